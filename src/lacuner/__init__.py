@@ -1,0 +1,33 @@
+"""Train named-entity recognisers from annotation with gaps."""
+
+from typing import TYPE_CHECKING, Any
+
+from lacuner.corpus import Corpus, Entity, Sentence, Span
+from lacuner.errors import ConfigError, DataError, LacunerError, ModelError, TrainingError
+from lacuner.version import __version__
+
+if TYPE_CHECKING:
+    from lacuner.recognizer import Recognizer
+
+__all__ = [
+    "ConfigError",
+    "Corpus",
+    "DataError",
+    "Entity",
+    "LacunerError",
+    "ModelError",
+    "Recognizer",
+    "Sentence",
+    "Span",
+    "TrainingError",
+    "__version__",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Load what needs torch only when it is asked for: ``lacuner inspect`` and ``import lacuner`` stay quick."""
+    if name == "Recognizer":
+        from lacuner.recognizer import Recognizer
+
+        return Recognizer
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

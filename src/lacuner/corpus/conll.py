@@ -1,0 +1,167 @@
+"""Column files: one word a line, its tag in the last column, a blank line after every sentence.
+
+What tags cannot say (completeness, rejected spans, sources) stands before the sentence in a line ``# lacuner: {JSON}``,
+written only where there is something to say.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, TextIO
+
+from lacuner.corpus.files import ReadingReport, read_lines
+from lacuner.corpus.records import sentence_from_record, sentence_to_record
+from lacuner.corpus.schemes import UNKNOWN_TAGS, Scheme, TagError, decode_tags, detect_scheme, encode_tags
+from lacuner.corpus.sentence import Sentence
+from lacuner.errors import DataError
+
+LOOK_AHEAD = 10_000
+"""How many sentences are looked at to tell separator and scheme; the rest is streamed."""
+
+_SEPARATORS = ("\t", " ", ",", ";", "|")
+_STATUS_LINE = "# lacuner: "
+
+
+@dataclass
+class _Block:
+    """The lines of one sentence."""
+
+    lines: list[tuple[int, str]] = field(default_factory=list)
+    status: str | None = None
+    columns: list[list[str]] = field(default_factory=list)
+
+    @property
+    def tags(self) -> list[str]:
+        return [row[-1] for row in self.columns]
+
+
+def read_conll(
+    path: str | Path, report: ReadingReport, scheme: Scheme | None = None, tagged: bool = True
+) -> Iterator[Sentence]:
+    """Sentences of a column file, streamed.
+
+    Args:
+        path: the file.
+        report: counts broken tags.
+        scheme: the tag scheme; found out from the first sentences if not given.
+        tagged: ``False`` also takes files that have words and nothing else.
+    """
+    blocks = _blocks(path)
+    ahead = list(islice(blocks, LOOK_AHEAD))
+    separator = _find_separator(ahead)
+    for block in ahead:
+        block.columns = [_columns(line, separator) for _, line in block.lines]
+    if not tagged and all(len(row) == 1 for block in ahead for row in block.columns):
+        for block in chain(ahead, blocks):
+            yield Sentence(tuple(line for _, line in block.lines))
+        return
+    for block in ahead:
+        _check_columns(block, path)
+    scheme = scheme or detect_scheme(block.tags for block in ahead)
+    outside_is_known = any(not UNKNOWN_TAGS.isdisjoint(block.tags) for block in ahead)
+    for block in chain(ahead, blocks):
+        if not block.columns:
+            block.columns = [_columns(line, separator) for _, line in block.lines]
+            _check_columns(block, path)
+        yield _sentence(block, scheme, outside_is_known, path, report)
+
+
+def write_conll(sentences: Iterable[Sentence], file: TextIO, scheme: Scheme = "bio2", name: str = "") -> None:
+    """Write ``word<TAB>tag`` lines."""
+    for number, sentence in enumerate(sentences, 1):
+        place = f"{name or 'output'}: sentence {number}"
+        if not sentence.tokens:
+            raise DataError(f"{place} has no words, which columns cannot show", "write JSON Lines (.jsonl) instead")
+        try:
+            tags = encode_tags(sentence.entities, len(sentence), scheme, sentence.unknown_tokens)
+        except ValueError as error:
+            raise DataError(f"{place}: {error}", "write JSON Lines (.jsonl) instead") from error
+        status = _status(sentence)
+        if status:
+            file.write(_STATUS_LINE + json.dumps(status, ensure_ascii=False) + "\n")
+        for token, tag in zip(sentence.tokens, tags, strict=True):
+            if not token or any(character in token for character in "\t\n\r"):
+                raise DataError(f"{place}: the word {token!r} does not fit on a line", "write JSON Lines (.jsonl) instead")
+            file.write(f"{token}\t{tag}\n")
+        file.write("\n")
+
+
+def _blocks(path: str | Path) -> Iterator[_Block]:
+    block = _Block()
+    for number, line in read_lines(path):
+        if not line.strip(" \t") or line.startswith("-DOCSTART-"):
+            if block.lines:
+                yield block
+                block = _Block()
+        elif line.startswith(_STATUS_LINE) and not block.lines:
+            block.status = line.removeprefix(_STATUS_LINE)
+        else:
+            block.lines.append((number, line))
+    if block.lines:
+        yield block
+
+
+def _find_separator(blocks: list[_Block]) -> str:
+    lines = [line for block in blocks for _, line in block.lines]
+    return max(_SEPARATORS, key=lambda s: (sum(s in line.strip(s) for line in lines), -_SEPARATORS.index(s)))
+
+
+def _columns(line: str, separator: str) -> list[str]:
+    columns = line.split(separator)
+    if separator == " ":
+        return [column for column in line.replace("\t", " ").split(" ") if column]
+    return [columns[0], *(column.strip() for column in columns[1:])]
+
+
+def _check_columns(block: _Block, path: str | Path) -> None:
+    for (number, line), row in zip(block.lines, block.columns, strict=True):
+        if len(row) < 2:
+            raise DataError(f"one column only: {line[:60]!r}", "write the word, a tab and its tag", path, number)
+        if not row[0]:
+            raise DataError("the word is empty", "give it at least one character", path, number)
+        if not row[-1]:
+            raise DataError(f"the tag of {row[0]!r} is empty", "write O, a tag such as B-PER, or ?", path, number)
+
+
+def _sentence(
+    block: _Block, scheme: Scheme, outside_is_known: bool, path: str | Path, report: ReadingReport
+) -> Sentence:
+    first_line = block.lines[0][0]
+    try:
+        entities, repairs, unknown = decode_tags(block.tags, scheme)
+    except TagError as error:
+        line = block.lines[error.index][0]
+        raise DataError(str(error), f"correct the tag (the file reads as {scheme.upper()})", path, line) from None
+    for repair in repairs:
+        line = block.lines[repair.index][0]
+        report.note("repaired tags", repair.what, f"correct the tag (the file reads as {scheme.upper()})", path, line)
+    record: dict[str, Any] = {"tokens": [row[0] for row in block.columns]}
+    record["entities"] = [{"start": e.start, "end": e.end, "label": e.label} for e in entities]
+    if unknown:
+        record["unknown_tokens"] = sorted(unknown)
+    # A file that writes "unknown" where it is unknown means what it says where it writes O.
+    record["complete"] = bool(unknown) or outside_is_known
+    if block.status:
+        try:
+            status = json.loads(block.status)
+            for entity, source in zip(record["entities"], status.pop("sources", []), strict=False):
+                entity["source"] = source
+            record |= status
+        except (ValueError, TypeError, AttributeError) as error:
+            what = f"the line '{_STATUS_LINE.strip()}' does not hold a JSON object ({error})"
+            raise DataError(what, "mend or remove it", path, first_line - 1) from error
+    return sentence_from_record(record, path, first_line, report)
+
+
+def _status(sentence: Sentence) -> dict[str, Any]:
+    status = sentence_to_record(sentence)
+    entities = status.pop("entities", [])
+    status.pop("tokens")
+    status.pop("unknown_tokens", None)
+    if sentence.unknown_tokens and status.get("complete"):
+        status.pop("complete")
+    if any("source" in entity for entity in entities):
+        status["sources"] = [entity.get("source") for entity in entities]
+    return status

@@ -1,0 +1,192 @@
+"""A corpus: sentences, how they are read and written, and what can be done with all of them at once."""
+
+import itertools
+import os
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Literal, TextIO, get_args, overload
+
+from lacuner.corpus.conll import read_conll, write_conll
+from lacuner.corpus.files import STANDARD_INPUT, ReadingReport, name_of
+from lacuner.corpus.jsonl import read_jsonl, write_jsonl
+from lacuner.corpus.masking import mask_sentences
+from lacuner.corpus.schemes import Scheme
+from lacuner.corpus.sentence import Entity, Sentence
+from lacuner.corpus.statistics import Statistics
+from lacuner.corpus.words import Splitting, split_words
+from lacuner.errors import DataError
+
+Format = Literal["conll", "jsonl"]
+FORMATS: tuple[Format, ...] = get_args(Format)
+_ENDINGS: dict[str, Format] = {
+    ".conll": "conll", ".bio": "conll", ".iob": "conll", ".iob2": "conll", ".bioes": "conll", ".bmes": "conll",
+    ".tsv": "conll", ".csv": "conll", ".col": "conll", ".txt": "conll",
+    ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Corpus(Sequence[Sentence]):
+    """An immutable sequence of sentences.
+
+    >>> corpus = Corpus([Sentence(("Ada", "sleeps"), (Entity(0, 1, "PER"),))])
+    >>> len(corpus), corpus.labels, corpus[0].entities
+    (1, ('PER',), (Entity(start=0, end=1, label='PER'),))
+    """
+
+    sentences: tuple[Sentence, ...]
+    report: ReadingReport = field(default_factory=ReadingReport, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sentences", tuple(self.sentences))
+
+    @classmethod
+    def read(cls, path: str | Path, format: Format | None = None, strict: bool = False) -> "Corpus":
+        """Read a file (``-``: standard input). What had to be mended is logged as a warning and kept in ``report``.
+
+        Args:
+            path: the file; its ending says what format it has.
+            format: ``conll`` or ``jsonl``, if the ending does not tell.
+            strict: refuse broken tags, duplicate entities and the like instead of mending them.
+        """
+        report = ReadingReport(strict=strict)
+        corpus = cls(tuple(stream_sentences(path, format, report)), report)
+        report.log()
+        return corpus
+
+    @classmethod
+    def from_texts(cls, texts: Iterable[str], split: Splitting = "words") -> "Corpus":
+        """Raw texts, nothing annotated."""
+        return cls(tuple(sentence_from_text(text, split) for text in texts))
+
+    def write(self, path: str | Path, format: Format | None = None, scheme: Scheme = "bio2") -> None:
+        """Write a file; it appears under its name only when it is whole."""
+        write_sentences(self, path, format, scheme)
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """All labels, sorted."""
+        found = {entity.label for sentence in self.sentences for entity in sentence.entities}
+        return tuple(sorted(found.union(*(s.annotated_labels for s in self.sentences if s.annotated_labels))))
+
+    def statistics(self) -> Statistics:
+        """Counts of everything."""
+        return Statistics.count(self)
+
+    def mask(self, probability: float, seed: int = 0) -> "Corpus":
+        """Hide each entity with this probability; :meth:`hidden` of the result's twin tells which."""
+        return self._with(sentence for sentence, _ in mask_sentences(self, probability, seed))
+
+    def as_complete(self) -> "Corpus":
+        """The same sentences as trusted data: what is not annotated is no entity."""
+        return self._with(replace(sentence, complete=True) for sentence in self)
+
+    def with_annotated_labels(self, labels: Iterable[str]) -> "Corpus":
+        """The same sentences, in which only ``labels`` were looked for."""
+        looked_for = frozenset(labels)
+        return self._with(replace(sentence, annotated_labels=looked_for) for sentence in self)
+
+    def _with(self, sentences: Iterable[Sentence]) -> "Corpus":
+        return Corpus(tuple(sentences), self.report)
+
+    def __add__(self, other: "Corpus") -> "Corpus":
+        return Corpus(self.sentences + other.sentences, self.report + other.report)
+
+    def __len__(self) -> int:
+        return len(self.sentences)
+
+    def __iter__(self) -> Iterator[Sentence]:
+        return iter(self.sentences)
+
+    @overload
+    def __getitem__(self, index: int) -> Sentence: ...
+    @overload
+    def __getitem__(self, index: slice) -> "Corpus": ...
+    def __getitem__(self, index: int | slice) -> "Sentence | Corpus":
+        return self.sentences[index] if isinstance(index, int) else self._with(self.sentences[index])
+
+    def __repr__(self) -> str:
+        entities = sum(len(sentence.entities) for sentence in self)
+        return f"Corpus({len(self)} sentences, {entities} entities, labels {', '.join(self.labels) or 'none'})"
+
+
+def sentence_from_text(text: str, split: Splitting = "words") -> Sentence:
+    """The words of a text."""
+    return Sentence(tuple(text[start:end] for start, end in split_words(text, split)), text=text)
+
+
+def stream_sentences(
+    path: str | Path, format: Format | None = None, report: ReadingReport | None = None, tagged: bool = True
+) -> Iterator[Sentence]:
+    """Sentences of a file one by one, in constant memory; the caller logs the report when it is done."""
+    report = report if report is not None else ReadingReport()
+    if format_of(path, format) == "conll":
+        return read_conll(path, report, tagged=tagged)
+    return read_jsonl(path, report)
+
+
+def write_sentences(
+    sentences: Iterable[Sentence], path: str | Path, format: Format | None = None, scheme: Scheme = "bio2"
+) -> None:
+    """Write a stream of sentences; ``-`` is standard output."""
+    chosen = format_of(path, format)
+    with open_for_writing(path) as file:
+        if chosen == "conll":
+            write_conll(sentences, file, scheme, str(path))
+        else:
+            write_jsonl(sentences, file)
+
+
+def format_of(path: str | Path, format: Format | None = None) -> Format:
+    """The format that is asked for, or else the one that the file's ending tells."""
+    if format is not None:
+        if format not in FORMATS:
+            raise DataError(f"there is no format {format!r}", f"choose {' or '.join(FORMATS)}")
+        return format
+    ending = Path(name_of(path)).suffix
+    if ending not in _ENDINGS:
+        known = ", ".join(sorted(_ENDINGS))
+        raise DataError("the name does not tell the format", f"give --format conll or jsonl, or end it in {known}", path)
+    return _ENDINGS[ending]
+
+
+@contextmanager
+def open_for_writing(path: str | Path) -> Iterator[TextIO]:
+    """A UTF-8 file that takes its name when everything is written, so that a crash never leaves half of it."""
+    if str(path) == STANDARD_INPUT:
+        yield sys.stdout
+        sys.stdout.flush()
+        return
+    path = Path(path)
+    if not path.parent.is_dir():
+        raise DataError("the folder does not exist", "create it first", path.parent)
+    if path.exists() and not path.is_file():  # a pipe or a device cannot be renamed into place
+        with path.open("w", encoding="utf-8", newline="\n") as file:
+            yield file
+        return
+    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with open(handle, "w", encoding="utf-8", newline="\n") as file:
+            yield file
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(temporary, 0o666 & ~mask)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def merge(corpora: Iterable[Corpus]) -> Corpus:
+    """One corpus after the other, as one."""
+    corpora = list(corpora)
+    sentences = tuple(itertools.chain.from_iterable(corpora))
+    return Corpus(sentences, sum((corpus.report for corpus in corpora), ReadingReport()))
+
+
+__all__ = ["FORMATS", "Corpus", "Entity", "Format", "Sentence", "merge", "stream_sentences", "write_sentences"]

@@ -1,0 +1,95 @@
+"""Opening corpus files: encodings, compression, standard input, and what was odd about their contents."""
+
+import gzip
+import io
+import logging
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from lacuner.errors import DataError
+
+logger = logging.getLogger(__name__)
+
+STANDARD_INPUT = "-"
+_BYTE_ORDER_MARKS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
+
+
+@dataclass
+class ReadingReport:
+    """What a reader had to mend or leave out, counted, each with the first place where it happened.
+
+    With ``strict`` the first such thing is an error instead.
+    """
+
+    strict: bool = False
+    counts: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, str] = field(default_factory=dict)
+
+    def note(self, kind: str, detail: str, remedy: str, path: str | Path, line: int) -> None:
+        """Count one oddity of this ``kind``."""
+        if self.strict:
+            raise DataError(detail, remedy, path, line)
+        self.counts[kind] += 1
+        self.examples.setdefault(kind, f"{path}:{line}: {detail}")
+
+    def log(self) -> None:
+        """Tell the user, one line a kind."""
+        for kind, count in self.counts.items():
+            logger.warning("%s: %d; the first: %s", kind, count, self.examples[kind])
+
+    def __add__(self, other: "ReadingReport") -> "ReadingReport":
+        return ReadingReport(self.strict or other.strict, self.counts + other.counts, other.examples | self.examples)
+
+
+def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
+    """Numbered lines of a UTF-8 file, without line ends or byte order mark. ``-`` is standard input; ``.gz`` is unpacked."""
+    try:
+        with _open(path) as file:
+            for number, raw in enumerate(file, 1):
+                if number == 1:
+                    if raw[:2] in _BYTE_ORDER_MARKS:
+                        what = f"the file is {_BYTE_ORDER_MARKS[raw[:2]]}, not UTF-8"
+                        raise DataError(what, "convert it: iconv -f utf-16 -t utf-8", path)
+                    raw = raw.removeprefix(b"\xef\xbb\xbf")
+                try:
+                    line = raw.decode()
+                except UnicodeDecodeError as error:
+                    what = f"byte 0x{raw[error.start]:02x} is not UTF-8"
+                    remedy = "convert the file, e.g. iconv -f latin1 -t utf-8"
+                    raise DataError(what, remedy, path, number) from None
+                yield number, line.rstrip("\r\n")
+    except (OSError, EOFError) as error:
+        what = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise DataError(what, "check the path and the file", path) from error
+
+
+def name_of(path: str | Path) -> str:
+    """The file's name without ``.gz``, in lower case; its ending says which format it has."""
+    return Path(path).name.lower().removesuffix(".gz")
+
+
+def _open(path: str | Path) -> BinaryIO:
+    if str(path) == STANDARD_INPUT:
+        return cast(BinaryIO, io.BufferedReader(cast(io.RawIOBase, _KeepOpen(sys.stdin.buffer))))
+    if str(path).lower().endswith(".gz"):
+        return cast(BinaryIO, gzip.open(path, "rb"))
+    return open(path, "rb")
+
+
+class _KeepOpen(io.RawIOBase):
+    """Standard input seen through a handle that may be closed without closing standard input itself."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]
+        data = self._stream.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)

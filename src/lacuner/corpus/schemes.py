@@ -1,0 +1,161 @@
+"""Tag schemes: sequences of tags ↔ entities, told apart by looking at them, mended when broken."""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Literal, NamedTuple, get_args
+
+from lacuner.corpus.sentence import OUTSIDE, Entity
+
+Scheme = Literal["io", "iob1", "bio2", "bioes", "bmes", "bilou"]
+SCHEMES: tuple[Scheme, ...] = get_args(Scheme)
+UNKNOWN_TAGS = frozenset({"-", "?"})
+
+_PREFIXED = re.compile(r"([BIESMLUW])[-_](.+)", re.DOTALL)
+_ROLES = {"B": "B", "I": "I", "M": "I", "E": "E", "L": "E", "S": "S", "U": "S", "W": "S"}
+_LETTERS: dict[Scheme, tuple[str, str, str, str]] = {  # begin, inside, end, single
+    "io": ("I", "I", "I", "I"),
+    "iob1": ("I", "I", "I", "I"),
+    "bio2": ("B", "I", "I", "B"),
+    "bioes": ("B", "I", "E", "S"),
+    "bmes": ("B", "M", "E", "S"),
+    "bilou": ("B", "I", "L", "U"),
+}
+_MARKS_END = frozenset({"bioes", "bmes", "bilou"})
+
+
+class Repair(NamedTuple):
+    """A tag that broke its scheme, and what was made of it."""
+
+    index: int
+    what: str
+
+
+class Decoded(NamedTuple):
+    """The entities of a tag sequence, what had to be mended, and which tokens nothing is said about."""
+
+    entities: list[Entity]
+    repairs: list[Repair]
+    unknown: frozenset[int]
+
+
+class TagError(ValueError):
+    """A tag that no repair can make sense of; ``index`` is its place in the sequence."""
+
+    def __init__(self, index: int, what: str) -> None:
+        super().__init__(what)
+        self.index = index
+
+
+def detect_scheme(sequences: Iterable[Sequence[str]]) -> Scheme:
+    """The scheme that ``sequences`` follow.
+
+    ``M`` gives away BMES, ``L`` or ``U`` BILOU, ``E`` or ``S`` BIOES. With only ``B`` and ``I``, entities that begin with
+    ``I`` make it IOB1, none with ``B`` at all IO. Tags without any prefix (``PER``) are IO.
+    """
+    letters: set[str] = set()
+    prefixed = bare = fresh_b = fresh_i = 0
+    for tags in sequences:
+        previous = None
+        for tag in tags:
+            match = _PREFIXED.fullmatch(tag)
+            label = match[2] if match else None
+            if match:
+                prefixed += 1
+                letters.add(match[1])
+                if label != previous:
+                    fresh_b += match[1] == "B"
+                    fresh_i += match[1] == "I"
+            elif tag != OUTSIDE and tag not in UNKNOWN_TAGS:
+                bare += 1
+            previous = label
+    if bare > prefixed:
+        return "io"
+    if letters & {"M", "W"}:
+        return "bmes"
+    if letters & {"L", "U"}:
+        return "bilou"
+    if letters & {"E", "S"}:
+        return "bioes"
+    if "B" not in letters and "I" in letters:
+        return "io"
+    return "iob1" if fresh_i > fresh_b else "bio2"
+
+
+def decode_tags(tags: Sequence[str], scheme: Scheme) -> Decoded:
+    """Entities of ``tags``. Like conlleval, a broken sequence is mended by letting an entity begin where one must.
+
+    ``-`` and ``?`` mean that nothing is known about the word. In IO, a label may stand without its prefix.
+    """
+    entities: list[Entity] = []
+    repairs: list[Repair] = []
+    unknown = set()
+    ends_marked = scheme in _MARKS_END
+    start, label = -1, ""
+
+    def close(index: int) -> None:
+        nonlocal start
+        if start >= 0:
+            entities.append(Entity(start, index, label))
+            if ends_marked:
+                repairs.append(Repair(index - 1, f"the {label} entity here is not closed; it ends here"))
+        start = -1
+
+    for index, tag in enumerate(tags):
+        if tag == OUTSIDE or tag in UNKNOWN_TAGS:
+            close(index)
+            if tag != OUTSIDE:
+                unknown.add(index)
+            continue
+        role, tag_label = _parse(tag, index, scheme)
+        continues = start >= 0 and tag_label == label
+        if role == "I" and continues:
+            continue
+        if role == "E":
+            if continues:
+                entities.append(Entity(start, index + 1, label))
+                start = -1
+            else:
+                close(index)
+                repairs.append(Repair(index, f"{tag} ends an entity that never began; it is one word long now"))
+                entities.append(Entity(index, index + 1, tag_label))
+            continue
+        close(index)
+        if role == "S":
+            entities.append(Entity(index, index + 1, tag_label))
+            continue
+        if role == "I" and scheme not in ("io", "iob1"):
+            repairs.append(Repair(index, f"{tag} continues nothing; an entity begins here now"))
+        start, label = index, tag_label
+    close(len(tags))
+    return Decoded(entities, repairs, frozenset(unknown))
+
+
+def encode_tags(entities: Iterable[Entity], length: int, scheme: Scheme = "bio2", unknown: Iterable[int] = ()) -> list[str]:
+    """The tags of non-overlapping ``entities`` over ``length`` words.
+
+    In IO, two neighbours with the same label melt into one: the scheme cannot keep them apart.
+    """
+    begin, inside, end, single = _LETTERS[scheme]
+    tags = [OUTSIDE] * length
+    for index in unknown:
+        tags[index] = "?"
+    previous = None
+    for entity in sorted(entities):
+        if previous is not None and entity.start < previous.end:
+            raise ValueError(f"{previous} and {entity} overlap; tags can only hold entities that do not")
+        width = entity.end - entity.start
+        letters = [single] if width == 1 else [begin, *[inside] * (width - 2), end]
+        if scheme == "iob1" and previous is not None and (previous.end, previous.label) == (entity.start, entity.label):
+            letters[0] = "B"
+        tags[entity.start : entity.end] = [f"{letter}-{entity.label}" for letter in letters]
+        previous = entity
+    return tags
+
+
+def _parse(tag: str, index: int, scheme: Scheme) -> tuple[str, str]:
+    match = _PREFIXED.fullmatch(tag)
+    if scheme == "io":
+        return "I", match[2] if match and match[1] == "I" else tag
+    if not match:
+        raise TagError(index, f"the tag {tag!r} is neither O nor a prefix and a label such as B-PER")
+    return _ROLES[match[1]], match[2]

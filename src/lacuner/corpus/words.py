@@ -1,0 +1,59 @@
+"""Raw text → words. How a model splits is stored with it, so that it always sees the words that it was trained on."""
+
+import re
+from typing import Literal, get_args
+
+Splitting = Literal["words", "whitespace", "characters"]
+SPLITTINGS: tuple[Splitting, ...] = get_args(Splitting)
+
+_CJK = "\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3038-\u303b\u3040-\u30ff\u3100-\u312f\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_LETTER = rf"[^\W\d_{_CJK}]"
+_MARK = "[\u0300-\u036f\u0483-\u0487\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0900-\u0903\u093a-\u094f\u0951-\u0957\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\u1ab0-\u1aff\u1dc0-\u1dff\u200c\u200d\u20d0-\u20ff\ufe00-\ufe0f\ufe20-\ufe2f]"
+_WORD = re.compile(
+    rf"""
+      [{_CJK}]{_MARK}*                                # a Chinese or Japanese character is a word
+    | (?:{_LETTER}\.){{2,}}                           # U.S.  e.g.
+    | \d+(?:[.,:]\d+)*(?:{_LETTER}|{_MARK})*          # 1,250.75  12:30  3rd
+    | ['’](?:s|re|ve|ll|d|m|t)\b                      # the clitic of  Ada's  we'll
+    | (?:{_LETTER}|{_MARK}|[\d_])+                    # words; a hyphen parts them, so that no entity ends inside a word
+    | \S{_MARK}*                                      # punctuation, symbols, emoji: one each
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+_NON_SPACE = re.compile(r"\S+")
+_SENTENCE_END = frozenset(".!?。！？…")
+
+
+def split_words(text: str, how: Splitting = "words") -> list[tuple[int, int]]:
+    """Character offsets ``[start, end)`` of the words of ``text``.
+
+    ``words``: Unicode words, single CJK characters, single punctuation marks. ``whitespace``: whatever spaces separate.
+    ``characters``: every character that is not a space.
+
+    >>> [text[a:b] for text in ["Ada's 2,500 円札."] for a, b in split_words(text)]
+    ['Ada', "'s", '2,500', '円', '札', '.']
+    """
+    if how == "characters":
+        return [(i, i + 1) for i, character in enumerate(text) if not character.isspace()]
+    pattern = _NON_SPACE if how == "whitespace" else _WORD
+    return [match.span() for match in pattern.finditer(text)]
+
+
+def split_passages(text: str, offsets: list[tuple[int, int]], longest: int) -> list[tuple[int, int]]:
+    """Cut a text of many words into passages ``[first word, last word)`` of at most ``longest`` words.
+
+    A passage ends at the last line break or sentence end that leaves it short enough, so a whole document can be given
+    where a sentence is expected and no name is cut in two unless a single sentence is longer than the limit.
+    """
+    passages, begin = [], 0
+    while len(offsets) - begin > longest:
+        cut = begin + longest
+        for word in range(cut, begin, -1):
+            gap = text[offsets[word - 1][1] : offsets[word][0]]
+            if "\n" in gap or (text[offsets[word - 1][1] - 1] in _SENTENCE_END and word - begin > 1):
+                cut = word
+                break
+        passages.append((begin, cut))
+        begin = cut
+    passages.append((begin, len(offsets)))
+    return passages

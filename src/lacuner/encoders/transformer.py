@@ -1,0 +1,85 @@
+"""Any Hugging Face encoder, by name or folder."""
+
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from transformers import AutoConfig, AutoModel
+
+from lacuner.encoders.words import EncodedWords
+from lacuner.encoding.pieces import PieceIndex, PieceInputs
+from lacuner.errors import ConfigError
+from lacuner.parts import Part
+
+_LONGEST_WINDOW = 512  # attention costs the square of it, and a sentence rarely needs more
+
+
+class TransformerConfig(Part):
+    """``transformer``: a pretrained Hugging Face encoder that is fine-tuned."""
+
+    name: Literal["transformer"] = "transformer"
+    model: str = Field(description="hub name or folder")
+    window: int | None = Field(None, ge=128, description="pieces seen at once; by default what the model takes, up to 512")
+    dropout: float = Field(0.1, ge=0, lt=1, description="dropout on the word vectors")
+
+
+class TransformerEncoder(nn.Module):
+    """Words → vectors of their first and last pieces, in float32 whatever type the weights are stored in."""
+
+    def __init__(self, config: TransformerConfig, model: Any, index: PieceIndex) -> None:
+        super().__init__()
+        if model.config.is_encoder_decoder:
+            model = model.get_encoder()
+        if getattr(model, "pooler", None) is not None:
+            model.pooler = None  # it would be carried along untrained
+        self.config = config
+        self.model = model
+        self.index = index
+        self.dropout = nn.Dropout(config.dropout)
+        self.size: int = model.config.hidden_size
+
+    @classmethod
+    def create(cls, config: TransformerConfig) -> "TransformerEncoder":
+        """Load pretrained weights."""
+        try:
+            model = AutoModel.from_pretrained(config.model, dtype=torch.float32)
+            index = PieceIndex.load(config.model, _longest_input(model.config), config.window)
+        except (OSError, ValueError) as error:
+            reason = str(error).strip().splitlines()[0]
+            raise ConfigError(
+                f"the encoder {config.model!r} cannot be loaded ({reason}); "
+                "give 'recurrent', a folder with a Hugging Face model, or a hub name that can be reached from here"
+            ) from error
+        return cls(config, model, index)
+
+    @classmethod
+    def restore(cls, config: TransformerConfig, architecture: dict[str, Any], folder: Path) -> "TransformerEncoder":
+        """The bare architecture of a saved model with its tokenizer; the weights are loaded afterwards."""
+        settings = AutoConfig.for_model(**architecture)
+        model = AutoModel.from_config(settings, dtype=torch.float32)
+        return cls(config, model, PieceIndex.load(folder, _longest_input(settings), config.window))
+
+    @property
+    def architecture(self) -> dict[str, Any]:
+        """Everything that Hugging Face needs to build the model again, for JSON."""
+        described: dict[str, Any] = self.model.config.to_diff_dict()
+        described.pop("dtype", None)
+        return described | {"model_type": self.model.config.model_type}
+
+    def forward(self, inputs: PieceInputs) -> EncodedWords:
+        hidden = self.model(input_ids=inputs.pieces, attention_mask=inputs.attention).last_hidden_state  # (W, m, d)
+        pieces = self.dropout(hidden).reshape(-1, self.size)  # (W * m, d)
+        return EncodedWords(_gather(pieces, inputs.first), _gather(pieces, inputs.last))
+
+
+def _gather(pieces: Tensor, index: Tensor) -> Tensor:
+    return pieces.index_select(0, index.flatten()).view(*index.shape, -1)  # (B, n, d)
+
+
+def _longest_input(config: Any) -> int:
+    positions = getattr(config, "max_position_embeddings", None) or _LONGEST_WINDOW
+    if any(family in config.model_type for family in ("roberta", "camembert", "mpnet", "longformer", "data2vec")):
+        positions -= (config.pad_token_id or 0) + 1  # these begin to count behind the padding's number
+    return min(positions, _LONGEST_WINDOW)

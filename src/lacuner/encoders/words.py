@@ -1,0 +1,15 @@
+"""What every encoder returns."""
+
+from typing import NamedTuple
+
+from torch import Tensor
+
+
+class EncodedWords(NamedTuple):
+    """Vectors of ``B`` sentences of up to ``n`` words.
+
+    ``first`` stands for a word that begins a span, ``last`` for one that ends it; they differ where words consist of pieces.
+    """
+
+    first: Tensor  # (B, n, d)
+    last: Tensor  # (B, n, d)

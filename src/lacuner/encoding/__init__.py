@@ -1,0 +1,1 @@
+"""Words → numbers → length-bucketed batches."""

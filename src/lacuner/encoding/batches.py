@@ -1,0 +1,42 @@
+"""Length-bucketed batches under a token budget."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+_POOL = 64
+"""How many batches' worth of sentences are sorted together: similar lengths in a batch, yet new company every epoch."""
+
+
+def plan_batches(lengths: Sequence[int], budget: int, shuffle: tuple[int, int] | None = None) -> list[list[int]]:
+    """Indices of the sentences of each batch.
+
+    A batch, padded to its longest sentence, holds at most ``budget`` tokens; a longer sentence is alone in its batch.
+
+    Args:
+        lengths: tokens of each sentence, as the encoder counts them.
+        budget: padded tokens of a batch.
+        shuffle: ``(seed, epoch)``; ``None`` sorts all sentences by length, for prediction.
+    """
+    sizes = np.asarray(lengths, dtype=np.int64)
+    if shuffle is None:
+        return _pack(np.argsort(sizes, kind="stable"), sizes, budget)
+    random = np.random.default_rng(shuffle)
+    order = random.permutation(len(sizes))
+    pool = max(1, int(_POOL * budget / max(1.0, float(sizes.mean())))) if len(sizes) else 1
+    batches = []
+    for begin in range(0, len(order), pool):
+        part = order[begin : begin + pool]
+        batches += _pack(part[np.argsort(sizes[part], kind="stable")], sizes, budget)
+    return [batches[index] for index in random.permutation(len(batches))]
+
+
+def _pack(order: np.ndarray, sizes: np.ndarray, budget: int) -> list[list[int]]:
+    """Cut ascending ``order`` into batches."""
+    batches: list[list[int]] = []
+    for index in order.tolist():
+        if batches and (len(batches[-1]) + 1) * sizes[index] <= budget:
+            batches[-1].append(index)
+        else:
+            batches.append([index])
+    return batches

@@ -1,0 +1,149 @@
+"""Words as sub-word pieces, for Hugging Face encoders; long sentences as overlapping windows."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import AutoTokenizer
+
+from lacuner.errors import ConfigError
+
+_SHOWN_PIECES = 16
+"""Of a word with more than twice as many pieces, the first and the last ones are kept: it must fit into a window."""
+
+
+@dataclass(frozen=True)
+class PieceInputs:
+    """A batch for a transformer: ``W`` windows of up to ``m`` pieces that cover ``B`` sentences of up to ``n`` words."""
+
+    lengths: Tensor  # (B,)
+    pieces: Tensor  # (W, m)
+    attention: Tensor  # (W, m)
+    first: Tensor  # (B, n): place of each word's first piece in the flattened (W * m) pieces
+    last: Tensor  # (B, n)
+
+    def to(self, device: torch.device) -> "PieceInputs":
+        return PieceInputs(**{name: value.to(device) for name, value in vars(self).items()})
+
+
+class PieceIndex:
+    """Turns words into pieces with a fast tokenizer.
+
+    A word that the tokenizer drops (control characters, odd Unicode) becomes the unknown piece, so that every word has a
+    vector. A sentence with more pieces than ``window`` is covered by overlapping windows; each word is taken from the
+    window in which it stands farthest from an edge.
+    """
+
+    def __init__(self, tokenizer: Any, window: int) -> None:
+        self.tokenizer = tokenizer
+        self.window = window
+        unknown = tokenizer.unk_token_id
+        self._stand_in = unknown if unknown is not None else tokenizer.mask_token_id or tokenizer.eos_token_id or 0
+        self._padding = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else 0
+        before, after = _special_pieces(tokenizer)
+        self._before, self._after = before, after
+        self._room = window - len(before) - len(after)
+        if self._room < 4 * _SHOWN_PIECES:
+            raise ConfigError(f"encoder.window={window} leaves no room for words; give at least 128")
+        self._pieces_of_sentence = lru_cache(maxsize=100_000)(self._split)
+
+    @classmethod
+    def load(cls, name: str | Path, longest: int, window: int | None) -> "PieceIndex":
+        """The tokenizer of a model name or folder; ``longest`` is what the model itself can take."""
+        tokenizer = AutoTokenizer.from_pretrained(name, use_fast=True, add_prefix_space=True)
+        if not tokenizer.is_fast:
+            raise ConfigError(f"{name} has no fast tokenizer, which is needed to know which piece belongs to which word")
+        return cls(tokenizer, min(longest, window or longest))
+
+    def length(self, tokens: Sequence[str]) -> int:
+        """What a sentence costs in a batch: its pieces."""
+        return sum(map(len, self._pieces_of_sentence(tuple(tokens)))) + len(self._before) + len(self._after)
+
+    def collate(self, sentences: Sequence[Sequence[str]]) -> PieceInputs:
+        """A batch of sentences."""
+        windows: list[list[int]] = []
+        longest = max(map(len, sentences), default=0)
+        places: list[list[tuple[int, int, int]]] = []  # for each word: window, first and last piece in it
+        for tokens in sentences:
+            words = self._pieces_of_sentence(tuple(tokens))
+            placed: list[tuple[int, int, int]] = [(0, 0, 0)] * len(words)
+            for begin, end, owned in plan_windows([len(word) for word in words], self._room):
+                position = len(self._before)
+                for word in range(begin, end):
+                    if word in owned:
+                        placed[word] = (len(windows), position, position + len(words[word]) - 1)
+                    position += len(words[word])
+                pieces = [piece for word in words[begin:end] for piece in word]
+                windows.append([*self._before, *pieces, *self._after])
+            places.append(placed + [(0, 0, 0)] * (longest - len(placed)))
+        width = max(map(len, windows), default=0)
+        index = torch.tensor(places, dtype=torch.long).reshape(len(sentences), longest, 3)
+        return PieceInputs(
+            lengths=torch.tensor([len(tokens) for tokens in sentences]),
+            pieces=torch.tensor([row + [self._padding] * (width - len(row)) for row in windows]),
+            attention=torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in windows]),
+            first=index[..., 0] * width + index[..., 1],
+            last=index[..., 0] * width + index[..., 2],
+        )
+
+    def _split(self, tokens: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
+        """The pieces of each word."""
+        if not tokens:
+            return ()
+        encoded = self.tokenizer(list(tokens), is_split_into_words=True, add_special_tokens=False, verbose=False)
+        words: list[list[int]] = [[] for _ in tokens]
+        for piece, word in zip(encoded["input_ids"], encoded.word_ids(), strict=True):
+            words[word].append(piece)
+        return tuple(tuple(_shorten(word) if word else [self._stand_in]) for word in words)
+
+    def save(self, folder: Path) -> None:
+        self.tokenizer.save_pretrained(folder)
+
+
+def plan_windows(widths: Sequence[int], room: int) -> list[tuple[int, int, range]]:
+    """Windows over words of these widths: ``(first word, last word + 1, words that are taken from this window)``.
+
+    Neighbouring windows share about a third of their room; a shared word belongs to the window that shows more around it.
+    """
+    if sum(widths) <= room:
+        return [(0, len(widths), range(len(widths)))]
+    bounds: list[tuple[int, int]] = []
+    begin = 0
+    while True:
+        end, used = begin, 0
+        while end < len(widths) and used + widths[end] <= room:
+            used += widths[end]
+            end += 1
+        bounds.append((begin, end))
+        if end == len(widths):
+            break
+        back, shared = end, 0
+        while back - 1 > begin and shared + widths[back - 1] <= room // 3:
+            back -= 1
+            shared += widths[back]
+        begin = back
+    planned, owned_from = [], 0
+    for number, (begin, end) in enumerate(bounds):
+        is_last = number + 1 == len(bounds)
+        owned_to = end if is_last else (bounds[number + 1][0] + end + 1) // 2
+        planned.append((begin, end, range(owned_from, owned_to)))
+        owned_from = owned_to
+    return planned
+
+
+def _shorten(word: list[int]) -> list[int]:
+    return word if len(word) <= 2 * _SHOWN_PIECES else word[:_SHOWN_PIECES] + word[-_SHOWN_PIECES:]
+
+
+def _special_pieces(tokenizer: Any) -> tuple[list[int], list[int]]:
+    """What the tokenizer puts before and behind a sentence ([CLS] and [SEP], say)."""
+    with_one = tokenizer(["a"], is_split_into_words=True)["input_ids"]
+    bare = tokenizer(["a"], is_split_into_words=True, add_special_tokens=False)["input_ids"]
+    for begin in range(len(with_one) - len(bare) + 1):
+        if with_one[begin : begin + len(bare)] == bare:
+            return with_one[:begin], with_one[begin + len(bare) :]
+    return [], []

@@ -1,0 +1,141 @@
+"""Spans as tensors: which there are, and which of them are annotated, ruled out, or unknown."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+from lacuner.corpus import OUTSIDE, Sentence
+
+
+@dataclass(frozen=True)
+class Spans:
+    """``N`` spans of a batch: words ``[start, end)`` of the sentence in ``row``."""
+
+    row: Tensor  # (N,)
+    start: Tensor  # (N,)
+    end: Tensor  # (N,)
+
+    def __len__(self) -> int:
+        return self.row.shape[0]
+
+    def __getitem__(self, index: Tensor | slice) -> "Spans":
+        return Spans(self.row[index], self.start[index], self.end[index])
+
+    def to(self, device: torch.device) -> "Spans":
+        return Spans(self.row.to(device), self.start.to(device), self.end.to(device))
+
+    @staticmethod
+    def of(triples: Iterable[tuple[int, int, int]]) -> "Spans":
+        """From ``(row, start, end)``."""
+        table = torch.tensor(list(triples), dtype=torch.long).reshape(-1, 3)
+        return Spans(table[:, 0], table[:, 1], table[:, 2])
+
+    @staticmethod
+    def concatenate(parts: "Sequence[Spans]") -> "Spans":
+        return Spans(*(torch.cat([getattr(part, name) for part in parts]) for name in ("row", "start", "end")))
+
+
+def enumerate_spans(lengths: Tensor, max_width: int | None = None) -> Spans:
+    """Every span of sentences with these lengths, by row, start and end."""
+    longest = int(lengths.max()) if len(lengths) else 0
+    start, end = (side.to(lengths.device) for side in _grid(longest, max_width))
+    row, index = (end[None, :] <= lengths[:, None]).nonzero(as_tuple=True)
+    return Spans(row, start[index], end[index])
+
+
+@lru_cache(maxsize=64)
+def _grid(length: int, max_width: int | None) -> tuple[Tensor, Tensor]:
+    """``start`` and ``end`` of every span of one sentence."""
+    start, last = torch.triu_indices(length, length).unbind()
+    if max_width is not None and max_width < length:
+        kept = last - start < max_width
+        start, last = start[kept], last[kept]
+    return start, last + 1
+
+
+@dataclass(frozen=True)
+class SpanTargets:
+    """What is known about the spans of a batch: ``B`` sentences of up to ``n`` words, ``L`` labels (``O`` is 0)."""
+
+    lengths: Tensor  # (B,)
+    positives: Spans  # the annotated spans, P of them
+    possible: Tensor  # (P, L) bool: the labels that each may have
+    rejected: Spans  # spans known to be no entity
+    complete: Tensor  # (B,) bool
+    unknown_tokens: Tensor  # (B, n) bool
+    negative: Tensor  # (B, L) bool: what a span may be that is "no entity": O, and labels nobody looked for
+
+    def partition(self, max_width: int | None = None) -> "Partition":
+        """All spans up to ``max_width`` words, split by status."""
+        spans = enumerate_spans(self.lengths, max_width)
+        longest = self.unknown_tokens.shape[1]
+        place = (spans.row * longest + spans.start) * (longest + 1) + spans.end
+        settled = torch.zeros(len(self.lengths) * longest * (longest + 1), dtype=torch.bool, device=place.device)
+        for decided in (self.positives, self.rejected):
+            settled[(decided.row * longest + decided.start) * (longest + 1) + decided.end] = True
+        unannotated = ~settled[place]
+        known = self.complete[spans.row]
+        if self.unknown_tokens.any():
+            # A span lies wholly inside unknown words if as many of them are unknown as it is wide.
+            count = torch.nn.functional.pad(self.unknown_tokens.long().cumsum(1), (1, 0))  # (B, n + 1)
+            inside = count[spans.row, spans.end] - count[spans.row, spans.start] == spans.end - spans.start
+            known = known & ~inside
+        narrow = slice(None) if max_width is None else self.positives.end - self.positives.start <= max_width
+        return Partition(
+            positives=self.positives[narrow],
+            possible=self.possible[narrow],
+            negatives=Spans.concatenate([self.rejected, spans[unannotated & known]]),
+            unknown=spans[unannotated & ~known],
+            rejected=len(self.rejected),
+        )
+
+    def to(self, device: torch.device) -> "SpanTargets":
+        moved = {name: value.to(device) for name, value in vars(self).items()}
+        return SpanTargets(**moved)
+
+
+@dataclass(frozen=True)
+class Partition:
+    """The spans of a batch: annotated, known to be no entity, unknown."""
+
+    positives: Spans
+    possible: Tensor  # (P, L) bool
+    negatives: Spans  # the first ``rejected`` of them were rejected for every label
+    unknown: Spans
+    rejected: int
+
+
+def build_targets(sentences: Sequence[Sentence], labels: Sequence[str]) -> SpanTargets:
+    """Targets of a batch. ``labels[0]`` is ``O``; entities with a label that is not in ``labels`` are an error."""
+    index = {label: number for number, label in enumerate(labels)}
+    assert labels[0] == OUTSIDE
+    longest = max((len(sentence) for sentence in sentences), default=0)
+    possible: dict[tuple[int, int, int], set[int]] = {}
+    rejected = []
+    unknown_tokens = torch.zeros(len(sentences), longest, dtype=torch.bool)
+    negative = torch.zeros(len(sentences), len(labels), dtype=torch.bool)
+    negative[:, 0] = True
+    for row, sentence in enumerate(sentences):
+        for entity in sentence.entities:
+            possible.setdefault((row, entity.start, entity.end), set()).add(index[entity.label])
+        rejected += [(row, span.start, span.end) for span in sentence.non_entities]
+        if sentence.unknown_tokens:
+            unknown_tokens[row, sorted(sentence.unknown_tokens)] = True
+        if sentence.annotated_labels is not None:
+            unsought = set(labels[1:]) - sentence.annotated_labels
+            negative[row, [index[label] for label in unsought]] = True
+    mask = torch.zeros(len(possible), len(labels), dtype=torch.bool)
+    for number, options in enumerate(possible.values()):
+        mask[number, sorted(options)] = True
+    return SpanTargets(
+        lengths=torch.tensor([len(sentence) for sentence in sentences]),
+        positives=Spans.of(possible),
+        possible=mask,
+        rejected=Spans.of(rejected),
+        complete=torch.tensor([sentence.complete for sentence in sentences], dtype=torch.bool),
+        unknown_tokens=unknown_tokens,
+        negative=negative,
+    )

@@ -1,0 +1,131 @@
+"""Words and characters as numbers, for the recurrent encoder."""
+
+import re
+from collections import Counter
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+PADDING, UNKNOWN = 0, 1
+_DIGIT = re.compile(r"\d")
+_SHOWN_END = 24
+"""Of a word with more than twice as many characters, the first and the last ones are looked at (a URL, a hash)."""
+
+
+def word_keys(word: str) -> tuple[str, str, str]:
+    """The spellings under which a word is looked up, best first: as it stands, in lower case, with every digit 0."""
+    lower = word.lower()
+    return word, lower, _DIGIT.sub("0", lower)
+
+
+def find_key(word: str, known: Container[str]) -> str | None:
+    """The first spelling of ``word`` that is ``known``."""
+    return next((key for key in word_keys(word) if key in known), None)
+
+
+@dataclass(frozen=True)
+class WordInputs:
+    """A batch for the recurrent encoder: ``B`` sentences of up to ``n`` words, ``U`` different words among them."""
+
+    lengths: Tensor  # (B,)
+    words: Tensor  # (B, n) word numbers
+    forms: Tensor  # (B, n) index into characters
+    characters: Tensor  # (U, longest word)
+
+    def to(self, device: torch.device) -> "WordInputs":
+        return WordInputs(**{name: value.to(device) for name, value in vars(self).items()})
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Numbers for words and characters; 0 is padding, 1 unknown.
+
+    Words that are trained come first; those behind ``trained`` have fixed vectors from a file. Looking a word up ignores
+    case and digits step by step, while its characters keep the case.
+    """
+
+    words: tuple[str, ...]
+    trained: int
+    characters: tuple[str, ...]
+    rare: frozenset[str] = frozenset()
+
+    @classmethod
+    def build(cls, sentences: Iterable[Sequence[str]], vector_words: Iterable[str] = ()) -> "Vocabulary":
+        """The words of a corpus, and behind them all others that a vector file has."""
+        fixed = dict.fromkeys(vector_words)
+        counts: Counter[str] = Counter()
+        characters: set[str] = set()
+        for tokens in sentences:
+            for token in tokens:
+                counts[find_key(token, fixed) or word_keys(token)[-1]] += 1
+                characters.update(_DIGIT.sub("0", token))
+        rare = frozenset(word for word, count in counts.items() if count == 1 and word not in fixed)
+        trained = sorted(counts)
+        others = tuple(word for word in fixed if word not in counts)
+        return cls((*trained, *others), len(trained), tuple(sorted(characters)), rare)
+
+    @cached_property
+    def _word_numbers(self) -> dict[str, int]:
+        return {word: number for number, word in enumerate(self.words, 2)}
+
+    @cached_property
+    def _character_numbers(self) -> dict[str, int]:
+        return {character: number for number, character in enumerate(self.characters, 2)}
+
+    def word_number(self, word: str) -> int:
+        key = find_key(word, self._word_numbers)
+        return UNKNOWN if key is None else self._word_numbers[key]
+
+    def rare_words(self) -> Tensor:
+        """``(trained + 2,)`` bool: words seen once that no vector file knows; training turns some into *unknown*."""
+        flags = [False, False, *(word in self.rare for word in self.words[: self.trained])]
+        return torch.tensor(flags, dtype=torch.bool)
+
+    def length(self, tokens: Sequence[str]) -> int:
+        """What a sentence costs in a batch."""
+        return len(tokens)
+
+    def collate(self, sentences: Sequence[Sequence[str]]) -> WordInputs:
+        """A batch. Every different word is spelled out once, however often it occurs."""
+        forms: dict[str, int] = {}
+        longest = max(map(len, sentences), default=0)
+        table = [
+            [forms.setdefault(token, len(forms)) for token in tokens] + [-1] * (longest - len(tokens))
+            for tokens in sentences
+        ]
+        places = torch.tensor(table, dtype=torch.long).reshape(len(sentences), longest)
+        numbers = torch.tensor([*map(self.word_number, forms), PADDING])
+        spelled = [self._spell(form) for form in forms] or [[PADDING]]
+        width = max(map(len, spelled))
+        return WordInputs(
+            lengths=torch.tensor([len(tokens) for tokens in sentences]),
+            words=numbers[places],
+            forms=places.clamp(min=0),
+            characters=torch.tensor([row + [PADDING] * (width - len(row)) for row in spelled]),
+        )
+
+    def _spell(self, word: str) -> list[int]:
+        if len(word) > 2 * _SHOWN_END:
+            word = word[:_SHOWN_END] + word[-_SHOWN_END:]
+        numbers = self._character_numbers
+        return [numbers.get(character, UNKNOWN) for character in _DIGIT.sub("0", word)]
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "words": self.words[: self.trained],
+            "vector_words": self.words[self.trained :],
+            "characters": self.characters,
+            "rare": sorted(self.rare),
+        }
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> "Vocabulary":
+        words = tuple(data["words"])
+        return cls(
+            (*words, *data["vector_words"]), len(words), tuple(data["characters"]), frozenset(data.get("rare", ()))
+        )

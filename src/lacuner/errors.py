@@ -1,0 +1,28 @@
+"""Errors that a user can mend: one sentence that says what is wrong, where, and what to do."""
+
+from pathlib import Path
+
+
+class LacunerError(Exception):
+    """Base of every error that Lacuner raises on purpose. The command line prints it without a traceback."""
+
+
+class DataError(LacunerError):
+    """A corpus that cannot be read as it stands: ``file:line: what — what to do``."""
+
+    def __init__(self, what: str, remedy: str, path: str | Path | None = None, line: int | None = None) -> None:
+        place = "" if path is None else f"{path}: " if line is None else f"{path}:{line}: "
+        super().__init__(f"{place}{what} — {remedy}")
+        self.what, self.remedy, self.path, self.line = what, remedy, path, line
+
+
+class ConfigError(LacunerError):
+    """A setting that does not exist, or has a value that makes no sense."""
+
+
+class ModelError(LacunerError):
+    """A model folder that cannot be loaded."""
+
+
+class TrainingError(LacunerError):
+    """Training that cannot start, go on, or be resumed."""

@@ -1,0 +1,52 @@
+"""What exactly went wrong: every missed, spurious, wrongly labelled and wrongly bounded entity."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal
+
+from lacuner.corpus import Entity, Sentence
+
+Kind = Literal["missed", "spurious", "wrong-label", "wrong-boundary"]
+
+
+def find_mistakes(pairs: Iterable[tuple[Sentence, Iterable[Entity]]]) -> Iterator[dict[str, Any]]:
+    """One record for each mistake, over pairs of (annotated sentence, prediction).
+
+    A prediction is compared with the annotated entity that it shares most words with: the same span is a *wrong label*,
+    another one a *wrong boundary* (whose labels may differ, too). What shares no word with anything is *missed* or
+    *spurious*.
+    """
+    for index, (sentence, predicted) in enumerate(pairs):
+        gold, found = set(sentence.entities), set(predicted)
+        if sentence.annotated_labels is not None:
+            found = {entity for entity in found if entity.label in sentence.annotated_labels}
+        missed, spurious = sorted(gold - found), sorted(found - gold)
+        explained: set[Entity] = set()
+        for guess in spurious:
+            other = max(missed, key=lambda entity: (_shared(entity, guess), -entity.start), default=None)
+            if other is None or not _shared(other, guess):
+                yield _record(index, sentence, "spurious", None, guess)
+                continue
+            explained.add(other)
+            same_span = (other.start, other.end) == (guess.start, guess.end)
+            yield _record(index, sentence, "wrong-label" if same_span else "wrong-boundary", other, guess)
+        for entity in missed:
+            if entity not in explained:
+                yield _record(index, sentence, "missed", entity, None)
+
+
+def _record(
+    index: int, sentence: Sentence, kind: Kind, gold: Entity | None, predicted: Entity | None
+) -> dict[str, Any]:
+    def show(entity: Entity | None) -> dict[str, Any] | None:
+        if entity is None:
+            return None
+        shown = {"start": entity.start, "end": entity.end, "label": entity.label}
+        shown["text"] = sentence.text_of(entity.start, entity.end)
+        return shown if entity.score is None else shown | {"score": round(entity.score, 4)}
+
+    context = " ".join(sentence.tokens)
+    return {"sentence": index, "kind": kind, "gold": show(gold), "predicted": show(predicted), "context": context}
+
+
+def _shared(one: Entity, other: Entity) -> int:
+    return max(0, min(one.end, other.end) - max(one.start, other.start))

@@ -1,0 +1,89 @@
+"""Precision, recall and F1 of exactly matching entities, as conlleval counts them."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from lacuner.corpus import Entity, Sentence
+
+
+@dataclass(frozen=True)
+class LabelScores:
+    """Counts and what follows from them. A ratio without a denominator is 0, as in conlleval."""
+
+    correct: int = 0
+    predicted: int = 0
+    support: int = 0
+
+    @property
+    def precision(self) -> float:
+        return self.correct / self.predicted if self.predicted else 0.0
+
+    @property
+    def recall(self) -> float:
+        return self.correct / self.support if self.support else 0.0
+
+    @property
+    def f1(self) -> float:
+        both = self.predicted + self.support
+        return 2 * self.correct / both if both else 0.0
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON; fractions, not percent."""
+        return {"precision": self.precision, "recall": self.recall, "f1": self.f1, "support": self.support}
+
+
+@dataclass(frozen=True)
+class Scores(LabelScores):
+    """Scores over all labels (micro), with those of each label."""
+
+    labels: dict[str, LabelScores] = field(default_factory=dict)
+
+    @property
+    def macro(self) -> dict[str, float]:
+        """Plain means over the labels that were annotated or predicted."""
+        names = ("precision", "recall", "f1")
+        count = max(1, len(self.labels))
+        return {name: sum(getattr(label, name) for label in self.labels.values()) / count for name in names}
+
+    def as_dict(self) -> dict[str, Any]:
+        own = super().as_dict() | {"macro": self.macro}
+        return own | {"labels": {name: label.as_dict() for name, label in self.labels.items()}}
+
+    def table(self) -> str:
+        """A table to read, in percent."""
+        rows = [(name, scores) for name, scores in self.labels.items()]
+        width = max([len(name) for name, _ in rows] + [len("macro")])
+        lines = [f"{'':{width}}  precision  recall     F1  support"]
+        for name, scores in rows:
+            lines.append(_row(name, width, scores.precision, scores.recall, scores.f1, scores.support))
+        lines.append(_row("micro", width, self.precision, self.recall, self.f1, self.support))
+        lines.append(_row("macro", width, self.macro["precision"], self.macro["recall"], self.macro["f1"], self.support))
+        return "\n".join(lines)
+
+
+def score_entities(pairs: Iterable[tuple[Sentence, Iterable[Entity]]]) -> Scores:
+    """Scores of predicted entities against annotated ones, over pairs of (annotated sentence, prediction).
+
+    Where only some labels were looked for (``annotated_labels``), predictions of others are left out: nothing is known
+    about them.
+    """
+    correct: Counter[str] = Counter()
+    predicted: Counter[str] = Counter()
+    support: Counter[str] = Counter()
+    for sentence, found in pairs:
+        gold = set(sentence.entities)
+        guesses = set(found)
+        if sentence.annotated_labels is not None:
+            guesses = {entity for entity in guesses if entity.label in sentence.annotated_labels}
+        support.update(entity.label for entity in gold)
+        predicted.update(entity.label for entity in guesses)
+        correct.update(entity.label for entity in gold & guesses)
+    names = sorted(support.keys() | predicted.keys())
+    labels = {name: LabelScores(correct[name], predicted[name], support[name]) for name in names}
+    return Scores(correct.total(), predicted.total(), support.total(), labels)
+
+
+def _row(name: str, width: int, precision: float, recall: float, f1: float, support: int) -> str:
+    return f"{name:{width}}  {100 * precision:9.2f}  {100 * recall:6.2f}  {100 * f1:5.2f}  {support:7d}"

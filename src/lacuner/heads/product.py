@@ -1,0 +1,59 @@
+"""The span model of Li et al. (2021), used by negative sampling and SCL-RAI."""
+
+from typing import Literal, NamedTuple
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from lacuner.encoders.words import EncodedWords
+from lacuner.encoding.spans import Spans
+from lacuner.heads.scores import SpanHead, SpanScores, pick
+from lacuner.parts import Part
+
+
+class ProductConfig(Part):
+    """``product``: ``h_i ⊕ h_j ⊕ (h_i - h_j) ⊕ (h_i ⊙ h_j)`` → tanh → softmax."""
+
+    name: Literal["product"] = "product"
+    hidden: int = Field(256, ge=1, description="width of the hidden layer")
+    dropout: float = Field(0.4, ge=0, lt=1, description="dropout on the span representation")
+    max_span_width: int | None = Field(None, ge=1, description="longest span in words; none: no bound")
+
+    def build(self, size: int, labels: int) -> "ProductHead":
+        return ProductHead(self, size, labels)
+
+
+class _Projected(NamedTuple):
+    words: Tensor  # (B, n, d)
+    left: Tensor  # (B, n, h)
+    right: Tensor  # (B, n, h)
+
+
+class ProductHead(SpanHead):
+    """``softmax(V tanh(W s))`` with ``s = h_i ⊕ h_j ⊕ (h_i - h_j) ⊕ (h_i ⊙ h_j)``.
+
+    ``W s = (W₁ + W₃) h_i + (W₂ - W₃) h_j + W₄ (h_i ⊙ h_j)``; only the last term is computed span by span. Dropout falls
+    on the words of the first two terms and on the product of the third.
+    """
+
+    def __init__(self, config: ProductConfig, size: int, labels: int) -> None:
+        super().__init__()
+        self.size = size
+        self.layer = nn.Linear(4 * size, config.hidden)
+        self.classifier = nn.Linear(config.hidden, labels)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def project(self, words: EncodedWords) -> _Projected:
+        first, last, difference, _ = self.layer.weight.split(self.size, dim=1)  # W₁, W₂, W₃, W₄: (h, d) each
+        left = nn.functional.linear(self.dropout(words.first), first + difference, self.layer.bias)
+        right = nn.functional.linear(self.dropout(words.first), last - difference)
+        return _Projected(words.first, left, right)
+
+    def combine(self, projected: _Projected, spans: Spans) -> SpanScores:
+        last = spans.end - 1
+        product = pick(projected.words, spans.row, spans.start) * pick(projected.words, spans.row, last)  # (N, d)
+        summed = pick(projected.left, spans.row, spans.start) + pick(projected.right, spans.row, last)  # (N, h)
+        weight = self.layer.weight[:, 3 * self.size :]  # W₄
+        hidden = torch.tanh(torch.addmm(summed, self.dropout(product), weight.T))
+        return SpanScores(self.classifier(hidden), hidden)

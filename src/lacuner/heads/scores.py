@@ -1,0 +1,54 @@
+"""What a span head offers to methods and decoding."""
+
+from abc import ABC, abstractmethod
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from lacuner.encoders.words import EncodedWords
+from lacuner.encoding.spans import Spans
+
+CHUNK = 32_768
+"""Spans scored at once. More are scored chunk by chunk, and computed again for the backward pass instead of being kept."""
+
+
+class SpanScores(NamedTuple):
+    """For ``N`` spans: scores of ``L`` labels before the softmax, and the last hidden layer."""
+
+    logits: Tensor  # (N, L)
+    hidden: Tensor  # (N, h)
+
+
+class SpanHead(nn.Module, ABC):
+    """Scores spans from word vectors.
+
+    The linear map of a concatenation is split into maps of its parts: :meth:`project` runs once for every word, and
+    :meth:`combine` for every span that is asked for. The table of all spans' features is never built.
+    """
+
+    @abstractmethod
+    def project(self, words: EncodedWords) -> Any:
+        """What every word contributes, as first and as last word of a span."""
+
+    @abstractmethod
+    def combine(self, projected: Any, spans: Spans) -> SpanScores:
+        """Scores of ``spans``."""
+
+    def forward(self, projected: Any, spans: Spans) -> SpanScores:
+        if len(spans) <= CHUNK:
+            return self.combine(projected, spans)
+        parts = []
+        for begin in range(0, len(spans), CHUNK):
+            part = spans[begin : begin + CHUNK]
+            if torch.is_grad_enabled():
+                parts.append(SpanScores(*checkpoint(self.combine, projected, part, use_reentrant=False)))
+            else:
+                parts.append(self.combine(projected, part))
+        return SpanScores(torch.cat([part.logits for part in parts]), torch.cat([part.hidden for part in parts]))
+
+
+def pick(words: Tensor, row: Tensor, column: Tensor) -> Tensor:
+    """``words[row, column]`` of a ``(B, n, d)`` tensor; as an ``index_select``, whose backward pass is the fast one."""
+    return words.flatten(0, 1).index_select(0, row * words.shape[1] + column)

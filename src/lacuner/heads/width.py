@@ -1,0 +1,66 @@
+"""The span model of Top-Neg (Xu et al. 2023) and NRCES (Zhang et al. 2022), with a learned width embedding."""
+
+from typing import Literal, NamedTuple
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from lacuner.encoders.words import EncodedWords
+from lacuner.encoding.spans import Spans
+from lacuner.heads.scores import SpanHead, SpanScores, pick
+from lacuner.parts import Part
+
+_LONGEST_WIDTH = 64
+"""Without a bound, this and every greater width share one embedding."""
+
+
+class WidthConfig(Part):
+    """``width``: ``h_i ⊕ h_j ⊕ f(j - i)`` → two ReLU layers → softmax."""
+
+    name: Literal["width"] = "width"
+    hidden: int = Field(150, ge=1, description="width of the two hidden layers")
+    width_size: int = Field(150, ge=1, description="size of the width embedding")
+    dropout: float = Field(0.2, ge=0, lt=1, description="dropout on the hidden layers")
+    max_span_width: int | None = Field(8, ge=1, description="longest span in words; none: no bound")
+
+    def build(self, size: int, labels: int) -> "WidthHead":
+        return WidthHead(self, size, labels)
+
+
+class _Projected(NamedTuple):
+    left: Tensor  # (B, n, h)
+    right: Tensor  # (B, n, h)
+    width: Tensor  # (widths, h)
+
+
+class WidthHead(SpanHead):
+    """Two feed-forward layers on ``h_i ⊕ h_j ⊕ f(j - i)``; ``h_i`` is a first sub-word, ``h_j`` a last one.
+
+    ``W [h_i; h_j; f] = W₁ h_i + W₂ h_j + W₃ f``: three small tables that are added up for the spans that are asked for.
+    """
+
+    def __init__(self, config: WidthConfig, size: int, labels: int) -> None:
+        super().__init__()
+        self.sizes = [size, size, config.width_size]
+        self.widths = nn.Embedding(config.max_span_width or _LONGEST_WIDTH, config.width_size)
+        self.layer = nn.Linear(sum(self.sizes), config.hidden)
+        self.second = nn.Linear(config.hidden, config.hidden)
+        self.classifier = nn.Linear(config.hidden, labels)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def project(self, words: EncodedWords) -> _Projected:
+        first, last, width = self.layer.weight.split(self.sizes, dim=1)  # W₁, W₂, W₃
+        return _Projected(
+            nn.functional.linear(words.first, first, self.layer.bias),
+            nn.functional.linear(words.last, last),
+            nn.functional.linear(self.widths.weight, width),
+        )
+
+    def combine(self, projected: _Projected, spans: Spans) -> SpanScores:
+        last = spans.end - 1
+        width = projected.width.index_select(0, (last - spans.start).clamp(max=len(projected.width) - 1))
+        summed = pick(projected.left, spans.row, spans.start) + pick(projected.right, spans.row, last) + width
+        hidden = self.dropout(torch.relu(summed))
+        hidden = self.dropout(torch.relu(self.second(hidden)))
+        return SpanScores(self.classifier(hidden), hidden)

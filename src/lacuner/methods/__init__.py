@@ -1,0 +1,1 @@
+"""What to do with the unknown, which loss, what at inference: one file a paper."""

@@ -1,0 +1,48 @@
+"""``full``: every span that is not annotated is taken as a negative. The naive baseline: what gaps do to ordinary training."""
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from lacuner.heads import ProductConfig
+from lacuner.methods.composition import Draw, Loss, Method, Negatives, Step
+
+
+class All(Negatives):
+    """``all``: every unknown span."""
+
+    name: Literal["all"] = "all"
+
+    def draw(self, draw: Draw) -> Tensor:
+        return torch.arange(len(draw.unknown), device=draw.unknown.row.device)
+
+
+class CrossEntropy(Loss):
+    """``cross-entropy``: minus the log of the summed probability of the labels that a span may have; the mean over spans.
+
+    With a single possible label that is the ordinary cross-entropy.
+    """
+
+    name: Literal["cross-entropy"] = "cross-entropy"
+
+    def __call__(self, logits: Tensor, possible: Tensor, negative: Tensor, step: Step) -> Tensor:
+        return summed_cross_entropy(logits, possible).mean()
+
+
+def summed_cross_entropy(logits: Tensor, possible: Tensor) -> Tensor:
+    """``-log Σ_{l possible} p_l`` of every span: ``(N, L), (N, L) → (N,)``."""
+    return logits.logsumexp(-1) - logits.masked_fill(~possible, float("-inf")).logsumexp(-1)
+
+
+PARTS = (All, CrossEntropy)
+METHODS = (
+    Method(
+        name="full",
+        paper="the naive baseline of all papers",
+        summary="Every span without a label is a negative.",
+        head=ProductConfig(),
+        negatives=All(),
+        loss=CrossEntropy(),
+    ),
+)

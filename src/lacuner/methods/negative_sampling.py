@@ -1,0 +1,58 @@
+"""Negative sampling.
+
+Li, Liu, Shi: *Empirical Analysis of Unlabeled Entity Problem in Named Entity Recognition*, ICLR 2021.
+"""
+
+from typing import Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from lacuner.heads import ProductConfig
+from lacuner.methods.composition import Draw, Method, Negatives
+from lacuner.methods.full import CrossEntropy
+
+
+class Uniform(Negatives):
+    """``uniform``: of a sentence with ``n`` words, ``⌈λ n⌉`` unknown spans, all equally likely, drawn anew every epoch (§2.2).
+
+    Few spans are entities, so few of the few drawn are: most unlabelled entities never become negatives.
+    """
+
+    name: Literal["uniform"] = "uniform"
+    ratio: float = Field(0.35, ge=0, description="λ: negatives for each word of a sentence")
+
+    def draw(self, draw: Draw) -> Tensor:
+        keys = torch.rand(len(draw.unknown), generator=draw.step.generator, dtype=torch.float64)
+        return largest_of_each_row(keys.to(draw.unknown.row.device), draw.unknown.row, self.counts(draw.lengths))
+
+    def counts(self, lengths: Tensor) -> Tensor:
+        """``⌈λ n⌉`` of every sentence."""
+        return (lengths.double() * self.ratio).ceil().long()
+
+
+def largest_of_each_row(keys: Tensor, row: Tensor, counts: Tensor) -> Tensor:
+    """Indices of the ``counts[r]`` largest keys in each row ``r`` (all of them where there are fewer): ``(N,), (N,), (B,)``.
+
+    ``row`` ascends. With random keys that is drawing without replacement, for all sentences at once.
+    """
+    order = keys.argsort(descending=True, stable=True)
+    order = order[row[order].argsort(stable=True)]  # by row, and by falling key within a row
+    sizes = torch.bincount(row, minlength=len(counts))
+    begins = sizes.cumsum(0) - sizes
+    rank = torch.arange(len(row), device=row.device) - begins[row[order]]
+    return order[rank < counts[row[order]]]
+
+
+PARTS = (Uniform,)
+METHODS = (
+    Method(
+        name="uniform",
+        paper="Li et al. 2021, Empirical Analysis of Unlabeled Entity Problem in Named Entity Recognition (ICLR)",
+        summary="Only a few random unlabelled spans are negatives, so few of them are entities that somebody forgot.",
+        head=ProductConfig(),
+        negatives=Uniform(),
+        loss=CrossEntropy(),
+    ),
+)

@@ -1,0 +1,71 @@
+"""Every method and part there is: those in this folder, and those of packages with an entry point ``lacuner.methods``."""
+
+import importlib
+import logging
+import pkgutil
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from importlib.metadata import entry_points
+from typing import Any
+
+from lacuner.errors import ConfigError
+from lacuner.heads import SPAN_HEADS
+from lacuner.methods.composition import Contrast, Inference, Loss, Method, Negatives
+from lacuner.parts import Part
+
+logger = logging.getLogger(__name__)
+
+ENTRY_POINTS = "lacuner.methods"
+KINDS: dict[str, type[Part]] = {"negatives": Negatives, "loss": Loss, "contrast": Contrast, "inference": Inference}
+
+
+@dataclass
+class Registry:
+    """Methods by name, and parts by kind and name."""
+
+    methods: dict[str, Method] = field(default_factory=dict)
+    parts: dict[str, dict[str, type[Part]]] = field(default_factory=lambda: {kind: {} for kind in KINDS})
+
+    def add(self, module: Any) -> None:
+        """Take what a module lists in ``PARTS`` and ``METHODS``."""
+        for part in getattr(module, "PARTS", ()):
+            kind = next(kind for kind, base in KINDS.items() if issubclass(part, base))
+            self._put(self.parts[kind], part.model_fields["name"].default, part, kind)
+        for method in getattr(module, "METHODS", ()):
+            self._put(self.methods, method.name, method, "method")
+
+    @staticmethod
+    def _put(table: dict[str, Any], name: str, value: Any, kind: str) -> None:
+        if table.setdefault(name, value) is not value:
+            raise ConfigError(f"two {kind} entries are called {name!r}; uninstall one of the packages that bring them")
+
+    def method(self, name: str) -> Method:
+        """The preset with this name."""
+        if name not in self.methods:
+            raise ConfigError(f"there is no method {name!r}; choose {', '.join(sorted(self.methods))}")
+        return self.methods[name]
+
+    def choices(self, kind: str) -> dict[str, type[Part]]:
+        """The parts of a kind (``head`` is one, too)."""
+        return dict(SPAN_HEADS) if kind == "head" else self.parts[kind]
+
+
+@lru_cache(maxsize=1)
+def registry() -> Registry:
+    """Everything that is installed."""
+    found = Registry()
+    for module in _own_modules():
+        found.add(module)
+    for point in entry_points(group=ENTRY_POINTS):
+        try:
+            found.add(point.load())
+        except Exception as error:  # somebody else's package must not keep ours from working
+            logger.warning("The methods of %s (%s) cannot be loaded: %s", point.name, point.value, error)
+    return found
+
+
+def _own_modules() -> Iterable[Any]:
+    package = importlib.import_module(__package__)
+    for info in sorted(pkgutil.iter_modules(package.__path__), key=lambda info: info.name):
+        yield importlib.import_module(f"{__package__}.{info.name}")

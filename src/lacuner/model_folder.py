@@ -1,0 +1,224 @@
+"""A model as a folder: JSON, safetensors, a vocabulary or tokenizer, a model card. No pickle: loading runs nobody's code."""
+
+import json
+import os
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from lacuner.corpus.words import SPLITTINGS, Splitting
+from lacuner.encoders import Encoder, RecurrentConfig, RecurrentEncoder, TransformerEncoder
+from lacuner.encoding.vocabulary import Vocabulary
+from lacuner.errors import ConfigError, ModelError
+from lacuner.methods.span_model import SpanModel
+from lacuner.training.settings import RunSettings, settings_from_dict
+from lacuner.version import __version__
+
+FORMAT_VERSION = 1
+
+_CONFIG, _WEIGHTS, _VOCABULARY, _METRICS, _CARD = (
+    "config.json",
+    "model.safetensors",
+    "vocabulary.json",
+    "metrics.jsonl",
+    "README.md",
+)
+_MEMORY = "memory."
+
+
+@dataclass(frozen=True)
+class ModelFolder:
+    """What stands in a model folder."""
+
+    model: SpanModel
+    settings: RunSettings
+    split: Splitting
+    record: dict[str, Any]
+
+
+def write_model_folder(folder: Path, content: ModelFolder) -> None:
+    """Write everything to a temporary folder beside ``folder`` and rename it, so that a crash leaves no half of it."""
+    if folder.exists() and not is_model_folder(folder) and any(folder.iterdir() if folder.is_dir() else [folder]):
+        raise ModelError(f"{folder} exists and is no model folder — choose another place for the model")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    try:
+        os.chmod(unfinished, 0o755)
+        _write(unfinished, content)
+        if folder.exists():
+            old = Path(tempfile.mkdtemp(prefix=f".{folder.name}.old.", dir=folder.parent))
+            os.replace(folder, old / "model")
+            os.replace(unfinished, folder)
+            shutil.rmtree(old)
+        else:
+            os.replace(unfinished, folder)
+    except BaseException:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        raise
+
+
+def read_model_folder(folder: Path) -> ModelFolder:
+    """Load a model, or say in one sentence what is wrong with its folder."""
+    config = _read_json(folder, _CONFIG)
+    version = config.get("format_version")
+    if not isinstance(version, int):
+        raise ModelError(f"{folder / _CONFIG} is not the configuration of a Lacuner model — check the path")
+    if version > FORMAT_VERSION:
+        raise ModelError(
+            f"{folder} has format version {version}; this Lacuner ({__version__}) reads up to {FORMAT_VERSION} — "
+            "upgrade it: pip install -U lacuner"
+        )
+    try:
+        settings = settings_from_dict(config["settings"])
+        labels, split, record = config["labels"], config["split"], config["record"]
+        if split not in SPLITTINGS:
+            raise ModelError(f"{folder / _CONFIG}: there is no splitting {split!r} — it was damaged or edited")
+        encoder = _restore_encoder(folder, settings, config)
+    except KeyError as error:
+        raise ModelError(f"{folder / _CONFIG} lacks the key {error} — the folder is damaged; copy it again") from None
+    except ConfigError as error:
+        raise ModelError(f"{folder / _CONFIG}: {error}") from error
+    model = SpanModel(encoder, settings.method, labels)
+    _load_weights(folder, model)
+    record["history"] = _read_metrics(folder)
+    return ModelFolder(model, settings, split, record)
+
+
+def is_model_folder(folder: Path) -> bool:
+    return (folder / _CONFIG).is_file()
+
+
+def _write(folder: Path, content: ModelFolder) -> None:
+    model, encoder = content.model, content.model.encoder
+    record = {key: value for key, value in content.record.items() if key != "history"}
+    config: dict[str, Any] = {
+        "format_version": FORMAT_VERSION,
+        "lacuner_version": __version__,
+        "labels": list(model.labels),
+        "split": content.split,
+        "settings": content.settings.model_dump(),
+        "record": record,
+    }
+    if isinstance(encoder, RecurrentEncoder):
+        config["architecture"] = {"word_size": encoder.words.embedding_dim}
+        text = json.dumps(encoder.index.as_dict(), ensure_ascii=False)
+        (folder / _VOCABULARY).write_text(text, encoding="utf-8")
+    else:
+        config["architecture"] = encoder.architecture
+        encoder.index.save(folder)
+    (folder / _CONFIG).write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    lines = (json.dumps(line) + "\n" for line in content.record["history"])
+    (folder / _METRICS).write_text("".join(lines), encoding="utf-8")
+    tensors = dict(model.state_dict()) | {_MEMORY + name: value for name, value in model.memory.items()}
+    save_file({name: tensor.contiguous().cpu() for name, tensor in tensors.items()}, folder / _WEIGHTS)
+    (folder / _CARD).write_text(_card(content), encoding="utf-8")
+
+
+def _restore_encoder(folder: Path, settings: RunSettings, config: dict[str, Any]) -> Encoder:
+    architecture = config["architecture"]
+    if not isinstance(settings.encoder, RecurrentConfig):
+        try:
+            return TransformerEncoder.restore(settings.encoder, architecture, folder)
+        except (OSError, ValueError, TypeError) as error:
+            reason = str(error).strip().splitlines()[0]
+            raise ModelError(f"the tokenizer in {folder} cannot be loaded ({reason}) — copy the folder again") from error
+    vocabulary = _read_json(folder, _VOCABULARY)
+    try:
+        return RecurrentEncoder(settings.encoder, Vocabulary.from_dict(vocabulary), architecture["word_size"])
+    except (KeyError, TypeError) as error:
+        raise ModelError(f"{folder / _VOCABULARY} is damaged ({error!r}) — copy the folder again") from error
+
+
+def _load_weights(folder: Path, model: SpanModel) -> None:
+    path = folder / _WEIGHTS
+    if not path.is_file():
+        raise ModelError(f"{path} is missing — copy the folder again")
+    try:
+        tensors = load_file(path)
+    except (SafetensorError, OSError) as error:
+        raise ModelError(f"{path} is damaged or cut short ({error}) — copy the folder again") from error
+    model.memory = {name.removeprefix(_MEMORY): tensors.pop(name) for name in list(tensors) if name.startswith(_MEMORY)}
+    expected = model.state_dict()
+    for name, tensor in expected.items():
+        if name not in tensors:
+            raise ModelError(f"{path} lacks the weights {name!r} — copy the folder again")
+        if tensors[name].shape != tensor.shape:
+            sizes = f"{tuple(tensors[name].shape)} instead of {tuple(tensor.shape)}"
+            raise ModelError(f"{path}: {name!r} has the shape {sizes} — weights and config.json do not belong together")
+    if surplus := tensors.keys() - expected.keys():
+        raise ModelError(f"{path} has unknown weights ({sorted(surplus)[0]!r}, …) — it belongs to another config.json")
+    model.load_state_dict(tensors)
+
+
+def _read_json(folder: Path, name: str) -> dict[str, Any]:
+    if not folder.is_dir():
+        raise ModelError(f"there is no folder {folder} — check the path")
+    path = folder / name
+    if not path.is_file():
+        raise ModelError(f"{folder} is no model folder: {name} is missing — check the path")
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, OSError) as error:
+        raise ModelError(f"{path} is damaged ({error}) — copy the folder again") from error
+    if not isinstance(content, dict):
+        raise ModelError(f"{path} holds no JSON object — copy the folder again")
+    return content
+
+
+def _read_metrics(folder: Path) -> list[dict[str, Any]]:
+    path = folder / _METRICS
+    if not path.is_file():
+        return []
+    try:
+        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
+    except ValueError as error:
+        raise ModelError(f"{path} is damaged ({error}) — remove it; the model works without") from error
+
+
+def _card(content: ModelFolder) -> str:
+    """The model card."""
+    method, encoder, record = content.settings.method, content.settings.encoder, content.record
+    name = encoder.name if isinstance(encoder, RecurrentConfig) else Path(encoder.model).name
+    data = record["data"]
+    lines = [
+        "---",
+        "library_name: lacuner",
+        "tags: [named-entity-recognition, token-classification, incomplete-annotation]",
+        "---",
+        "# Named-entity recogniser",
+        "",
+        f"Finds {', '.join(content.model.labels[1:])}. Trained with [Lacuner](https://pypi.org/project/lacuner/) {__version__} "
+        "on annotation that may have gaps.",
+        "",
+        "| | |",
+        "| --- | --- |",
+        f"| method | `{method.name}` ({method.paper}) |",
+        f"| encoder | `{name}` |",
+        f"| head | `{method.head.name}` |",
+        f"| training data | {data.get('sentences', 0):,} sentences, {data.get('entities', 0):,} annotated entities |",
+        f"| best epoch | {record['best_epoch']} of {len(record['history'])}; seed {content.settings.training.seed} |",
+        "",
+    ]
+    if record.get("dev"):
+        lines += ["## Scores on the dev data", "", "| label | precision | recall | F1 | support |", "| --- | --: | --: | --: | --: |"]
+        rows = [*record["dev"]["labels"].items(), ("**all**", record["dev"])]
+        for label, s in rows:
+            lines.append(f"| {label} | {100 * s['precision']:.2f} | {100 * s['recall']:.2f} | {100 * s['f1']:.2f} | {s['support']} |")
+        lines.append("")
+    example = [
+        "## Use",
+        "",
+        "```python",
+        "from lacuner import Recognizer",
+        "",
+        'model = Recognizer.from_pretrained("path/to/this/folder")',
+        'model.predict("Ada Lovelace moved to Turin.")',
+        "```",
+        "",
+    ]
+    return "\n".join(lines + example)

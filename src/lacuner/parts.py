@@ -1,0 +1,58 @@
+"""Parts: typed, named, frozen bundles of parameters out of which encoders, heads and methods are composed."""
+
+from collections.abc import Mapping
+from types import NoneType
+from typing import Any, TypeVar, get_args
+
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+
+from lacuner.errors import ConfigError
+
+
+class Settings(BaseModel):
+    """Frozen, typed settings that know no other field. Where a setting may be absent, ``"none"`` says so."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_none(cls, data: Any) -> Any:
+        if not isinstance(data, Mapping):
+            return data
+        optional = {name for name, field in cls.model_fields.items() if NoneType in get_args(field.annotation)}
+        return {key: None if value == "none" and key in optional else value for key, value in data.items()}
+
+
+class Part(Settings):
+    """Base of every part. A subclass gives its parameters as fields; ``name`` is what users call it."""
+
+    name: str
+
+
+AnyPart = TypeVar("AnyPart", bound=Part)
+AnyModel = TypeVar("AnyModel", bound=BaseModel)
+
+
+def build_part(kind: str, value: object, choices: Mapping[str, type[AnyPart]]) -> AnyPart:
+    """The part that a setting names, as ``"uniform"`` or ``{"name": "uniform", "ratio": 0.5}``."""
+    if isinstance(value, str):
+        value = {"name": value}
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"{kind}={value!r} is no {kind}; choose {', '.join(sorted(choices))}")
+    name = value.get("name")
+    if name not in choices:
+        raise ConfigError(f"there is no {kind} {name!r}; choose {', '.join(sorted(choices))}")
+    return validate(choices[name], value, f"{kind}.")
+
+
+def validate(model: type[AnyModel], value: Mapping[str, Any], prefix: str = "") -> AnyModel:
+    """Build a pydantic model, or say in one sentence which setting is wrong."""
+    try:
+        return model.model_validate(dict(value))
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = prefix + ".".join(map(str, first["loc"]))
+        if first["type"] == "extra_forbidden":
+            known = ", ".join(sorted(prefix + field for field in model.model_fields if field != "name")) or "none"
+            raise ConfigError(f"there is no setting {key}; there are: {known}") from None
+        raise ConfigError(f"{key}={first['input']!r}: {first['msg'].lower()}") from None

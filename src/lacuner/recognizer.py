@@ -1,0 +1,312 @@
+"""The recogniser: train, predict, evaluate, save, load."""
+
+import logging
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any, cast, overload
+
+import torch
+
+from lacuner.corpus import OUTSIDE, Corpus, Entity, Sentence
+from lacuner.corpus.words import Splitting, split_passages, split_words
+from lacuner.encoders import Encoder, RecurrentConfig, RecurrentEncoder, TransformerEncoder
+from lacuner.encoders.vectors import choose_vectors
+from lacuner.encoding.batches import plan_batches
+from lacuner.encoding.spans import build_targets
+from lacuner.encoding.vocabulary import Vocabulary
+from lacuner.errors import TrainingError
+from lacuner.evaluation import Scores, score_entities
+from lacuner.methods.span_model import SpanModel
+from lacuner.model_folder import ModelFolder, read_model_folder, write_model_folder
+from lacuner.training.checkpoint import CheckpointFolder
+from lacuner.training.settings import RunSettings, resolve_settings
+from lacuner.training.trainer import Observer, fingerprint, fit
+
+logger = logging.getLogger(__name__)
+
+_BATCH_TOKENS = 4096
+"""Tokens of a batch in prediction, padding included."""
+_READ_AHEAD = 1024
+"""Sentences that prediction sorts by length at a time; a stream never holds more."""
+_LONGEST_PASSAGE = 256
+"""Raw text with more words is cut into passages at line breaks and sentence ends."""
+
+Text = str | Sequence[str] | Sentence
+
+
+@dataclass(frozen=True)
+class TrainingRecord:
+    """What a model remembers of its making."""
+
+    best_epoch: int
+    seconds: float
+    history: tuple[dict[str, Any], ...]
+    data: dict[str, int]
+    dev: dict[str, Any] | None = None
+
+
+class Recognizer:
+    """Finds named entities. Made by :meth:`train` or :meth:`from_pretrained`.
+
+    Attributes:
+        labels: what it can find.
+        settings: everything that it was trained with.
+        split: how it splits raw text into words.
+        record: how its training went.
+    """
+
+    def __init__(self, model: SpanModel, settings: RunSettings, split: Splitting, record: TrainingRecord) -> None:
+        self.model = model.eval()
+        self.settings = settings
+        self.split: Splitting = split
+        self.record = record
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return self.model.labels[1:]
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.model.parameters()).device
+
+    def to(self, device: str | torch.device) -> "Recognizer":
+        """Move to another device."""
+        self.model.to(device)
+        self.model.memory = {name: value.to(device) for name, value in self.model.memory.items()}
+        return self
+
+    def __repr__(self) -> str:
+        method, encoder = self.settings.method.name, self.settings.encoder.name
+        return f"Recognizer(method={method!r}, encoder={encoder!r}, labels={', '.join(self.labels)})"
+
+    @classmethod
+    def train(
+        cls,
+        train: Corpus,
+        dev: Corpus | None = None,
+        *,
+        method: str | None = None,
+        encoder: str | None = None,
+        trusted: Corpus | None = None,
+        epochs: int | None = None,
+        seed: int | None = None,
+        settings: Mapping[str, Any] | RunSettings | None = None,
+        out: str | Path | None = None,
+        resume: bool = False,
+        observer: Observer | None = None,
+    ) -> "Recognizer":
+        """Train a recogniser on annotation with gaps.
+
+        Args:
+            train: sentences; what is not annotated in them is unknown, unless they are ``complete``.
+            dev: annotated sentences on which the best epoch is chosen. Without them the last epoch is kept.
+            method: a preset (``lacuner methods`` lists them).
+            encoder: ``recurrent``, or the name or folder of a Hugging Face encoder.
+            trusted: sentences that are annotated completely: what is not annotated in them is no entity.
+            epochs: short for ``settings={"training.epochs": …}``.
+            seed: short for ``settings={"training.seed": …}``.
+            settings: dotted keys and values as with ``--set``; or everything, as :func:`resolve_settings` returns it.
+            out: the model folder to write. A checkpoint of each epoch is kept beside it until training has ended.
+            resume: go on from that checkpoint, if there is one.
+            observer: told about progress.
+        """
+        if not isinstance(settings, RunSettings):
+            overrides = dict(settings or {})
+            given = {"training.epochs": epochs, "training.seed": seed}
+            overrides |= {key: value for key, value in given.items() if value is not None}
+            settings = resolve_settings(method, encoder, overrides)
+        corpus = _prepare(train if trusted is None else trusted.as_complete() + train, dev, settings)
+        labels = (OUTSIDE, *corpus.labels)
+        began = time.perf_counter()
+        torch.manual_seed(settings.training.seed)
+        model = SpanModel(_create_encoder(settings, corpus), settings.method, labels)
+        split = _choose_split(settings, corpus)
+        checkpoints = None
+        if out is not None:
+            key = fingerprint(settings.model_dump_json(), [corpus, dev])
+            checkpoints = CheckpointFolder(Path(f"{out}.training"), key)
+            if not resume:
+                checkpoints.remove()
+        draft = cls(model, settings, split, TrainingRecord(0, 0.0, (), {}))
+        evaluate = None if dev is None else lambda: draft.evaluate(dev)
+        result = fit(model, corpus, settings.training, evaluate, checkpoints, resume, observer)
+        if settings.method.inference is not None:
+            spans = (model.annotated(inputs, targets) for inputs, targets in _batches(model, corpus))
+            model.memory = settings.method.inference.remember(spans, len(labels))
+        seconds = sum(record["seconds"] for record in result.history)
+        data = {"sentences": len(corpus), "entities": sum(len(sentence.entities) for sentence in corpus)}
+        record = TrainingRecord(result.best_epoch, round(max(seconds, time.perf_counter() - began), 2), result.history, data)
+        recognizer = cls(model, settings, split, record)
+        if dev is not None:
+            recognizer.record = replace(record, dev=recognizer.evaluate(dev).as_dict())
+        if out is not None:
+            recognizer.save_pretrained(out)
+            if checkpoints is not None:
+                checkpoints.remove()
+        return recognizer
+
+    @overload
+    def predict(self, text: str | Sentence, *, nested: bool = ..., min_score: float = ...) -> list[Entity]: ...
+    @overload
+    def predict(
+        self, text: Sequence[Text], *, tokens: bool = ..., nested: bool = ..., min_score: float = ...
+    ) -> list[list[Entity]]: ...
+    @overload
+    def predict(self, text: Iterator[Text], *, nested: bool = ..., min_score: float = ...) -> Iterator[list[Entity]]: ...
+
+    def predict(
+        self, text: Text | Iterable[Text], *, tokens: bool = False, nested: bool = False, min_score: float = 0.0
+    ) -> Any:
+        """Find entities.
+
+        One text gives a list of entities, a list of texts a list of such lists, an iterator or generator of texts an
+        iterator that works in constant memory. A text is a string, or words: a :class:`Sentence` or a list of words
+        inside a list of texts; with ``tokens=True`` the argument itself is one list of words.
+
+        Offsets count characters where raw text was given, words where words were.
+        """
+        if tokens:
+            return next(self._predict_all(iter([list(cast(Sequence[str], text))]), nested, min_score))
+        if isinstance(text, str | Sentence):
+            return next(self._predict_all(iter([text]), nested, min_score))
+        if isinstance(text, Sequence):
+            return list(self._predict_all(iter(cast(Sequence[Text], text)), nested, min_score))
+        return self._predict_all(iter(text), nested, min_score)
+
+    def evaluate(self, corpus: Iterable[Sentence]) -> Scores:
+        """Exact-match precision, recall and F1 on annotated sentences."""
+        return score_entities(self.predict_pairs(corpus))
+
+    def predict_pairs(
+        self, corpus: Iterable[Sentence], nested: bool = False, min_score: float = 0.0
+    ) -> Iterator[tuple[Sentence, list[Entity]]]:
+        """Each sentence with what is found in it, in words; streamed."""
+        sentences = iter(corpus)
+        while chunk := list(islice(sentences, _READ_AHEAD)):
+            yield from zip(chunk, self._find([s.tokens for s in chunk], nested, min_score), strict=True)
+
+    def _predict_all(self, texts: Iterator[Text], nested: bool, min_score: float) -> Iterator[list[Entity]]:
+        while chunk := list(islice(texts, _READ_AHEAD)):
+            jobs = [_Job.of(text, self.split) for text in chunk]
+            found = iter(self._find([tokens for job in jobs for tokens in job.passages], nested, min_score))
+            for job in jobs:
+                yield job.collect([next(found) for _ in job.passages])
+
+    def _find(self, sentences: Sequence[Sequence[str]], nested: bool, min_score: float) -> list[list[Entity]]:
+        """Entities of sentences, in words."""
+        found: list[list[Entity]] = [[] for _ in sentences]
+        filled = [index for index, tokens in enumerate(sentences) if tokens]
+        encoder_index = self.model.encoder.index
+        lengths = [encoder_index.length(sentences[index]) for index in filled]
+        training = self.model.training
+        self.model.eval()
+        for batch in plan_batches(lengths, _BATCH_TOKENS):
+            places = [filled[number] for number in batch]
+            inputs = encoder_index.collate([sentences[place] for place in places]).to(self.device)
+            for place, entities in zip(places, self.model.entities(inputs, nested, min_score), strict=True):
+                found[place] = entities
+        self.model.train(training)
+        return found
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write the model folder. It takes its name when it is whole; one that is there already is replaced."""
+        write_model_folder(
+            Path(folder), ModelFolder(self.model, self.settings, self.split, dict(vars(self.record)))
+        )
+
+    @classmethod
+    def from_pretrained(cls, folder: str | Path) -> "Recognizer":
+        """Load a model folder. Nothing in it is executed."""
+        loaded = read_model_folder(Path(folder))
+        record = loaded.record | {"history": tuple(loaded.record["history"])}
+        return cls(loaded.model, loaded.settings, loaded.split, TrainingRecord(**record))
+
+
+@dataclass(frozen=True)
+class _Job:
+    """A text to be searched: its passages as words, and how to find the way back to the text."""
+
+    passages: list[Sequence[str]]
+    text: str | None = None
+    offsets: Sequence[tuple[int, int]] = ()
+
+    @classmethod
+    def of(cls, text: Text, split: Splitting) -> "_Job":
+        if isinstance(text, Sentence):
+            return cls([text.tokens])
+        if not isinstance(text, str):
+            return cls([list(text)])
+        offsets = split_words(text, split)
+        bounds = split_passages(text, offsets, _LONGEST_PASSAGE)
+        return cls([[text[a:b] for a, b in offsets[begin:end]] for begin, end in bounds], text, offsets)
+
+    def collect(self, found: list[list[Entity]]) -> list[Entity]:
+        if self.text is None:
+            words = self.passages[0]
+            return [replace(entity, text=" ".join(words[entity.start : entity.end])) for entity in found[0]]
+        entities, shift = [], 0
+        for passage, inside in zip(self.passages, found, strict=True):
+            for entity in inside:
+                start = self.offsets[shift + entity.start][0]
+                end = self.offsets[shift + entity.end - 1][1]
+                entities.append(replace(entity, start=start, end=end, text=self.text[start:end]))
+            shift += len(passage)
+        return entities
+
+
+def _prepare(train: Corpus, dev: Corpus | None, settings: RunSettings) -> Corpus:
+    """Training sentences that can be learned from; says what cannot."""
+    corpus = Corpus(tuple(sentence for sentence in train if sentence.tokens), train.report)
+    if not corpus:
+        raise TrainingError("there is no sentence to train on — give a corpus that is not empty")
+    if len(corpus) < len(train):
+        logger.warning("%d sentences without words are left out.", len(train) - len(corpus))
+    if not any(sentence.entities for sentence in corpus):
+        raise TrainingError("no entity is annotated in the training data — annotate some, or check the tag column")
+    widest = settings.method.head.max_span_width
+    if widest is not None:
+        widths = [entity.end - entity.start for sentence in corpus for entity in sentence.entities]
+        too_wide = sum(width > widest for width in widths)
+        if too_wide:
+            logger.warning(
+                "%d of %d entities have more than %d words and cannot be found (--set head.max_span_width=%d finds all).",
+                too_wide, len(widths), widest, max(widths),
+            )  # fmt: skip
+    for label in sorted(set(dev.labels if dev is not None else ()) - set(corpus.labels)):
+        logger.warning("The label %s is in the dev data only; none of its entities can be found.", label)
+    return corpus
+
+
+def _create_encoder(settings: RunSettings, corpus: Corpus) -> Encoder:
+    config = settings.encoder
+    if not isinstance(config, RecurrentConfig):
+        return TransformerEncoder.create(config)
+    sentences = [sentence.tokens for sentence in corpus]
+    vectors = choose_vectors(config.vectors, sentences)
+    vocabulary = Vocabulary.build(sentences, vectors.words if vectors else ())
+    return RecurrentEncoder.create(config, vocabulary, vectors)
+
+
+def _choose_split(settings: RunSettings, corpus: Corpus) -> Splitting:
+    if settings.split != "auto":
+        return settings.split
+    tokens = sum(map(len, corpus))
+    single = sum(len(token) == 1 for sentence in corpus for token in sentence.tokens)
+    if single < 0.995 * tokens or tokens == len(corpus):
+        return "words"
+    logger.info("The training data is split into characters; raw text will be, too (--set split=words changes that).")
+    return "characters"
+
+
+def _batches(model: SpanModel, corpus: Corpus) -> Iterator[tuple[Any, Any]]:
+    device = next(model.parameters()).device
+    lengths = [model.encoder.index.length(sentence.tokens) for sentence in corpus]
+    for batch in plan_batches(lengths, _BATCH_TOKENS):
+        sentences = [corpus[index] for index in batch]
+        inputs = model.encoder.index.collate([sentence.tokens for sentence in sentences])
+        yield inputs.to(device), build_targets(sentences, model.labels).to(device)
+
+

@@ -1,0 +1,1 @@
+"""Epochs, early stopping, checkpoints, settings."""

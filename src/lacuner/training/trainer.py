@@ -1,0 +1,185 @@
+"""The training loop."""
+
+import hashlib
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from accelerate import Accelerator
+from torch import Tensor
+
+from lacuner.corpus import Corpus, Sentence
+from lacuner.encoding.batches import plan_batches
+from lacuner.encoding.spans import build_targets
+from lacuner.errors import TrainingError
+from lacuner.evaluation import Scores
+from lacuner.methods.composition import Step
+from lacuner.methods.span_model import SpanModel
+from lacuner.training.checkpoint import CheckpointFolder, Progress, put_weights, trained_weights
+from lacuner.training.settings import TrainingConfig
+
+logger = logging.getLogger(__name__)
+
+
+class Observer:
+    """Told how training goes; the command line shows it. Does nothing by itself."""
+
+    def epoch_started(self, epoch: int, epochs: int, words: int) -> None:
+        """``epoch`` counts from 1; ``words`` is how many it has."""
+
+    def batch_done(self, words: int) -> None:
+        """A batch with this many words has been learned from."""
+
+    def epoch_ended(self, record: dict[str, Any]) -> None:
+        """``record`` is the epoch's line in ``metrics.jsonl``."""
+
+
+@dataclass(frozen=True)
+class TrainingResult:
+    """How training went. The model has the weights of its best epoch."""
+
+    best_epoch: int
+    history: tuple[dict[str, Any], ...]
+
+
+def fit(
+    model: SpanModel,
+    corpus: Corpus,
+    config: TrainingConfig,
+    evaluate: Callable[[], Scores] | None = None,
+    checkpoints: CheckpointFolder | None = None,
+    resume: bool = False,
+    observer: Observer | None = None,
+) -> TrainingResult:
+    """Train ``model`` and leave it with its best weights.
+
+    Args:
+        model: fresh weights.
+        corpus: sentences with at least one word each.
+        config: how.
+        evaluate: scores the model on dev data after every epoch; without it all epochs run and the last one counts.
+        checkpoints: where to keep the state after each epoch.
+        resume: go on from the checkpoint, if there is one.
+        observer: told about progress.
+    """
+    observer = observer or Observer()
+    accelerator = Accelerator(cpu=not torch.cuda.is_available())
+    optimizer = torch.optim.AdamW(
+        [
+            {"params": list(model.encoder.parameters()), "peak": config.encoder_learning_rate},
+            {"params": list(model.head.parameters()), "peak": config.head_learning_rate},
+        ],
+        weight_decay=config.weight_decay,
+    )
+    learner, optimizer = accelerator.prepare(model, optimizer)
+    progress, best = Progress(), trained_weights(model)
+    if resume and checkpoints is not None:
+        found = checkpoints.load(model, optimizer)
+        if found is not None:
+            progress, best = found
+            logger.info("Going on after epoch %d.", progress.epochs_done)
+    lengths = [model.encoder.index.length(sentence.tokens) for sentence in corpus]
+    words = sum(map(len, corpus))
+    for epoch in range(progress.epochs_done, config.epochs):
+        if _out_of_patience(progress, config):
+            break
+        began = time.perf_counter()
+        observer.epoch_started(epoch + 1, config.epochs, words)
+        generator = _seed(config.seed, epoch, accelerator.process_index)
+        batches = _share(plan_batches(lengths, config.batch_tokens, (config.seed, epoch)), accelerator)
+        learner.train()
+        total = 0.0
+        for number, indices in enumerate(batches):
+            sentences = [corpus[index] for index in indices]
+            _set_rates(optimizer, (epoch + number / len(batches)) / config.epochs, config.warmup)
+            inputs = model.encoder.index.collate([s.tokens for s in sentences]).to(accelerator.device)
+            targets = build_targets(sentences, model.labels).to(accelerator.device)
+            loss: Tensor = learner(inputs, targets, Step(epoch, config.epochs, generator))
+            _check_finite(loss, indices, sentences)
+            optimizer.zero_grad()
+            accelerator.backward(loss)
+            norm = accelerator.clip_grad_norm_(learner.parameters(), config.clip)
+            _check_finite(norm, indices, sentences)
+            optimizer.step()
+            total += loss.item()
+            observer.batch_done(sum(map(len, sentences)))
+        seconds = time.perf_counter() - began
+        record: dict[str, Any] = {"epoch": epoch + 1, "loss": total / len(batches), "seconds": round(seconds, 2)}
+        record["words_per_second"] = round(words / seconds)
+        if evaluate is not None:
+            scores = evaluate()
+            record["dev"] = {"precision": scores.precision, "recall": scores.recall, "f1": scores.f1}
+        progress.epochs_done = epoch + 1
+        progress.history.append(record)
+        if evaluate is None or record["dev"]["f1"] > progress.best_f1:
+            progress.best_epoch = epoch + 1
+            progress.best_f1 = record["dev"]["f1"] if evaluate is not None else progress.best_f1
+            best = trained_weights(model)
+        if checkpoints is not None and accelerator.is_main_process:
+            checkpoints.save(model, optimizer, progress, best)
+        observer.epoch_ended(record)
+    put_weights(model, best)
+    model.eval()
+    return TrainingResult(progress.best_epoch, tuple(progress.history))
+
+
+def fingerprint(settings: str, corpora: Sequence[Corpus | None]) -> str:
+    """Tells one run from another: a hash of its settings and of all its data."""
+    digest = hashlib.sha256(settings.encode())
+    for corpus in corpora:
+        digest.update(b"\0corpus\0")
+        for sentence in corpus or ():
+            described = (
+                sentence.tokens,
+                sentence.entities,
+                sentence.non_entities,
+                sentence.complete,
+                sorted(sentence.annotated_labels or ()),
+                sentence.annotated_labels is None,
+                sorted(sentence.unknown_tokens),
+            )
+            digest.update(repr(described).encode())
+    return digest.hexdigest()
+
+
+def _out_of_patience(progress: Progress, config: TrainingConfig) -> bool:
+    if config.patience is None or progress.best_f1 < 0:
+        return False
+    return progress.epochs_done - progress.best_epoch >= config.patience
+
+
+def _seed(seed: int, epoch: int, process: int) -> torch.Generator:
+    """Fix all randomness of an epoch, so that one that is run again after a kill is the same."""
+    dropout, drawing = np.random.SeedSequence([seed, epoch, process]).generate_state(2)
+    torch.manual_seed(int(dropout))
+    return torch.Generator().manual_seed(int(drawing))
+
+
+def _share(batches: list[list[int]], accelerator: Accelerator) -> list[list[int]]:
+    """This process's batches; every process gets equally many, if need be one of another's again."""
+    count = -(-len(batches) // accelerator.num_processes)
+    return [
+        batches[(number * accelerator.num_processes + accelerator.process_index) % len(batches)] for number in range(count)
+    ]
+
+
+def _set_rates(optimizer: Any, done: float, warmup: float) -> None:
+    """Up in a straight line during ``warmup``, then down to zero; ``done`` is the share of training behind us."""
+    factor = done / warmup if done < warmup else (1 - done) / (1 - warmup)
+    for group in optimizer.param_groups:
+        group["lr"] = group["peak"] * max(factor, 1e-3)
+
+
+def _check_finite(value: Tensor, indices: Sequence[int], sentences: Sequence[Sentence]) -> None:
+    if torch.isfinite(value):
+        return
+    shown = "; ".join(f"{i}: {' '.join(s.tokens[:6])} …" for i, s in list(zip(indices, sentences, strict=True))[:5])
+    more = f" and {len(indices) - 5} more" if len(indices) > 5 else ""
+    raise TrainingError(
+        f"the loss or its gradient is {value.item()} in the batch with sentences {shown}{more} (counted from 0) — "
+        "lower the learning rates (--set training.encoder_learning_rate=…) or look at these sentences"
+    )
