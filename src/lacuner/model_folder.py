@@ -90,6 +90,7 @@ def read_model_folder(folder: Path) -> ModelFolder:
 
 
 def is_model_folder(folder: Path) -> bool:
+    """Whether ``folder`` looks like one."""
     return (folder / _CONFIG).is_file()
 
 
@@ -126,7 +127,9 @@ def _restore_encoder(folder: Path, settings: RunSettings, config: dict[str, Any]
             return TransformerEncoder.restore(settings.encoder, architecture, folder)
         except (OSError, ValueError, TypeError) as error:
             reason = str(error).strip().splitlines()[0]
-            raise ModelError(f"the tokenizer in {folder} cannot be loaded ({reason}) — copy the folder again") from error
+            raise ModelError(
+                f"the tokenizer in {folder} cannot be loaded ({reason}) — copy the folder again"
+            ) from error
     vocabulary = _read_json(folder, _VOCABULARY)
     try:
         return RecurrentEncoder(settings.encoder, Vocabulary.from_dict(vocabulary), architecture["word_size"])
@@ -205,10 +208,17 @@ def _card(content: ModelFolder) -> str:
         "",
     ]
     if record.get("dev"):
-        lines += ["## Scores on the dev data", "", "| label | precision | recall | F1 | support |", "| --- | --: | --: | --: | --: |"]
+        lines += [
+            "## Scores on the dev data",
+            "",
+            "| label | precision | recall | F1 | support |",
+            "| --- | --: | --: | --: | --: |",
+        ]
         rows = [*record["dev"]["labels"].items(), ("**all**", record["dev"])]
         for label, s in rows:
-            lines.append(f"| {label} | {100 * s['precision']:.2f} | {100 * s['recall']:.2f} | {100 * s['f1']:.2f} | {s['support']} |")
+            lines.append(
+                f"| {label} | {100 * s['precision']:.2f} | {100 * s['recall']:.2f} | {100 * s['f1']:.2f} | {s['support']} |"
+            )
         lines.append("")
     example = [
         "## Use",

@@ -40,7 +40,7 @@ def build_part(kind: str, value: object, choices: Mapping[str, type[AnyPart]]) -
     if not isinstance(value, Mapping):
         raise ConfigError(f"{kind}={value!r} is no {kind}; choose {', '.join(sorted(choices))}")
     name = value.get("name")
-    if name not in choices:
+    if not isinstance(name, str) or name not in choices:
         raise ConfigError(f"there is no {kind} {name!r}; choose {', '.join(sorted(choices))}")
     return validate(choices[name], value, f"{kind}.")
 

@@ -138,7 +138,9 @@ class Recognizer:
             model.memory = settings.method.inference.remember(spans, len(labels))
         seconds = sum(record["seconds"] for record in result.history)
         data = {"sentences": len(corpus), "entities": sum(len(sentence.entities) for sentence in corpus)}
-        record = TrainingRecord(result.best_epoch, round(max(seconds, time.perf_counter() - began), 2), result.history, data)
+        record = TrainingRecord(
+            result.best_epoch, round(max(seconds, time.perf_counter() - began), 2), result.history, data
+        )
         recognizer = cls(model, settings, split, record)
         if dev is not None:
             recognizer.record = replace(record, dev=recognizer.evaluate(dev).as_dict())
@@ -148,14 +150,18 @@ class Recognizer:
                 checkpoints.remove()
         return recognizer
 
-    @overload
-    def predict(self, text: str | Sentence, *, nested: bool = ..., min_score: float = ...) -> list[Entity]: ...
+    @overload  # a string is a sequence of strings, too, but nobody means that
+    def predict(  # type: ignore[overload-overlap]
+        self, text: str | Sentence, *, nested: bool = ..., min_score: float = ...
+    ) -> list[Entity]: ...
     @overload
     def predict(
         self, text: Sequence[Text], *, tokens: bool = ..., nested: bool = ..., min_score: float = ...
     ) -> list[list[Entity]]: ...
     @overload
-    def predict(self, text: Iterator[Text], *, nested: bool = ..., min_score: float = ...) -> Iterator[list[Entity]]: ...
+    def predict(
+        self, text: Iterator[Text], *, nested: bool = ..., min_score: float = ...
+    ) -> Iterator[list[Entity]]: ...
 
     def predict(
         self, text: Text | Iterable[Text], *, tokens: bool = False, nested: bool = False, min_score: float = 0.0
@@ -213,9 +219,7 @@ class Recognizer:
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write the model folder. It takes its name when it is whole; one that is there already is replaced."""
-        write_model_folder(
-            Path(folder), ModelFolder(self.model, self.settings, self.split, dict(vars(self.record)))
-        )
+        write_model_folder(Path(folder), ModelFolder(self.model, self.settings, self.split, dict(vars(self.record))))
 
     @classmethod
     def from_pretrained(cls, folder: str | Path) -> "Recognizer":
@@ -308,5 +312,3 @@ def _batches(model: SpanModel, corpus: Corpus) -> Iterator[tuple[Any, Any]]:
         sentences = [corpus[index] for index in batch]
         inputs = model.encoder.index.collate([sentence.tokens for sentence in sentences])
         yield inputs.to(device), build_targets(sentences, model.labels).to(device)
-
-

@@ -83,7 +83,9 @@ def write_conll(sentences: Iterable[Sentence], file: TextIO, scheme: Scheme = "b
             file.write(_STATUS_LINE + json.dumps(status, ensure_ascii=False) + "\n")
         for token, tag in zip(sentence.tokens, tags, strict=True):
             if not token or any(character in token for character in "\t\n\r"):
-                raise DataError(f"{place}: the word {token!r} does not fit on a line", "write JSON Lines (.jsonl) instead")
+                raise DataError(
+                    f"{place}: the word {token!r} does not fit on a line", "write JSON Lines (.jsonl) instead"
+                )
             file.write(f"{token}\t{tag}\n")
         file.write("\n")
 
@@ -135,7 +137,7 @@ def _sentence(
         line = block.lines[error.index][0]
         raise DataError(str(error), f"correct the tag (the file reads as {scheme.upper()})", path, line) from None
     for repair in repairs:
-        line = block.lines[repair.index][0]
+        line = block.lines[repair.place][0]
         report.note("repaired tags", repair.what, f"correct the tag (the file reads as {scheme.upper()})", path, line)
     record: dict[str, Any] = {"tokens": [row[0] for row in block.columns]}
     record["entities"] = [{"start": e.start, "end": e.end, "label": e.label} for e in entities]

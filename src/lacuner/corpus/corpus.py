@@ -16,7 +16,7 @@ from lacuner.corpus.files import STANDARD_INPUT, ReadingReport, name_of
 from lacuner.corpus.jsonl import read_jsonl, write_jsonl
 from lacuner.corpus.masking import mask_sentences
 from lacuner.corpus.schemes import Scheme
-from lacuner.corpus.sentence import Entity, Sentence
+from lacuner.corpus.sentence import Sentence
 from lacuner.corpus.statistics import Statistics
 from lacuner.corpus.words import Splitting, split_words
 from lacuner.errors import DataError
@@ -79,7 +79,7 @@ class Corpus(Sequence[Sentence]):
         return Statistics.count(self)
 
     def mask(self, probability: float, seed: int = 0) -> "Corpus":
-        """Hide each entity with this probability; :meth:`hidden` of the result's twin tells which."""
+        """Hide each entity with this probability, the same ones on every platform."""
         return self._with(sentence for sentence, _ in mask_sentences(self, probability, seed))
 
     def as_complete(self) -> "Corpus":
@@ -151,7 +151,9 @@ def format_of(path: str | Path, format: Format | None = None) -> Format:
     ending = Path(name_of(path)).suffix
     if ending not in _ENDINGS:
         known = ", ".join(sorted(_ENDINGS))
-        raise DataError("the name does not tell the format", f"give --format conll or jsonl, or end it in {known}", path)
+        raise DataError(
+            "the name does not tell the format", f"give --format conll or jsonl, or end it in {known}", path
+        )
     return _ENDINGS[ending]
 
 
@@ -187,6 +189,3 @@ def merge(corpora: Iterable[Corpus]) -> Corpus:
     corpora = list(corpora)
     sentences = tuple(itertools.chain.from_iterable(corpora))
     return Corpus(sentences, sum((corpus.report for corpus in corpora), ReadingReport()))
-
-
-__all__ = ["FORMATS", "Corpus", "Entity", "Format", "Sentence", "merge", "stream_sentences", "write_sentences"]

@@ -15,7 +15,6 @@ from lacuner.errors import DataError
 logger = logging.getLogger(__name__)
 
 STANDARD_INPUT = "-"
-_BYTE_ORDER_MARKS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
 
 
 @dataclass
@@ -50,13 +49,10 @@ def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
     try:
         with _open(path) as file:
             for number, raw in enumerate(file, 1):
-                if number == 1:
-                    if raw[:2] in _BYTE_ORDER_MARKS:
-                        what = f"the file is {_BYTE_ORDER_MARKS[raw[:2]]}, not UTF-8"
-                        raise DataError(what, "convert it: iconv -f utf-16 -t utf-8", path)
-                    raw = raw.removeprefix(b"\xef\xbb\xbf")
+                if number == 1 and raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
+                    raise DataError("the file is UTF-16, not UTF-8", "convert it: iconv -f utf-16 -t utf-8", path)
                 try:
-                    line = raw.decode()
+                    line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
                 except UnicodeDecodeError as error:
                     what = f"byte 0x{raw[error.start]:02x} is not UTF-8"
                     remedy = "convert the file, e.g. iconv -f latin1 -t utf-8"

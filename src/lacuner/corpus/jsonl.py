@@ -12,7 +12,13 @@ from lacuner.corpus.sentence import Entity, Sentence
 from lacuner.corpus.words import Splitting, split_words
 from lacuner.errors import DataError
 
-_SPAN_KEYS = ("entities", "spans", "ents", "label", "labels")  # ours and spaCy's, Prodigy's, Doc.to_json's, doccano's two
+_SPAN_KEYS = (
+    "entities",
+    "spans",
+    "ents",
+    "label",
+    "labels",
+)  # ours and spaCy's, Prodigy's, Doc.to_json's, doccano's two
 
 
 def read_jsonl(path: str | Path, report: ReadingReport, split: Splitting = "words") -> Iterator[Sentence]:

@@ -1,8 +1,9 @@
 """A sentence as a JSON object, and back: the one place that knows the field names."""
 
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from lacuner.corpus.files import ReadingReport
 from lacuner.corpus.sentence import Entity, Sentence, Span
@@ -57,7 +58,7 @@ def sentence_from_record(
             report.note("duplicate entities", f"{entity} stands twice", "remove one", path, line)
         entities[entity] = None
     ordered = sorted(entities)
-    for one, other in zip(ordered, ordered[1:], strict=False):
+    for one, other in pairwise(ordered):
         if other.start < one.end:
             report.note("overlapping entities", f"{one} and {other} overlap", "keep one of them", path, line)
     text, labels = record.get("text"), record.get("annotated_labels")
@@ -84,7 +85,7 @@ def entity_from_record(item: object, path: str | Path, line: int) -> Entity:
             return Entity(
                 _integer(start), _integer(end), item["label"], item.get("text"), item.get("score"), item.get("source")
             )
-        start, end, label = item  # type: ignore[misc]
+        start, end, label = cast(list[Any], item)
         return Entity(_integer(start), _integer(end), label)
     except KeyError as error:
         raise DataError(f"an entity lacks {error}", "give it start, end and label", path, line) from None
@@ -97,7 +98,7 @@ def _span(item: object, path: str | Path, line: int) -> Span:
     try:
         if isinstance(item, Mapping):
             return Span(_integer(item["start"]), _integer(item["end"]), item.get("source"))
-        start, end = item  # type: ignore[misc]
+        start, end = cast(list[Any], item)
         return Span(_integer(start), _integer(end))
     except (KeyError, TypeError, ValueError) as error:
         what = f"{item!r} is not a span ({error})"

@@ -26,7 +26,7 @@ _MARKS_END = frozenset({"bioes", "bmes", "bilou"})
 class Repair(NamedTuple):
     """A tag that broke its scheme, and what was made of it."""
 
-    index: int
+    place: int
     what: str
 
 
@@ -130,7 +130,9 @@ def decode_tags(tags: Sequence[str], scheme: Scheme) -> Decoded:
     return Decoded(entities, repairs, frozenset(unknown))
 
 
-def encode_tags(entities: Iterable[Entity], length: int, scheme: Scheme = "bio2", unknown: Iterable[int] = ()) -> list[str]:
+def encode_tags(
+    entities: Iterable[Entity], length: int, scheme: Scheme = "bio2", unknown: Iterable[int] = ()
+) -> list[str]:
     """The tags of non-overlapping ``entities`` over ``length`` words.
 
     In IO, two neighbours with the same label melt into one: the scheme cannot keep them apart.

@@ -88,7 +88,8 @@ class Sentence:
         freeze(self, "unknown_tokens", frozenset(self.unknown_tokens))
         if self.annotated_labels is not None:
             freeze(self, "annotated_labels", frozenset(self.annotated_labels))
-        for span in (*self.entities, *self.non_entities):
+        spans: list[Entity | Span] = [*self.entities, *self.non_entities]
+        for span in spans:
             if span.end > len(self.tokens):
                 raise ValueError(f"{span} ends behind the last of {len(self.tokens)} words")
         rejected = {(span.start, span.end) for span in self.non_entities}

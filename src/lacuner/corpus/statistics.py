@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from math import sqrt
 from typing import Any
 
@@ -58,8 +59,7 @@ class Statistics:
             self.widths[entity.end - entity.start] += 1
             if entity.source is not None:
                 self.sources[entity.source] += 1
-        pairs = zip(sentence.entities, sentence.entities[1:], strict=False)
-        self.overlapping_entities += sum(other.start < one.end for one, other in pairs)
+        self.overlapping_entities += sum(other.start < one.end for one, other in pairwise(sentence.entities))
 
     @property
     def sparsity(self) -> float:

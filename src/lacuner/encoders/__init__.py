@@ -8,4 +8,13 @@ EncoderConfig = RecurrentConfig | TransformerConfig
 Encoder = RecurrentEncoder | TransformerEncoder
 ENCODERS: dict[str, type[EncoderConfig]] = {"recurrent": RecurrentConfig, "transformer": TransformerConfig}
 
-__all__ = ["ENCODERS", "EncodedWords", "Encoder", "EncoderConfig", "RecurrentConfig", "RecurrentEncoder", "TransformerConfig", "TransformerEncoder"]
+__all__ = [
+    "ENCODERS",
+    "EncodedWords",
+    "Encoder",
+    "EncoderConfig",
+    "RecurrentConfig",
+    "RecurrentEncoder",
+    "TransformerConfig",
+    "TransformerEncoder",
+]

@@ -8,6 +8,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel
 
+from lacuner.encoders.dropout import Dropout
 from lacuner.encoders.words import EncodedWords
 from lacuner.encoding.pieces import PieceIndex, PieceInputs
 from lacuner.errors import ConfigError
@@ -21,7 +22,9 @@ class TransformerConfig(Part):
 
     name: Literal["transformer"] = "transformer"
     model: str = Field(description="hub name or folder")
-    window: int | None = Field(None, ge=128, description="pieces seen at once; by default what the model takes, up to 512")
+    window: int | None = Field(
+        None, ge=128, description="pieces seen at once; by default what the model takes, up to 512"
+    )
     dropout: float = Field(0.1, ge=0, lt=1, description="dropout on the word vectors")
 
 
@@ -37,7 +40,7 @@ class TransformerEncoder(nn.Module):
         self.config = config
         self.model = model
         self.index = index
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.size: int = model.config.hidden_size
 
     @classmethod

@@ -48,7 +48,9 @@ def read_vectors(path: str | Path) -> WordVectors:
         except ValueError:
             row = np.empty(0, dtype=np.float32)
         if not word or size < 1 or len(row) != size or not np.isfinite(row).all():
-            raise DataError(f"a word and {size} finite numbers were expected", "mend the line or remove it", path, number)
+            raise DataError(
+                f"a word and {size} finite numbers were expected", "mend the line or remove it", path, number
+            )
         if word not in words:
             words[word] = None
             rows.append(row.astype(np.float16))
@@ -85,7 +87,9 @@ def choose_vectors(setting: str, sentences: Iterable[Sequence[str]]) -> WordVect
     covered = sum(count for word, count in lettered.items() if find_key(word, known) is not None)
     share = covered / max(1, sum(lettered.values()))
     if setting == "auto" and share < ENOUGH:
-        logger.info("Word vectors: trained from scratch (%s knows only %.1f %% of the words).", vectors.name, 100 * share)
+        logger.info(
+            "Word vectors: trained from scratch (%s knows only %.1f %% of the words).", vectors.name, 100 * share
+        )
         return None
     if not covered:
         remedy = "give vectors of the corpus's language, or --set encoder.vectors=none"

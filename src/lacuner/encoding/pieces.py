@@ -56,7 +56,9 @@ class PieceIndex:
         """The tokenizer of a model name or folder; ``longest`` is what the model itself can take."""
         tokenizer = AutoTokenizer.from_pretrained(name, use_fast=True, add_prefix_space=True)
         if not tokenizer.is_fast:
-            raise ConfigError(f"{name} has no fast tokenizer, which is needed to know which piece belongs to which word")
+            raise ConfigError(
+                f"{name} has no fast tokenizer, which is needed to know which piece belongs to which word"
+            )
         return cls(tokenizer, min(longest, window or longest))
 
     def length(self, tokens: Sequence[str]) -> int:

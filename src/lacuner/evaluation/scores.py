@@ -59,7 +59,9 @@ class Scores(LabelScores):
         for name, scores in rows:
             lines.append(_row(name, width, scores.precision, scores.recall, scores.f1, scores.support))
         lines.append(_row("micro", width, self.precision, self.recall, self.f1, self.support))
-        lines.append(_row("macro", width, self.macro["precision"], self.macro["recall"], self.macro["f1"], self.support))
+        lines.append(
+            _row("macro", width, self.macro["precision"], self.macro["recall"], self.macro["f1"], self.support)
+        )
         return "\n".join(lines)
 
 

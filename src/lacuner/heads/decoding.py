@@ -50,9 +50,9 @@ def find_entities(
         return [[] for _ in lengths]
     kept_spans = Spans.concatenate([part for part, _, _ in found])
     columns = (kept_spans.row, kept_spans.start, kept_spans.end, torch.cat([label for _, label, _ in found]))
-    row, start, end, label = (column.cpu().numpy() for column in columns)
-    best = torch.cat([score for _, _, score in found]).cpu().numpy()
-    order = np.lexsort((end, start, -best, row))
+    row, start, end, kind = (column.cpu().numpy() for column in columns)
+    scores = torch.cat([best for _, _, best in found]).cpu().numpy()
+    order = np.lexsort((end, start, -scores, row))
     entities: list[list[Entity]] = [[] for _ in lengths]
     taken = np.zeros((len(lengths), int(lengths.max())), dtype=bool)
     for index in order:
@@ -62,6 +62,6 @@ def find_entities(
                 continue
             taken[where] = True
         entities[row[index]].append(
-            Entity(int(start[index]), int(end[index]), labels[label[index]], score=float(best[index]), source="model")
+            Entity(int(start[index]), int(end[index]), labels[kind[index]], score=float(scores[index]), source="model")
         )
     return [sorted(sentence) for sentence in entities]

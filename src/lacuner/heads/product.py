@@ -6,6 +6,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from lacuner.encoders.dropout import Dropout
 from lacuner.encoders.words import EncodedWords
 from lacuner.encoding.spans import Spans
 from lacuner.heads.scores import SpanHead, SpanScores, pick
@@ -42,10 +43,10 @@ class ProductHead(SpanHead):
         self.size = size
         self.layer = nn.Linear(4 * size, config.hidden)
         self.classifier = nn.Linear(config.hidden, labels)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
 
     def project(self, words: EncodedWords) -> _Projected:
-        first, last, difference, _ = self.layer.weight.split(self.size, dim=1)  # W₁, W₂, W₃, W₄: (h, d) each
+        first, last, difference, _ = torch.split(self.layer.weight, self.size, dim=1)  # W₁, W₂, W₃, W₄: (h, d) each
         left = nn.functional.linear(self.dropout(words.first), first + difference, self.layer.bias)
         right = nn.functional.linear(self.dropout(words.first), last - difference)
         return _Projected(words.first, left, right)

@@ -6,6 +6,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from lacuner.encoders.dropout import Dropout
 from lacuner.encoders.words import EncodedWords
 from lacuner.encoding.spans import Spans
 from lacuner.heads.scores import SpanHead, SpanScores, pick
@@ -47,10 +48,10 @@ class WidthHead(SpanHead):
         self.layer = nn.Linear(sum(self.sizes), config.hidden)
         self.second = nn.Linear(config.hidden, config.hidden)
         self.classifier = nn.Linear(config.hidden, labels)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
 
     def project(self, words: EncodedWords) -> _Projected:
-        first, last, width = self.layer.weight.split(self.sizes, dim=1)  # W₁, W₂, W₃
+        first, last, width = torch.split(self.layer.weight, self.sizes, dim=1)  # W₁, W₂, W₃
         return _Projected(
             nn.functional.linear(words.first, first, self.layer.bias),
             nn.functional.linear(words.last, last),

@@ -48,7 +48,9 @@ class CheckpointFolder:
         unfinished.mkdir()
         save_file(trained_weights(model), unfinished / "model.safetensors")
         state = optimizer.state_dict()["state"]
-        tensors = {f"{number}.{key}": value.contiguous() for number, item in state.items() for key, value in item.items()}
+        tensors = {
+            f"{number}.{key}": value.contiguous() for number, item in state.items() for key, value in item.items()
+        }
         save_file(tensors, unfinished / "optimizer.safetensors")
         described = {"fingerprint": self.fingerprint, **vars(progress)}
         (unfinished / "progress.json").write_text(json.dumps(described, indent=1), encoding="utf-8")

@@ -35,7 +35,9 @@ class TrainingConfig(Settings):
     weight_decay: float = Field(1e-5, ge=0, description="decoupled weight decay")
     warmup: float = Field(0.1, ge=0, lt=1, description="share of training in which the learning rates rise")
     clip: float = Field(5.0, gt=0, description="greatest norm of the gradient")
-    patience: int | None = Field(5, ge=1, description="epochs without a better dev F1 before training stops; none: never")
+    patience: int | None = Field(
+        5, ge=1, description="epochs without a better dev F1 before training stops; none: never"
+    )
 
 
 class RunSettings(Settings):
@@ -75,7 +77,8 @@ def resolve_settings(
         raise ConfigError(f"there is no setting {next(iter(tree))}; settings begin with one of: {known}")
     checked = validate(TrainingConfig, training, "training.")
     return validate(
-        RunSettings, {"method": preset.model_copy(update=parts), "encoder": encoder_settings, "training": checked, **rest}
+        RunSettings,
+        {"method": preset.model_copy(update=parts), "encoder": encoder_settings, "training": checked, **rest},
     )
 
 
@@ -95,7 +98,7 @@ def read_config(path: str | Path) -> dict[str, Any]:
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror} — check the path") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: not TOML ({error}) — write lines such as method = \"uniform\"") from error
+        raise ConfigError(f'{path}: not TOML ({error}) — write lines such as method = "uniform"') from error
 
 
 def parse_assignments(assignments: Iterable[str]) -> dict[str, Any]:
@@ -116,7 +119,7 @@ def _section(kind: str, value: Any, default: Any) -> Any:
     """A part of the method: the preset's, with what is set on top."""
     if value is None:
         return default
-    if value == "none" or value == {"name": "none"}:
+    if value in ("none", {"name": "none"}):
         if kind not in _OPTIONAL_PARTS:
             raise ConfigError(f"{kind}=none: a method needs a {kind}; choose {', '.join(registry().choices(kind))}")
         return None

@@ -74,6 +74,7 @@ def fit(
             {"params": list(model.head.parameters()), "peak": config.head_learning_rate},
         ],
         weight_decay=config.weight_decay,
+        fused=True,
     )
     learner, optimizer = accelerator.prepare(model, optimizer)
     progress, best = Progress(), trained_weights(model)
@@ -163,7 +164,8 @@ def _share(batches: list[list[int]], accelerator: Accelerator) -> list[list[int]
     """This process's batches; every process gets equally many, if need be one of another's again."""
     count = -(-len(batches) // accelerator.num_processes)
     return [
-        batches[(number * accelerator.num_processes + accelerator.process_index) % len(batches)] for number in range(count)
+        batches[(number * accelerator.num_processes + accelerator.process_index) % len(batches)]
+        for number in range(count)
     ]
 
 

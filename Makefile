@@ -1,0 +1,39 @@
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint types speed results clean
+
+help: ## What can be made
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+setup: $(STAMP) ## Create .venv with everything that the demo and the tests need
+
+$(STAMP): pyproject.toml constraints.txt
+	command -v $(PYTHON) >/dev/null && $(PYTHON) -m venv $(VENV) || python3 -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[vectors,dev]"
+	touch $@
+
+demo: setup ## Train three models on the built-in sample: what gaps cost, and what comes back
+	$(BIN)/lacuner demo
+
+test: setup ## Run the tests
+	$(BIN)/python -m pytest
+
+lint: setup ## Check style and formatting
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: setup ## Check types
+	$(BIN)/mypy
+
+speed: setup ## Cost of training and prediction against the bare encoder; writes build/speed.json
+	$(BIN)/python benchmarks/speed.py
+
+results: setup ## The figures of the README, on the corpora below LACUNER_DATA (about an hour)
+	$(BIN)/python benchmarks/results.py
+
+clean: ## Remove everything that was made
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

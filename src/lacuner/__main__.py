@@ -1,0 +1,5 @@
+"""``python -m lacuner``."""
+
+from lacuner.cli import main
+
+main()

@@ -1,0 +1,68 @@
+"""The command line: one file a verb."""
+
+import sys
+import traceback
+from typing import Annotated
+
+import typer
+
+from lacuner.cli.console import say, set_up_logging
+from lacuner.cli.demo import demo
+from lacuner.cli.evaluate import evaluate
+from lacuner.cli.inspect import inspect
+from lacuner.cli.mask import mask
+from lacuner.cli.methods import methods
+from lacuner.cli.predict import predict
+from lacuner.cli.train import train
+from lacuner.errors import ConfigError, LacunerError
+from lacuner.version import __version__
+
+app = typer.Typer(
+    name="lacuner",
+    help="Train named-entity recognisers from annotation with gaps.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for verb in (train, evaluate, predict, inspect, mask, methods, demo):
+    app.command()(verb)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"lacuner {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and leave.")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error. May stand anywhere.")] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Entry point of the command ``lacuner``: 0 done, 1 failed, 2 wrong usage."""
+    debug = "--debug" in sys.argv
+    sys.argv = [argument for argument in sys.argv if argument != "--debug"]
+    set_up_logging()
+    try:
+        app()
+    except KeyboardInterrupt:
+        say("Interrupted.")
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(1)
+    except Exception as error:
+        if debug:
+            traceback.print_exc()
+        elif isinstance(error, LacunerError):
+            say(f"error: {error}")
+        else:
+            say(f"error: {type(error).__name__}: {error} — this should not happen; --debug shows where it did")
+        sys.exit(2 if isinstance(error, ConfigError) else 1)

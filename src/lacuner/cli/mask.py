@@ -1,0 +1,61 @@
+"""``lacuner mask``."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from json import dumps
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lacuner.cli.console import say, track
+from lacuner.cli.options import DataFormat, Strict
+from lacuner.corpus import Entity, Sentence
+from lacuner.corpus.corpus import open_for_writing, stream_sentences, write_sentences
+from lacuner.corpus.files import ReadingReport
+from lacuner.corpus.masking import mask_sentences
+from lacuner.corpus.records import entity_to_record
+
+
+def mask(
+    gold: Annotated[Path, typer.Argument(metavar="GOLD", help="Completely annotated data.", show_default=False)],
+    probability: Annotated[
+        float, typer.Option(min=0, max=1, help="How likely each entity is hidden.", show_default=False)
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="File to write.", show_default=False)],
+    seed: Annotated[int, typer.Option(min=0, help="Another seed hides other entities.")] = 1,
+    hidden: Annotated[
+        Path | None, typer.Option(help="Write what was hidden, as JSON Lines.", show_default=False)
+    ] = None,
+    data_format: DataFormat = None,
+    strict: Strict = False,
+) -> None:
+    """Hide entities on purpose, to measure what gaps cost.
+
+    The same seed hides the same entities on every machine, and what is hidden with probability 0.5 is hidden with 0.7, too.
+
+    Example: `lacuner mask gold.conll --probability 0.7 --seed 1 --out masked.conll --hidden hidden.jsonl`
+    """
+    report = ReadingReport(strict=strict)
+    counts = {"kept": 0, "hidden": 0}
+    with ExitStack() as stack:
+        file = stack.enter_context(open_for_writing(hidden)) if hidden else None
+
+        def masked() -> Iterator[Sentence]:
+            pairs = mask_sentences(stream_sentences(gold, data_format, report), probability, seed)
+            for index, (sentence, gone) in enumerate(track(pairs, "sentences")):
+                counts["kept"] += len(sentence.entities)
+                counts["hidden"] += len(gone)
+                if file is not None:
+                    file.writelines(_hidden_record(index, sentence, entity) for entity in gone)
+                yield sentence
+
+        write_sentences(masked(), out)
+    report.log()
+    say(f"{counts['hidden']:,} of {sum(counts.values()):,} entities are hidden in {out}.")
+
+
+def _hidden_record(index: int, sentence: Sentence, entity: Entity) -> str:
+    text = sentence.text_of(entity.start, entity.end)
+    return dumps({"sentence": index} | entity_to_record(replace(entity, text=text)), ensure_ascii=False) + "\n"

@@ -1,0 +1,74 @@
+"""``lacuner methods``."""
+
+from textwrap import fill
+from typing import Annotated, Any
+
+import typer
+
+from lacuner.cli.console import print_json
+from lacuner.cli.options import Json
+
+
+def methods(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="One method, with its parameters.", show_default=False)
+    ] = None,
+    json: Json = False,
+) -> None:
+    """What methods there are, where they come from, and what can be set.
+
+    Example: `lacuner methods uniform`
+    """
+    from lacuner.methods.registry import KINDS, registry
+
+    found = registry()
+    chosen = [found.method(name)] if name else [found.methods[key] for key in sorted(found.methods)]
+    if json:
+        print_json(
+            [
+                {"name": m.name, "level": m.level, "paper": m.paper, "summary": m.summary, "parameters": _parameters(m)}
+                for m in chosen
+            ]
+        )
+        return
+    if name:
+        print(_describe(chosen[0]))
+        return
+    for method in chosen:
+        print(f"{method.name:<12} {method.summary}")
+        print(f"{'':<12} {method.paper}")
+    print("\nParts that can be exchanged with --set KIND=NAME:")
+    for kind in ("head", *KINDS):
+        choices = sorted(found.choices(kind)) + (["none"] if kind in ("contrast", "inference") else [])
+        print(f"  {kind:<11} {', '.join(choices)}")
+
+
+def _parameters(method: Any) -> dict[str, Any]:
+    """``{"negatives": "uniform", "negatives.ratio": 0.35, …}``."""
+    return {key: default for key, default, _ in _rows(method)}
+
+
+def _rows(method: Any) -> list[tuple[str, Any, str]]:
+    rows: list[tuple[str, Any, str]] = []
+    for kind in ("head", "negatives", "loss", "contrast", "inference"):
+        part = getattr(method, kind)
+        if part is None:
+            rows.append((kind, "none", ""))
+            continue
+        rows.append((kind, part.name, _first_sentence(part)))
+        for field, info in type(part).model_fields.items():
+            if field != "name":
+                value = getattr(part, field)
+                rows.append((f"{kind}.{field}", "none" if value is None else value, info.description or ""))
+    return rows
+
+
+def _first_sentence(part: Any) -> str:
+    line = (type(part).__doc__ or "").splitlines()[0]
+    return line.partition(": ")[2].replace("`", "")
+
+
+def _describe(method: Any) -> str:
+    lines = [f"{method.name} ({method.level} level)", fill(method.summary, 100), fill(method.paper, 100), ""]
+    lines += [f"  {key:<24} {default!s:<14} {text}" for key, default, text in _rows(method)]
+    return "\n".join([*lines, "", "Change any of them with --set KEY=VALUE."])

@@ -1,0 +1,141 @@
+"""``lacuner predict``."""
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import replace
+from enum import StrEnum
+from json import dumps
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import typer
+
+from lacuner.cli.console import say, track
+from lacuner.cli.options import ModelPath
+from lacuner.corpus import Entity, Sentence
+from lacuner.corpus.conll import write_conll
+from lacuner.corpus.corpus import format_of, open_for_writing, sentence_from_text, stream_sentences
+from lacuner.corpus.files import STANDARD_INPUT, name_of, read_lines
+from lacuner.corpus.jsonl import read_records
+from lacuner.corpus.records import entity_to_record
+from lacuner.corpus.words import Splitting
+from lacuner.errors import ConfigError, DataError
+
+
+class OutputFormat(StrEnum):
+    """Formats of predictions."""
+
+    jsonl = "jsonl"
+    conll = "conll"
+
+
+class TextFormat(StrEnum):
+    """Formats of what is to be searched."""
+
+    text = "text"
+    conll = "conll"
+    jsonl = "jsonl"
+
+
+class _Item(NamedTuple):
+    """Something to be searched, and the record that it came in."""
+
+    text: str | Sentence
+    record: dict[str, Any]
+
+
+def predict(
+    model: ModelPath,
+    inputs: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="INPUT...",
+            help="Texts (one a line), .conll or .jsonl files; - is standard input.",
+            show_default=False,
+        ),
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="File to write; - is standard output.")] = Path("-"),
+    format: Annotated[
+        OutputFormat | None,
+        typer.Option("--format", help="Format of the output.", show_default="by the ending of --out, or jsonl"),
+    ] = None,
+    input_format: Annotated[
+        TextFormat | None, typer.Option(help="Format of the inputs.", show_default="by their endings, or text")
+    ] = None,
+    nested: Annotated[bool, typer.Option("--nested", help="Keep entities that overlap better ones.")] = False,
+    min_score: Annotated[float, typer.Option(min=0, max=1, help="Leave out less probable entities.")] = 0.0,
+) -> None:
+    """Find entities. Inputs of any size are streamed.
+
+    Offsets count characters where raw text was given, words where words were.
+
+    Example: `lacuner predict model news.txt --out entities.jsonl`
+    """
+    from lacuner.recognizer import Recognizer
+
+    chosen = format or (OutputFormat.jsonl if str(out) == STANDARD_INPUT else OutputFormat(format_of(out)))
+    if nested and chosen == OutputFormat.conll:
+        raise ConfigError("--nested: tags cannot hold entities that overlap; use --format jsonl")
+    recognizer = Recognizer.from_pretrained(model)
+    for path in inputs:
+        if str(path) != STANDARD_INPUT and not path.exists():
+            raise DataError("there is no such file", "check the path", path)
+    waiting: deque[_Item] = deque()
+
+    def items() -> Iterator[str | Sentence]:
+        for path in inputs:
+            for item in _read(path, input_format):
+                waiting.append(item)
+                yield item.text
+
+    def results() -> Iterator[tuple[_Item, list[Entity]]]:
+        for entities in recognizer.predict(items(), nested=nested, min_score=min_score):
+            yield waiting.popleft(), entities
+
+    with open_for_writing(out) as file:
+        count = found = 0
+        for item, entities in track(results(), "texts"):
+            count, found = count + 1, found + len(entities)
+            if chosen == OutputFormat.jsonl:
+                file.write(dumps(item.record | {"entities": [_record(e) for e in entities]}, ensure_ascii=False) + "\n")
+            else:
+                sentence = _tagged(item.text, entities, recognizer.split)
+                write_conll([sentence] if sentence.tokens else [], file)
+    say(f"{found:,} entities in {count:,} texts.")
+
+
+def _read(path: Path, input_format: TextFormat | None) -> Iterator[_Item]:
+    if input_format is None:
+        plain = str(path) == STANDARD_INPUT or name_of(path).endswith((".txt", ".text", ".md"))
+        input_format = TextFormat.text if plain else TextFormat(format_of(path))
+    if input_format == TextFormat.text:
+        for _, line in read_lines(path):
+            yield _Item(line, {"text": line})
+    elif input_format == TextFormat.conll:
+        for sentence in stream_sentences(path, "conll", tagged=False):
+            yield _Item(sentence, {"tokens": list(sentence.tokens)})
+    else:
+        for number, record in read_records(path):
+            tokens = record.get("tokens")
+            if isinstance(tokens, list) and all(isinstance(token, str) for token in tokens):
+                yield _Item(Sentence(tuple(tokens)), record)
+            elif isinstance(record.get("text"), str):
+                yield _Item(record["text"], record)
+            else:
+                what = 'neither "tokens" (a list of words) nor "text" (a string) is there'
+                raise DataError(what, "add one of them", path, number)
+
+
+def _record(entity: Entity) -> dict[str, Any]:
+    return {key: value for key, value in entity_to_record(entity).items() if key != "source"}
+
+
+def _tagged(text: str | Sentence, entities: list[Entity], split: Splitting) -> Sentence:
+    """The words of a text with the entities found in it."""
+    if isinstance(text, str):
+        words = sentence_from_text(text, split)
+        first = {start: index for index, (start, _) in enumerate(words.offsets())}
+        last = {end: index + 1 for index, (_, end) in enumerate(words.offsets())}
+        entities = [replace(e, start=first[e.start], end=last[e.end]) for e in entities]
+        text = words
+    return Sentence(text.tokens, tuple(replace(entity, source=None, text=None, score=None) for entity in entities))

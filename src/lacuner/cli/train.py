@@ -1,0 +1,105 @@
+"""``lacuner train``."""
+
+import logging
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from lacuner.cli.console import print_json, say
+from lacuner.cli.options import DataFormat, Json, Strict
+from lacuner.corpus import Corpus
+from lacuner.corpus.corpus import merge
+from lacuner.errors import ConfigError
+
+logger = logging.getLogger(__name__)
+
+
+def train(
+    data: Annotated[list[Path], typer.Argument(metavar="TRAIN...", help="Training data.", show_default=False)],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Model folder to write.", show_default=False)],
+    dev: Annotated[
+        Path | None, typer.Option(help="Data on which the best epoch is chosen.", show_default=False)
+    ] = None,
+    method: Annotated[
+        str | None,
+        typer.Option(help="What to do with unlabelled spans; `lacuner methods` lists them.", show_default="uniform"),
+    ] = None,
+    encoder: Annotated[
+        str | None,
+        typer.Option(help="recurrent, or the name or folder of a Hugging Face encoder.", show_default="recurrent"),
+    ] = None,
+    trusted: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Data that is labelled completely: what has no label is no entity. May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Passes over the data.", show_default="by encoder")] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="The same seed gives the same model.", show_default="1")
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Any setting, such as negatives.ratio=0.5. May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    config: Annotated[Path | None, typer.Option(help="TOML file with settings.", show_default=False)] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on where a run with the same --out was stopped.")
+    ] = False,
+    partial_labels: Annotated[
+        bool,
+        typer.Option("--partial-labels", help="In each TRAIN file only the labels that occur in it were looked for."),
+    ] = False,
+    data_format: DataFormat = None,
+    strict: Strict = False,
+    json: Json = False,
+) -> None:
+    """Train a model on data with gaps.
+
+    Example: `lacuner train distant.conll --dev dev.conll --out model --method uniform`
+    """
+    from lacuner.cli.progress import TerminalObserver
+    from lacuner.recognizer import Recognizer
+    from lacuner.training.settings import parse_assignments, read_config, resolve_settings
+
+    overrides: dict[str, Any] = parse_assignments(settings or ())
+    for key, value in {"training.epochs": epochs, "training.seed": seed}.items():
+        if value is not None:
+            overrides[key] = value
+    resolved = resolve_settings(method, encoder, overrides, read_config(config) if config else None)
+    if out.exists() and not out.is_dir():
+        raise ConfigError(f"--out {out}: this is a file; give a folder")
+    corpora = [Corpus.read(path, data_format, strict) for path in data]
+    if partial_labels:
+        corpora = [corpus.with_annotated_labels(corpus.labels) for corpus in corpora]
+    dev_corpus = Corpus.read(dev, data_format, strict) if dev else None
+    trusted_corpus = merge(Corpus.read(path, data_format, strict) for path in trusted) if trusted else None
+    if dev_corpus is None:
+        logger.warning("There is no --dev data: all epochs run, and the last one is kept.")
+    if out.exists():
+        logger.warning("%s exists; it will be replaced when training has ended.", out)
+    say(f"Method {resolved.method.name}, encoder {resolved.encoder.name}, head {resolved.method.head.name}.")
+    model = Recognizer.train(
+        merge(corpora),
+        dev_corpus,
+        trusted=trusted_corpus,
+        settings=resolved,
+        out=out,
+        resume=resume,
+        observer=TerminalObserver(),
+    )
+    record = model.record
+    if json:
+        scores = record.dev and {name: record.dev[name] for name in ("precision", "recall", "f1")}
+        result = {"dev": scores, "best_epoch": record.best_epoch, "epochs": len(record.history)}
+        print_json(result | {"seconds": record.seconds, "model": str(out)})
+        return
+    best = f" (dev F1 {100 * record.dev['f1']:.2f})" if record.dev else ""
+    say(f"The model of epoch {record.best_epoch}{best} is in {out}, after {record.seconds:,.0f} seconds.")

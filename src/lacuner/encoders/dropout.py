@@ -1,0 +1,27 @@
+"""Dropout that costs a third of torch's on a CPU."""
+
+import torch
+from torch import Tensor, nn
+
+_STEPS = 256
+
+
+class Dropout(nn.Module):
+    """Sets elements to zero with probability ``rate``, rounded to a multiple of 1/256, and scales up the others.
+
+    On a CPU torch draws a number for every element, one after the other, which is a fifth of a training step with many
+    spans. Here eight elements share one draw, a byte each.
+    """
+
+    def __init__(self, rate: float) -> None:
+        super().__init__()
+        self.threshold = min(round(rate * _STEPS), _STEPS - 1)
+
+    def forward(self, values: Tensor) -> Tensor:
+        if not self.training or not self.threshold:
+            return values
+        if values.device.type != "cpu":
+            return nn.functional.dropout(values, self.threshold / _STEPS)
+        draws = torch.empty((values.numel() + 7) // 8, dtype=torch.int64).random_(-(2**63), None)
+        kept = draws.view(torch.uint8)[: values.numel()].view(values.shape) >= self.threshold
+        return values * (kept * (_STEPS / (_STEPS - self.threshold)))
