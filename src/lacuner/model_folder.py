@@ -43,8 +43,7 @@ class ModelFolder:
 
 def write_model_folder(folder: Path, content: ModelFolder) -> None:
     """Write everything to a temporary folder beside ``folder`` and rename it, so that a crash leaves no half of it."""
-    if folder.exists() and not is_model_folder(folder) and any(folder.iterdir() if folder.is_dir() else [folder]):
-        raise ModelError(f"{folder} exists and is no model folder — choose another place for the model")
+    check_target(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     try:
@@ -87,6 +86,14 @@ def read_model_folder(folder: Path) -> ModelFolder:
     _load_weights(folder, model)
     record["history"] = _read_metrics(folder)
     return ModelFolder(model, settings, split, record)
+
+
+def check_target(folder: Path) -> None:
+    """Refuse to write a model over something that is none."""
+    if not folder.exists() or is_model_folder(folder):
+        return
+    if not folder.is_dir() or any(folder.iterdir()):
+        raise ModelError(f"{folder} exists and is no model folder — choose another place for the model")
 
 
 def is_model_folder(folder: Path) -> bool:

@@ -3,7 +3,7 @@
 import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, cast, overload
@@ -20,7 +20,7 @@ from lacuner.encoding.vocabulary import Vocabulary
 from lacuner.errors import TrainingError
 from lacuner.evaluation import Scores, score_entities
 from lacuner.methods.span_model import SpanModel
-from lacuner.model_folder import ModelFolder, read_model_folder, write_model_folder
+from lacuner.model_folder import ModelFolder, check_target, is_model_folder, read_model_folder, write_model_folder
 from lacuner.training.checkpoint import CheckpointFolder
 from lacuner.training.settings import RunSettings, resolve_settings
 from lacuner.training.trainer import Observer, fingerprint, fit
@@ -41,11 +41,12 @@ Text = str | Sequence[str] | Sentence
 class TrainingRecord:
     """What a model remembers of its making."""
 
-    best_epoch: int
-    seconds: float
-    history: tuple[dict[str, Any], ...]
-    data: dict[str, int]
+    best_epoch: int = 0
+    seconds: float = 0.0
+    history: tuple[dict[str, Any], ...] = ()
+    data: dict[str, int] = field(default_factory=dict)
     dev: dict[str, Any] | None = None
+    fingerprint: str = ""
 
 
 class Recognizer:
@@ -119,35 +120,52 @@ class Recognizer:
             overrides |= {key: value for key, value in given.items() if value is not None}
             settings = resolve_settings(method, encoder, overrides)
         corpus = _prepare(train if trusted is None else trusted.as_complete() + train, dev, settings)
-        labels = (OUTSIDE, *corpus.labels)
-        began = time.perf_counter()
-        torch.manual_seed(settings.training.seed)
-        model = SpanModel(_create_encoder(settings, corpus), settings.method, labels)
-        split = _choose_split(settings, corpus)
+        training = settings.training.for_corpus(sum(map(len, corpus)), settings.encoder.name)
+        settings = settings.model_copy(update={"training": training})
+        key = fingerprint(settings.model_dump_json(), [corpus, dev])
         checkpoints = None
         if out is not None:
-            key = fingerprint(settings.model_dump_json(), [corpus, dev])
+            check_target(Path(out))
             checkpoints = CheckpointFolder(Path(f"{out}.training"), key)
-            if not resume:
+            if resume and not checkpoints.exists() and is_model_folder(Path(out)):
+                return cls._finished(out, key)
+            if not resume and checkpoints.exists():
+                logger.warning("An unfinished run in %s is thrown away (--resume goes on with it).", checkpoints.folder)
                 checkpoints.remove()
-        draft = cls(model, settings, split, TrainingRecord(0, 0.0, (), {}))
-        evaluate = None if dev is None else lambda: draft.evaluate(dev)
+        began = time.perf_counter()
+        torch.manual_seed(settings.training.seed)
+        model = SpanModel(_create_encoder(settings, corpus), settings.method, (OUTSIDE, *corpus.labels))
+        recognizer = cls(model, settings, _choose_split(settings, corpus), TrainingRecord(fingerprint=key))
+        evaluate = None if dev is None else lambda: recognizer.evaluate(dev)
         result = fit(model, corpus, settings.training, evaluate, checkpoints, resume, observer)
+        best = result.history[result.best_epoch - 1].get("dev")
         if settings.method.inference is not None:
             spans = (model.annotated(inputs, targets) for inputs, targets in _batches(model, corpus))
-            model.memory = settings.method.inference.remember(spans, len(labels))
-        seconds = sum(record["seconds"] for record in result.history)
-        data = {"sentences": len(corpus), "entities": sum(len(sentence.entities) for sentence in corpus)}
-        record = TrainingRecord(
-            result.best_epoch, round(max(seconds, time.perf_counter() - began), 2), result.history, data
+            model.memory = settings.method.inference.remember(spans, len(model.labels))
+            best = None if dev is None else recognizer.evaluate(dev).as_dict()
+        recognizer.record = TrainingRecord(
+            best_epoch=result.best_epoch,
+            seconds=round(time.perf_counter() - began, 2),
+            history=result.history,
+            data={"sentences": len(corpus), "entities": sum(len(sentence.entities) for sentence in corpus)},
+            dev=best,
+            fingerprint=key,
         )
-        recognizer = cls(model, settings, split, record)
-        if dev is not None:
-            recognizer.record = replace(record, dev=recognizer.evaluate(dev).as_dict())
-        if out is not None:
+        if checkpoints is not None and out is not None:
             recognizer.save_pretrained(out)
-            if checkpoints is not None:
-                checkpoints.remove()
+            checkpoints.remove()
+        return recognizer
+
+    @classmethod
+    def _finished(cls, out: str | Path, key: str) -> "Recognizer":
+        """The model of a run that is resumed although it has ended."""
+        recognizer = cls.from_pretrained(out)
+        if recognizer.record.fingerprint != key:
+            raise TrainingError(
+                f"{out} holds a model that was trained with other data or settings — "
+                "train without --resume to replace it, or choose another folder"
+            )
+        logger.info("%s is finished already; there is nothing to resume.", out)
         return recognizer
 
     @overload  # a string is a sequence of strings, too, but nobody means that

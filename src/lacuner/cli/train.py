@@ -10,7 +10,6 @@ from lacuner.cli.console import print_json, say
 from lacuner.cli.options import DataFormat, Json, Strict
 from lacuner.corpus import Corpus
 from lacuner.corpus.corpus import merge
-from lacuner.errors import ConfigError
 
 logger = logging.getLogger(__name__)
 
@@ -74,8 +73,6 @@ def train(
         if value is not None:
             overrides[key] = value
     resolved = resolve_settings(method, encoder, overrides, read_config(config) if config else None)
-    if out.exists() and not out.is_dir():
-        raise ConfigError(f"--out {out}: this is a file; give a folder")
     corpora = [Corpus.read(path, data_format, strict) for path in data]
     if partial_labels:
         corpora = [corpus.with_annotated_labels(corpus.labels) for corpus in corpora]
@@ -83,7 +80,7 @@ def train(
     trusted_corpus = merge(Corpus.read(path, data_format, strict) for path in trusted) if trusted else None
     if dev_corpus is None:
         logger.warning("There is no --dev data: all epochs run, and the last one is kept.")
-    if out.exists():
+    if out.exists() and not resume:
         logger.warning("%s exists; it will be replaced when training has ended.", out)
     say(f"Method {resolved.method.name}, encoder {resolved.encoder.name}, head {resolved.method.head.name}.")
     model = Recognizer.train(

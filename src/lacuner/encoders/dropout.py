@@ -24,4 +24,4 @@ class Dropout(nn.Module):
             return nn.functional.dropout(values, self.threshold / _STEPS)
         draws = torch.empty((values.numel() + 7) // 8, dtype=torch.int64).random_(-(2**63), None)
         kept = draws.view(torch.uint8)[: values.numel()].view(values.shape) >= self.threshold
-        return values * (kept * (_STEPS / (_STEPS - self.threshold)))
+        return values * (kept * (_STEPS / (_STEPS - self.threshold))).to(values.dtype)

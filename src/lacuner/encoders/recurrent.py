@@ -99,7 +99,8 @@ class RecurrentEncoder(nn.Module):
                     rows, places = torch.tensor(both).T
                     encoder.words.weight[rows] = table[places].float()
                 encoder.fixed.copy_(table[[place[word] for word in vocabulary.words[vocabulary.trained :]]])
-        encoder.words.weight.data[PADDING] = 0
+        for embedding in (encoder.words, encoder.characters):
+            embedding.weight.data[PADDING] = 0  # as the convolution itself pads, so that a longer word changes nothing
         return encoder
 
     def forward(self, inputs: WordInputs) -> EncodedWords:

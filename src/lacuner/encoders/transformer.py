@@ -1,5 +1,7 @@
 """Any Hugging Face encoder, by name or folder."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -7,6 +9,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel
+from transformers.utils import logging as hugging_face_logging
 
 from lacuner.encoders.dropout import Dropout
 from lacuner.encoders.words import EncodedWords
@@ -47,10 +50,13 @@ class TransformerEncoder(nn.Module):
     def create(cls, config: TransformerConfig) -> "TransformerEncoder":
         """Load pretrained weights."""
         try:
-            model = AutoModel.from_pretrained(config.model, dtype=torch.float32)
+            with _without_progress_bar():
+                model = AutoModel.from_pretrained(config.model, dtype=torch.float32)
             index = PieceIndex.load(config.model, _longest_input(model.config), config.window)
-        except (OSError, ValueError) as error:
-            reason = str(error).strip().splitlines()[0]
+        except ConfigError:
+            raise
+        except Exception as error:  # damaged files make Hugging Face raise errors of any kind
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise ConfigError(
                 f"the encoder {config.model!r} cannot be loaded ({reason}); "
                 "give 'recurrent', a folder with a Hugging Face model, or a hub name that can be reached from here"
@@ -75,6 +81,18 @@ class TransformerEncoder(nn.Module):
         hidden = self.model(input_ids=inputs.pieces, attention_mask=inputs.attention).last_hidden_state  # (W, m, d)
         pieces = self.dropout(hidden).reshape(-1, self.size)  # (W * m, d)
         return EncodedWords(_gather(pieces, inputs.first), _gather(pieces, inputs.last))
+
+
+@contextmanager
+def _without_progress_bar() -> Iterator[None]:
+    """Loading weights from a disk is over before its bar can be read."""
+    shown = hugging_face_logging.is_progress_bar_enabled()
+    hugging_face_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            hugging_face_logging.enable_progress_bar()
 
 
 def _gather(pieces: Tensor, index: Tensor) -> Tensor:

@@ -44,16 +44,16 @@ def read_vectors(path: str | Path) -> WordVectors:
         size = size or len(fields) - 1
         word = " ".join(fields[: len(fields) - size])  # some files have words with spaces in them
         try:
-            row = np.array(fields[len(fields) - size :], dtype=np.float32)
+            with np.errstate(over="ignore"):
+                row = np.array(fields[len(fields) - size :], dtype=np.float32).astype(np.float16)
         except ValueError:
-            row = np.empty(0, dtype=np.float32)
+            row = np.empty(0, dtype=np.float16)
         if not word or size < 1 or len(row) != size or not np.isfinite(row).all():
-            raise DataError(
-                f"a word and {size} finite numbers were expected", "mend the line or remove it", path, number
-            )
+            what = f"a word and {size} finite numbers below 65,504 were expected"
+            raise DataError(what, "mend the line or remove it", path, number)
         if word not in words:
             words[word] = None
-            rows.append(row.astype(np.float16))
+            rows.append(row)
     if not rows:
         raise DataError("there are no vectors in the file", "give a word2vec or GloVe text file", path)
     return WordVectors(Path(path).name, tuple(words), np.stack(rows))

@@ -59,6 +59,8 @@ class PieceIndex:
             raise ConfigError(
                 f"{name} has no fast tokenizer, which is needed to know which piece belongs to which word"
             )
+        if set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):
+            raise ConfigError(f"{name} has no tokenizer, or an empty one; its tokenizer.json belongs into the folder")
         return cls(tokenizer, min(longest, window or longest))
 
     def length(self, tokens: Sequence[str]) -> int:

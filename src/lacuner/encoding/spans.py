@@ -77,24 +77,29 @@ class SpanTargets:
         for decided in (self.positives, self.rejected):
             settled[(decided.row * longest + decided.start) * (longest + 1) + decided.end] = True
         unannotated = ~settled[place]
-        known = self.complete[spans.row]
+        known = (self.complete & ~self.negative.all(1))[spans.row]  # where no label was looked for, nothing is known
         if self.unknown_tokens.any():
             # A span lies wholly inside unknown words if as many of them are unknown as it is wide.
             count = torch.nn.functional.pad(self.unknown_tokens.long().cumsum(1), (1, 0))  # (B, n + 1)
             inside = count[spans.row, spans.end] - count[spans.row, spans.start] == spans.end - spans.start
             known = known & ~inside
-        narrow = slice(None) if max_width is None else self.positives.end - self.positives.start <= max_width
+        narrow = _narrow(self.positives, max_width)
+        rejected = self.rejected[_narrow(self.rejected, max_width)]
         return Partition(
             positives=self.positives[narrow],
             possible=self.possible[narrow],
-            negatives=Spans.concatenate([self.rejected, spans[unannotated & known]]),
+            negatives=Spans.concatenate([rejected, spans[unannotated & known]]),
             unknown=spans[unannotated & ~known],
-            rejected=len(self.rejected),
+            rejected=len(rejected),
         )
 
     def to(self, device: torch.device) -> "SpanTargets":
         moved = {name: value.to(device) for name, value in vars(self).items()}
         return SpanTargets(**moved)
+
+
+def _narrow(spans: Spans, max_width: int | None) -> Tensor | slice:
+    return slice(None) if max_width is None else spans.end - spans.start <= max_width
 
 
 @dataclass(frozen=True)
@@ -114,14 +119,14 @@ def build_targets(sentences: Sequence[Sentence], labels: Sequence[str]) -> SpanT
     assert labels[0] == OUTSIDE
     longest = max((len(sentence) for sentence in sentences), default=0)
     possible: dict[tuple[int, int, int], set[int]] = {}
-    rejected = []
+    rejected: dict[tuple[int, int, int], None] = {}
     unknown_tokens = torch.zeros(len(sentences), longest, dtype=torch.bool)
     negative = torch.zeros(len(sentences), len(labels), dtype=torch.bool)
     negative[:, 0] = True
     for row, sentence in enumerate(sentences):
         for entity in sentence.entities:
             possible.setdefault((row, entity.start, entity.end), set()).add(index[entity.label])
-        rejected += [(row, span.start, span.end) for span in sentence.non_entities]
+        rejected |= dict.fromkeys((row, span.start, span.end) for span in sentence.non_entities)
         if sentence.unknown_tokens:
             unknown_tokens[row, sorted(sentence.unknown_tokens)] = True
         if sentence.annotated_labels is not None:

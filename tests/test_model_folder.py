@@ -1,0 +1,170 @@
+import json
+import shutil
+
+import pytest
+from safetensors.torch import load_file, save_file
+
+from lacuner import ModelError, Recognizer
+
+
+@pytest.fixture
+def copy(model_folder, tmp_path):
+    return shutil.copytree(model_folder, tmp_path / "copy")
+
+
+def refusal(folder) -> str:
+    with pytest.raises(ModelError) as caught:
+        Recognizer.from_pretrained(folder)
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
+def edit_config(folder, **changes):
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def test_a_model_folder_has_what_was_promised(model_folder):
+    assert {path.name for path in model_folder.iterdir()} == {
+        "config.json", "model.safetensors", "vocabulary.json", "README.md", "metrics.jsonl",
+    }  # fmt: skip
+    config = json.loads((model_folder / "config.json").read_text())
+    assert config["format_version"] == 1
+    card = (model_folder / "README.md").read_text()
+    assert "`full`" in card
+    assert "| **all** |" in card
+
+
+def test_a_loaded_model_predicts_the_same(model, model_folder, toy):
+    loaded = Recognizer.from_pretrained(model_folder)
+    assert loaded.predict("Grace Hopper moved to Oslo.") == model.predict("Grace Hopper moved to Oslo.")
+    assert loaded.evaluate(toy) == model.evaluate(toy)
+    assert loaded.settings == model.settings
+    assert loaded.record == model.record
+
+
+def test_saving_twice_replaces_the_folder(model, tmp_path):
+    model.save_pretrained(tmp_path / "m")
+    model.save_pretrained(tmp_path / "m")
+    assert [path.name for path in tmp_path.iterdir()] == ["m"]
+
+
+def test_a_folder_with_other_things_in_it_is_not_overwritten(model, tmp_path):
+    (tmp_path / "thesis.txt").write_text("years of work")
+    with pytest.raises(ModelError, match="is no model folder"):
+        model.save_pretrained(tmp_path)
+    assert (tmp_path / "thesis.txt").exists()
+
+
+def test_a_crash_while_saving_leaves_the_old_model(model, tmp_path, monkeypatch):
+    model.save_pretrained(tmp_path / "m")
+    before = (tmp_path / "m" / "model.safetensors").read_bytes()
+
+    def fail(*arguments):
+        raise OSError("disk full")
+
+    monkeypatch.setattr("lacuner.model_folder.save_file", fail)
+    with pytest.raises(OSError, match="disk full"):
+        model.save_pretrained(tmp_path / "m")
+    assert (tmp_path / "m" / "model.safetensors").read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["m"]
+
+
+def test_a_missing_folder(tmp_path):
+    assert "there is no folder" in refusal(tmp_path / "absent")
+
+
+def test_an_empty_folder(tmp_path):
+    assert "config.json is missing" in refusal(tmp_path)
+
+
+def test_a_newer_format(copy):
+    edit_config(copy, format_version=99)
+    assert "format version 99" in refusal(copy)
+    assert "pip install -U lacuner" in refusal(copy)
+
+
+def test_a_config_of_another_program(copy):
+    (copy / "config.json").write_text('{"model_type": "bert"}')
+    assert "not the configuration of a Lacuner model" in refusal(copy)
+
+
+def test_a_config_without_a_key(copy):
+    config = json.loads((copy / "config.json").read_text())
+    del config["labels"]
+    (copy / "config.json").write_text(json.dumps(config))
+    assert "lacks the key 'labels'" in refusal(copy)
+
+
+def test_a_config_that_is_not_json(copy):
+    (copy / "config.json").write_text("{")
+    assert "config.json is damaged" in refusal(copy)
+
+
+def test_a_method_that_is_not_installed(copy):
+    config = json.loads((copy / "config.json").read_text())
+    config["settings"]["method"]["negatives"] = {"name": "somebody-elses"}
+    (copy / "config.json").write_text(json.dumps(config))
+    assert "there is no negatives 'somebody-elses'" in refusal(copy)
+
+
+@pytest.mark.parametrize("size", [0, 100, 20_000])
+def test_truncated_weights(copy, size):
+    path = copy / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:size])
+    assert "model.safetensors is damaged or cut short" in refusal(copy)
+
+
+def test_missing_weights(copy):
+    (copy / "model.safetensors").unlink()
+    assert "model.safetensors is missing" in refusal(copy)
+
+
+def test_a_missing_tensor(copy):
+    tensors = load_file(copy / "model.safetensors")
+    del tensors["head.classifier.weight"]
+    save_file(tensors, copy / "model.safetensors")
+    assert "lacks the weights 'head.classifier.weight'" in refusal(copy)
+
+
+def test_a_tensor_of_another_shape(copy):
+    tensors = load_file(copy / "model.safetensors")
+    tensors["head.classifier.weight"] = tensors["head.classifier.weight"][:-1].clone()
+    save_file(tensors, copy / "model.safetensors")
+    assert "has the shape" in refusal(copy)
+
+
+def test_a_surplus_tensor(copy):
+    tensors = load_file(copy / "model.safetensors")
+    tensors["stowaway"] = tensors["head.classifier.weight"].clone()
+    save_file(tensors, copy / "model.safetensors")
+    assert "stowaway" in refusal(copy)
+
+
+def test_a_damaged_vocabulary(copy):
+    (copy / "vocabulary.json").write_text("[]")
+    assert "vocabulary.json" in refusal(copy)
+    (copy / "vocabulary.json").unlink()
+    assert "vocabulary.json is missing" in refusal(copy)
+
+
+def test_loading_runs_no_pickle(copy, monkeypatch):
+    import pickle
+
+    def refuse(*arguments, **keywords):
+        raise AssertionError("pickle was used")
+
+    for name in ("load", "loads", "Unpickler"):
+        monkeypatch.setattr(pickle, name, refuse)
+    monkeypatch.setattr("torch.load", refuse)
+    Recognizer.from_pretrained(copy)
+
+
+def test_a_transformer_model_survives_saving(minilm, toy, tmp_path):
+    settings = {"training.encoder_learning_rate": 2e-4, "training.head_learning_rate": 4e-3, "training.batch_tokens": 64}
+    trained = Recognizer.train(toy, toy, encoder=minilm, method="full", epochs=8, settings=settings, out=tmp_path / "m")
+    assert (tmp_path / "m" / "tokenizer.json").is_file()
+    loaded = Recognizer.from_pretrained(tmp_path / "m")
+    assert loaded.predict("Emmy Noether moved to New York .") == trained.predict("Emmy Noether moved to New York .")
+    assert loaded.evaluate(toy).f1 > 0.9

@@ -1,0 +1,90 @@
+import pytest
+
+from lacuner.errors import ConfigError
+from lacuner.heads import WidthConfig
+from lacuner.training.settings import parse_assignments, read_config, resolve_settings, settings_from_dict
+
+
+def test_a_preset_brings_its_parts():
+    settings = resolve_settings("uniform")
+    assert settings.method.negatives.name == "uniform"
+    assert settings.method.head.name == "product"
+    assert settings.encoder.name == "recurrent"
+
+
+def test_what_is_set_outranks_the_file_which_outranks_the_preset():
+    config = {"method": "uniform", "negatives": {"ratio": 0.5}, "training": {"epochs": 7, "clip": 1.0}}
+    settings = resolve_settings(overrides={"training.epochs": 3}, config=config)
+    assert settings.method.negatives.ratio == 0.5
+    assert (settings.training.epochs, settings.training.clip) == (3, 1.0)
+
+
+def test_a_part_can_be_exchanged_and_then_set():
+    settings = resolve_settings("full", overrides={"negatives": "uniform", "negatives.ratio": 0.7, "head": "width"})
+    assert settings.method.negatives.name == "uniform"
+    assert settings.method.negatives.ratio == 0.7
+    assert isinstance(settings.method.head, WidthConfig)
+
+
+def test_none_takes_a_bound_away():
+    assert (
+        resolve_settings(overrides={"head": "width", "head.max_span_width": "none"}).method.head.max_span_width is None
+    )
+    assert resolve_settings(overrides={"training.patience": "none"}).training.patience is None
+
+
+def test_none_as_vectors_stays_a_word():
+    assert resolve_settings(overrides={"encoder.vectors": "none"}).encoder.vectors == "none"
+
+
+def test_any_other_encoder_is_a_hugging_face_name():
+    settings = resolve_settings(encoder="bert-base-cased")
+    assert (settings.encoder.name, settings.encoder.model) == ("transformer", "bert-base-cased")
+    assert settings.training.encoder_learning_rate < resolve_settings().training.encoder_learning_rate
+
+
+def test_values_on_the_command_line_are_toml_or_plain_text():
+    parsed = parse_assignments(["a.b=3", "c=0.5", "d=true", "e=some/file.txt", "f=none", 'g="x y"'])
+    assert parsed == {"a.b": 3, "c": 0.5, "d": True, "e": "some/file.txt", "f": "none", "g": "x y"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"method": "nonesuch"}, "there is no method 'nonesuch'; choose full, uniform"),
+        ({"overrides": {"negatives.mu": 4}}, "there is no setting negatives.mu; there are: negatives.ratio"),
+        ({"overrides": {"negatives": "nonesuch"}}, "there is no negatives 'nonesuch'; choose all"),
+        ({"overrides": {"negatives.ratio": -1}}, "negatives.ratio=-1"),
+        ({"overrides": {"loss": "none"}}, "a method needs a loss"),
+        ({"overrides": {"contrast.weight": 1}}, "the method has no contrast"),
+        ({"overrides": {"nonesuch.x": 1}}, "there is no setting nonesuch; settings begin with one of: encoder"),
+        ({"overrides": {"training.epochs": 0}}, "training.epochs=0"),
+        ({"overrides": {"training": 3}}, "training"),
+        ({"encoder": "transformer"}, "give the model's name or folder"),
+        ({"overrides": {"split": "syllables"}}, "split='syllables'"),
+    ],
+)
+def test_a_wrong_setting_is_named_in_one_sentence(arguments, message):
+    with pytest.raises(ConfigError) as caught:
+        resolve_settings(**arguments)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_assignment_without_equals_is_refused():
+    with pytest.raises(ConfigError, match="KEY=VALUE"):
+        parse_assignments(["negatives.ratio"])
+
+
+def test_a_broken_config_file_is_named(tmp_path):
+    path = tmp_path / "run.toml"
+    path.write_text("method = uniform")
+    with pytest.raises(ConfigError, match=r"run.toml: not TOML"):
+        read_config(path)
+    with pytest.raises(ConfigError, match=r"absent.toml"):
+        read_config(tmp_path / "absent.toml")
+
+
+def test_settings_survive_json():
+    settings = resolve_settings("uniform", overrides={"negatives.ratio": 0.6, "head": "width", "split": "characters"})
+    assert settings_from_dict(settings.model_dump(mode="json")) == settings
