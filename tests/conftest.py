@@ -14,6 +14,7 @@ SMALL = {
     "encoder.vectors": "none",
     "encoder.word_size": 20,
     "encoder.hidden": 24,
+    "head": "product",
     "head.hidden": 32,
     "training.batch_tokens": 64,
     "training.encoder_learning_rate": 0.01,

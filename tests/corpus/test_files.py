@@ -60,9 +60,7 @@ def test_compressed_files_are_unpacked(write):
 
 def test_latin_1_is_refused_where_it_shows(write):
     path = write("Ada\nZoë\n".encode("latin-1"))
-    assert (
-        error_of(path) == f"{path}:2: byte 0xeb is not UTF-8 — convert the file, e.g. iconv -f latin1 -t utf-8"
-    )
+    assert error_of(path) == f"{path}:2: byte 0xeb is not UTF-8 — convert the file, e.g. iconv -f latin1 -t utf-8"
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])

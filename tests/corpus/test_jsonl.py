@@ -3,7 +3,7 @@ import json
 
 import pytest
 
-from lacuner.corpus import Entity, Sentence, Span
+from lacuner.corpus import Corpus, Entity, Sentence, Span
 from lacuner.corpus.files import ReadingReport
 from lacuner.corpus.jsonl import read_jsonl, read_records, write_jsonl
 from lacuner.errors import DataError
@@ -259,3 +259,17 @@ def test_what_is_written_is_one_object_a_line_in_plain_letters():
         '{"tokens": ["Zoë", "a\\nb"], "entities": []}\n'
         '{"tokens": ["😀"], "entities": [{"start": 0, "end": 1, "label": "X"}], "complete": true}\n'
     )
+
+
+@pytest.mark.parametrize("key", ["spans", "label", "ner_tags"])
+def test_labels_beside_words_that_would_be_overlooked_are_refused(tmp_path, key):
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps({"tokens": ["Ada"], key: [[0, 1, "PER"]]}))
+    with pytest.raises(DataError, match=f'a.jsonl:1: "{key}" stands beside "tokens"'):
+        Corpus.read(path)
+
+
+def test_an_empty_list_of_entities_does_not_hide_labels_under_another_key(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps({"text": "Ada sleeps", "entities": [], "label": [[0, 3, "PER"]]}))
+    assert [entity.label for entity in Corpus.read(path)[0].entities] == ["PER"]

@@ -91,9 +91,7 @@ def test_an_entity_that_stands_twice_is_counted_and_kept_once():
     sentence = sentence_of({"tokens": ["Ada"], "entities": [[0, 1, "PER"], [0, 1, "PER"]]}, report)
     assert sentence.entities == (Entity(0, 1, "PER"),)
     assert report.counts == {"duplicate entities": 1}
-    assert report.examples["duplicate entities"] == (
-        "data.jsonl:7: Entity(start=0, end=1, label='PER') stands twice"
-    )
+    assert report.examples["duplicate entities"] == ("data.jsonl:7: Entity(start=0, end=1, label='PER') stands twice")
 
 
 def test_entities_that_overlap_an_earlier_one_are_counted_and_kept():
@@ -154,8 +152,7 @@ def test_a_broken_record_is_refused(fields, what):
         ),
         (
             ["0", 1, "PER"],
-            "['0', 1, 'PER'] is not an entity ('0' is not a whole number)"
-            " — write [start, end, label] with start < end",
+            "['0', 1, 'PER'] is not an entity ('0' is not a whole number) — write [start, end, label] with start < end",
         ),
         (
             [0, True, "PER"],

@@ -1,5 +1,7 @@
+from itertools import pairwise
+
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from seqeval.metrics.sequence_labeling import get_entities
 
@@ -34,10 +36,7 @@ def annotations(draw):
 
 
 def touching_twins(entities):
-    return any(
-        (one.end, one.label) == (other.start, other.label)
-        for one, other in zip(entities, entities[1:], strict=False)
-    )
+    return any((one.end, one.label) == (other.start, other.label) for one, other in pairwise(entities))
 
 
 @pytest.mark.parametrize("scheme", TAGS)
@@ -53,6 +52,10 @@ def test_each_scheme_is_read(scheme):
 @pytest.mark.parametrize("scheme", TAGS)
 def test_schemes_are_told_apart_by_their_tags(scheme):
     assert detect_scheme([["O", "O"], TAGS[scheme].split()]) == scheme
+
+
+def test_long_entities_do_not_make_bio2_look_like_iob1():
+    assert detect_scheme([["B-PER", "I-PER", "I-PER", "O"]]) == "bio2"
 
 
 def test_io_has_one_letter():
@@ -167,6 +170,7 @@ def test_entities_that_overlap_have_no_tags():
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @given(annotation=annotations(), data=st.data())
+@settings(deadline=None)
 def test_spans_become_tags_and_the_same_spans_again(scheme, annotation, data):
     length, entities = annotation
     assume(scheme != "io" or not touching_twins(entities))
@@ -180,6 +184,7 @@ def test_spans_become_tags_and_the_same_spans_again(scheme, annotation, data):
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @given(corpus=st.lists(annotations(), max_size=4))
+@settings(deadline=None)
 def test_the_scheme_that_is_found_reads_the_same_entities(scheme, corpus):
     assume(scheme != "io" or not any(touching_twins(entities) for _, entities in corpus))
     sequences = [encode_tags(entities, length, scheme) for length, entities in corpus]
@@ -190,6 +195,7 @@ def test_the_scheme_that_is_found_reads_the_same_entities(scheme, corpus):
 
 @pytest.mark.parametrize(("scheme", "letters"), [("bio2", "BI"), ("bioes", "BIES")])
 @given(data=st.data())
+@settings(deadline=None)
 def test_any_sequence_is_mended_as_conlleval_reads_it(scheme, letters, data):
     possible = ["O", *(f"{letter}-{label}" for letter in letters for label in ("A", "B"))]
     tags = data.draw(st.lists(st.sampled_from(possible), max_size=8))

@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lacuner.corpus.words import SPLITTINGS, split_passages, split_words
@@ -35,7 +35,13 @@ def test_words_are_split_as_one_would_by_hand(text, expected):
 
 
 def test_a_name_never_ends_inside_a_word():
-    for text, name in (("Ada's", "Ada"), ("Paris-based", "Paris"), ("(WHO)", "WHO"), ("在东京都", "东"), ("Turin.", "Turin")):
+    for text, name in (
+        ("Ada's", "Ada"),
+        ("Paris-based", "Paris"),
+        ("(WHO)", "WHO"),
+        ("在东京都", "东"),
+        ("Turin.", "Turin"),
+    ):
         assert name in words(text)
 
 
@@ -49,6 +55,7 @@ def test_characters_are_words_of_their_own():
 
 @pytest.mark.parametrize("how", SPLITTINGS)
 @given(text=TEXTS)
+@settings(deadline=None)
 @example(text="\x1c\x1d\x85 a\u200d\ufe0f")
 def test_words_are_ordered_disjoint_and_leave_only_spaces_behind(how, text):
     position = 0
@@ -61,6 +68,7 @@ def test_words_are_ordered_disjoint_and_leave_only_spaces_behind(how, text):
 
 
 @given(text=TEXTS, longest=st.integers(1, 7))
+@settings(deadline=None)
 def test_passages_hold_every_word_once_and_are_short_enough(text, longest):
     offsets = split_words(text)
     passages = split_passages(text, offsets, longest)
@@ -71,9 +79,7 @@ def test_passages_hold_every_word_once_and_are_short_enough(text, longest):
 
 def cut(text, longest):
     offsets = split_words(text, "whitespace")
-    return [
-        " ".join(text[a:b] for a, b in offsets[begin:end]) for begin, end in split_passages(text, offsets, longest)
-    ]
+    return [" ".join(text[a:b] for a, b in offsets[begin:end]) for begin, end in split_passages(text, offsets, longest)]
 
 
 def test_a_short_text_is_one_passage():
@@ -84,6 +90,10 @@ def test_a_passage_ends_with_a_sentence_or_a_line():
     assert cut("Ada left . Bob stayed here .", 6) == ["Ada left .", "Bob stayed here ."]
     assert cut("Ada left\nBob stayed here now", 5) == ["Ada left", "Bob stayed here now"]
     assert cut("雨 。 東 京 へ 行", 5) == ["雨 。", "東 京 へ 行"]
+
+
+def test_a_stray_mark_is_no_passage():
+    assert cut(". a b c", 3) == [". a b", "c"]
 
 
 def test_a_passage_is_as_long_as_it_may_be():

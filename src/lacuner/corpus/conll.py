@@ -4,10 +4,12 @@ What tags cannot say (completeness, rejected spans, sources) stands before the s
 written only where there is something to say.
 """
 
+import csv
 import json
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -19,8 +21,13 @@ from lacuner.errors import DataError
 
 LOOK_AHEAD = 10_000
 """How many sentences are looked at to tell separator and scheme; the rest is streamed."""
+LOOK_AHEAD_CHARACTERS = 10_000_000
+"""Where the look ahead ends if the sentences are very long."""
 
+_BREAKS = re.compile(r"[\t\n\r]")
+_WRITE_JSONL = "write JSON Lines (.jsonl) instead"
 _SEPARATORS = ("\t", " ", ",", ";", "|")
+_DOCUMENT_LINE = "-DOCSTART-"
 _STATUS_LINE = "# lacuner: "
 
 
@@ -29,7 +36,7 @@ class _Block:
     """The lines of one sentence."""
 
     lines: list[tuple[int, str]] = field(default_factory=list)
-    status: str | None = None
+    status: tuple[int, str] | None = None
     columns: list[list[str]] = field(default_factory=list)
 
     @property
@@ -49,18 +56,19 @@ def read_conll(
         tagged: ``False`` also takes files that have words and nothing else.
     """
     blocks = _blocks(path)
-    ahead = list(islice(blocks, LOOK_AHEAD))
+    ahead = _look_ahead(blocks)
     separator = _find_separator(ahead)
     for block in ahead:
         block.columns = [_columns(line, separator) for _, line in block.lines]
     if not tagged and all(len(row) == 1 for block in ahead for row in block.columns):
         for block in chain(ahead, blocks):
-            yield Sentence(tuple(line for _, line in block.lines))
+            yield Sentence(tuple(line.strip(" \t") for _, line in block.lines))
         return
     for block in ahead:
         _check_columns(block, path)
     scheme = scheme or detect_scheme(block.tags for block in ahead)
-    outside_is_known = any(not UNKNOWN_TAGS.isdisjoint(block.tags) for block in ahead)
+    # A file that writes "unknown" where it is unknown means what it says where it writes O. Our own says so itself.
+    outside_is_known = any(not block.status and not UNKNOWN_TAGS.isdisjoint(block.tags) for block in ahead)
     for block in chain(ahead, blocks):
         if not block.columns:
             block.columns = [_columns(line, separator) for _, line in block.lines]
@@ -73,19 +81,21 @@ def write_conll(sentences: Iterable[Sentence], file: TextIO, scheme: Scheme = "b
     for number, sentence in enumerate(sentences, 1):
         place = f"{name or 'output'}: sentence {number}"
         if not sentence.tokens:
-            raise DataError(f"{place} has no words, which columns cannot show", "write JSON Lines (.jsonl) instead")
+            raise DataError(f"{place} has no words, which columns cannot show", _WRITE_JSONL)
         try:
             tags = encode_tags(sentence.entities, len(sentence), scheme, sentence.unknown_tokens)
         except ValueError as error:
-            raise DataError(f"{place}: {error}", "write JSON Lines (.jsonl) instead") from error
+            raise DataError(f"{place}: {error}", _WRITE_JSONL) from error
         status = _status(sentence)
         if status:
             file.write(_STATUS_LINE + json.dumps(status, ensure_ascii=False) + "\n")
+        elif sentence.tokens[0].startswith("\ufeff"):
+            file.write("\n")  # at the very beginning of a file it would be a byte order mark
         for token, tag in zip(sentence.tokens, tags, strict=True):
-            if not token or any(character in token for character in "\t\n\r"):
-                raise DataError(
-                    f"{place}: the word {token!r} does not fit on a line", "write JSON Lines (.jsonl) instead"
-                )
+            if not token or _BREAKS.search(token) or token.startswith((_DOCUMENT_LINE, _STATUS_LINE)):
+                raise DataError(f"{place}: the word {token!r} does not fit on a line", _WRITE_JSONL)
+            if tag != tag.strip() or _BREAKS.search(tag):
+                raise DataError(f"{place}: the tag {tag!r} does not fit on a line", _WRITE_JSONL)
             file.write(f"{token}\t{tag}\n")
         file.write("\n")
 
@@ -93,27 +103,40 @@ def write_conll(sentences: Iterable[Sentence], file: TextIO, scheme: Scheme = "b
 def _blocks(path: str | Path) -> Iterator[_Block]:
     block = _Block()
     for number, line in read_lines(path):
-        if not line.strip(" \t") or line.startswith("-DOCSTART-"):
+        if not line.strip(" \t") or line.startswith(_DOCUMENT_LINE):
             if block.lines:
                 yield block
                 block = _Block()
         elif line.startswith(_STATUS_LINE) and not block.lines:
-            block.status = line.removeprefix(_STATUS_LINE)
+            block.status = number, line.removeprefix(_STATUS_LINE)
         else:
             block.lines.append((number, line))
     if block.lines:
         yield block
 
 
+def _look_ahead(blocks: Iterator[_Block]) -> list[_Block]:
+    ahead, characters = [], 0
+    for block in blocks:
+        ahead.append(block)
+        characters += sum(len(line) for _, line in block.lines)
+        if len(ahead) >= LOOK_AHEAD or characters >= LOOK_AHEAD_CHARACTERS:
+            break
+    return ahead
+
+
 def _find_separator(blocks: list[_Block]) -> str:
-    lines = [line for block in blocks for _, line in block.lines]
+    lines = [line.replace(", ", ",") for block in blocks for _, line in block.lines]
     return max(_SEPARATORS, key=lambda s: (sum(s in line.strip(s) for line in lines), -_SEPARATORS.index(s)))
 
 
 def _columns(line: str, separator: str) -> list[str]:
-    columns = line.split(separator)
     if separator == " ":
         return [column for column in line.replace("\t", " ").split(" ") if column]
+    if separator != "\t" and line.startswith('"') and f'"{separator}' in line[1:]:
+        columns = next(csv.reader([line], delimiter=separator))
+    else:
+        columns = line.split(separator)
     return [columns[0], *(column.strip() for column in columns[1:])]
 
 
@@ -143,17 +166,16 @@ def _sentence(
     record["entities"] = [{"start": e.start, "end": e.end, "label": e.label} for e in entities]
     if unknown:
         record["unknown_tokens"] = sorted(unknown)
-    # A file that writes "unknown" where it is unknown means what it says where it writes O.
     record["complete"] = bool(unknown) or outside_is_known
     if block.status:
         try:
-            status = json.loads(block.status)
+            status = json.loads(block.status[1])
             for entity, source in zip(record["entities"], status.pop("sources", []), strict=False):
                 entity["source"] = source
             record |= status
         except (ValueError, TypeError, AttributeError) as error:
             what = f"the line '{_STATUS_LINE.strip()}' does not hold a JSON object ({error})"
-            raise DataError(what, "mend or remove it", path, first_line - 1) from error
+            raise DataError(what, "mend or remove it", path, block.status[0]) from error
     return sentence_from_record(record, path, first_line, report)
 
 
@@ -161,9 +183,10 @@ def _status(sentence: Sentence) -> dict[str, Any]:
     status = sentence_to_record(sentence)
     entities = status.pop("entities", [])
     status.pop("tokens")
-    status.pop("unknown_tokens", None)
-    if sentence.unknown_tokens and status.get("complete"):
-        status.pop("complete")
+    if sentence.unknown_tokens:
+        status["complete"] = sentence.complete
+    if not any(sentence.unknown_tokens.intersection(range(e.start, e.end)) for e in sentence.entities):
+        status.pop("unknown_tokens", None)  # the tags say it
     if any("source" in entity for entity in entities):
         status["sources"] = [entity.get("source") for entity in entities]
     return status

@@ -1,5 +1,7 @@
 """A corpus: sentences, how they are read and written, and what can be done with all of them at once."""
 
+import gzip
+import io
 import itertools
 import os
 import sys
@@ -9,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, TextIO, get_args, overload
+from typing import BinaryIO, Literal, TextIO, get_args, overload
 
 from lacuner.corpus.conll import read_conll, write_conll
 from lacuner.corpus.files import STANDARD_INPUT, ReadingReport, name_of
@@ -34,6 +36,7 @@ _ENDINGS: dict[str, Format] = {
 class Corpus(Sequence[Sentence]):
     """An immutable sequence of sentences.
 
+    >>> from lacuner import Entity
     >>> corpus = Corpus([Sentence(("Ada", "sleeps"), (Entity(0, 1, "PER"),))])
     >>> len(corpus), corpus.labels, corpus[0].entities
     (1, ('PER',), (Entity(start=0, end=1, label='PER'),))
@@ -88,6 +91,8 @@ class Corpus(Sequence[Sentence]):
 
     def with_annotated_labels(self, labels: Iterable[str]) -> "Corpus":
         """The same sentences, in which only ``labels`` were looked for."""
+        if isinstance(labels, str):
+            raise TypeError("labels is a set of labels, not one label")
         looked_for = frozenset(labels)
         return self._with(replace(sentence, annotated_labels=looked_for) for sentence in self)
 
@@ -108,7 +113,7 @@ class Corpus(Sequence[Sentence]):
     @overload
     def __getitem__(self, index: slice) -> "Corpus": ...
     def __getitem__(self, index: int | slice) -> "Sentence | Corpus":
-        return self.sentences[index] if isinstance(index, int) else self._with(self.sentences[index])
+        return self._with(self.sentences[index]) if isinstance(index, slice) else self.sentences[index]
 
     def __repr__(self) -> str:
         entities = sum(len(sentence.entities) for sentence in self)
@@ -159,7 +164,10 @@ def format_of(path: str | Path, format: Format | None = None) -> Format:
 
 @contextmanager
 def open_for_writing(path: str | Path) -> Iterator[TextIO]:
-    """A UTF-8 file that takes its name when everything is written, so that a crash never leaves half of it."""
+    """A UTF-8 file that takes its name when everything is written, so that a crash never leaves half of it.
+
+    ``-`` is standard output; what ends in ``.gz`` is packed.
+    """
     if str(path) == STANDARD_INPUT:
         yield sys.stdout
         sys.stdout.flush()
@@ -167,13 +175,15 @@ def open_for_writing(path: str | Path) -> Iterator[TextIO]:
     path = Path(path)
     if not path.parent.is_dir():
         raise DataError("the folder does not exist", "create it first", path.parent)
+    if path.is_dir():
+        raise DataError("it is a folder", "give the name of a file", path)
     if path.exists() and not path.is_file():  # a pipe or a device cannot be renamed into place
-        with path.open("w", encoding="utf-8", newline="\n") as file:
+        with path.open("wb") as raw, _text_file(raw, path) as file:
             yield file
         return
     handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
-        with open(handle, "w", encoding="utf-8", newline="\n") as file:
+        with open(handle, "wb") as raw, _text_file(raw, path) as file:
             yield file
         mask = os.umask(0)
         os.umask(mask)
@@ -182,6 +192,13 @@ def open_for_writing(path: str | Path) -> Iterator[TextIO]:
     except BaseException:
         os.unlink(temporary)
         raise
+
+
+def _text_file(raw: BinaryIO, path: Path) -> TextIO:
+    """A text file over ``raw``; the time is left out of the archive, so that the same content gives the same bytes."""
+    packed = path.name.lower().endswith(".gz")
+    binary = gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) if packed else raw
+    return io.TextIOWrapper(binary, encoding="utf-8", newline="\n")
 
 
 def merge(corpora: Iterable[Corpus]) -> Corpus:

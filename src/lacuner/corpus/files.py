@@ -4,6 +4,7 @@ import gzip
 import io
 import logging
 import sys
+import zlib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -58,7 +59,7 @@ def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
                     remedy = "convert the file, e.g. iconv -f latin1 -t utf-8"
                     raise DataError(what, remedy, path, number) from None
                 yield number, line.rstrip("\r\n")
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         what = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise DataError(what, "check the path and the file", path) from error
 

@@ -1,24 +1,29 @@
 """JSON Lines: our own ``tokens`` + ``entities``, and ``text`` + character spans as spaCy, doccano and Prodigy write them."""
 
 import json
+import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
 
 from lacuner.corpus.files import ReadingReport, read_lines
-from lacuner.corpus.records import entity_from_record, entity_to_record, sentence_from_record, sentence_to_record
-from lacuner.corpus.sentence import Entity, Sentence
+from lacuner.corpus.records import (
+    entity_from_record,
+    entity_to_record,
+    sentence_from_record,
+    sentence_to_record,
+    span_from_record,
+)
+from lacuner.corpus.sentence import Entity, Sentence, Span
 from lacuner.corpus.words import Splitting, split_words
 from lacuner.errors import DataError
 
-_SPAN_KEYS = (
-    "entities",
-    "spans",
-    "ents",
-    "label",
-    "labels",
-)  # ours and spaCy's, Prodigy's, Doc.to_json's, doccano's two
+_SPAN_KEYS = ("entities", "spans", "ents", "label", "labels")
+"""Where spans stand: ours and spaCy's, Prodigy's, Doc.to_json's, doccano's two."""
+_NOT_IN_WORDS = (*_SPAN_KEYS[1:], "ner_tags", "tags")
+_HALF_A_PAIR = re.compile("[\ud800-\udfff]")
 
 
 def read_jsonl(path: str | Path, report: ReadingReport, split: Splitting = "words") -> Iterator[Sentence]:
@@ -30,6 +35,10 @@ def read_jsonl(path: str | Path, report: ReadingReport, split: Splitting = "word
             continue
         tokens = record.get("tokens")
         if isinstance(tokens, list) and all(isinstance(token, str) for token in tokens):
+            stray = next((key for key in _NOT_IN_WORDS if "entities" not in record and record.get(key)), None)
+            if stray is not None:
+                what = f'"{stray}" stands beside "tokens", which go with "entities" that count words'
+                raise DataError(what, 'write "entities": [[start, end, label], …], or a column file', path, number)
             yield sentence_from_record(record, path, number, report)
         elif isinstance(record.get("text"), str):
             yield sentence_from_record(_with_tokens(record, path, number, report, split), path, number, report)
@@ -50,6 +59,9 @@ def read_records(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
             if number == 1 and line.lstrip().startswith(("[", "{")):
                 remedy += " (a JSON array or an indented object is not JSON Lines)"
             raise DataError(f"not JSON: {error.msg} at column {error.colno}", remedy, path, number) from None
+        if ("\\ud" in line or "\\uD" in line) and _HALF_A_PAIR.search(json.dumps(record, ensure_ascii=False)):
+            what = "half of a surrogate pair stands where a character should"
+            raise DataError(what, "write the whole character", path, number)
         if not isinstance(record, dict):
             raise DataError("the line holds no JSON object", "write one JSON object a line", path, number)
         yield number, record
@@ -66,29 +78,48 @@ def _with_tokens(
 ) -> dict[str, Any]:
     """The record with words, and with its character spans turned into word spans."""
     text: str = record["text"]
-    given = record.get("tokens")
-    try:
-        offsets = [(t["start"], t["end"]) for t in given] if given else split_words(text, split)
-    except (TypeError, KeyError):
-        raise DataError('"tokens" must have text, start and end', "correct the record", path, line) from None
+    offsets = _given_offsets(record, path, line) or split_words(text, split)
     offsets = [(start, end) for start, end in offsets if text[start:end].strip()]
     starts, ends = [start for start, _ in offsets], [end for _, end in offsets]
-    key = next((key for key in _SPAN_KEYS if isinstance(record.get(key), list)), "entities")
-    entities = []
+
+    def words_of(span: Entity | Span) -> tuple[int, int] | None:
+        if span.end > len(text):
+            what = f"{span} ends behind the text's {len(text)} characters"
+            raise DataError(what, "correct its offsets", path, line)
+        first, last = bisect_right(ends, span.start), bisect_left(starts, span.end)
+        if first >= last:
+            report.note("empty entities", f"{span} covers no word; it is left out", "remove it", path, line)
+            return None
+        stripped = text[span.start : span.end]
+        begin = span.start + len(stripped) - len(stripped.lstrip())
+        stop = span.end - len(stripped) + len(stripped.rstrip())
+        if (starts[first], ends[last - 1]) != (begin, stop):
+            what = f"{span} ends inside a word; it covers {text[starts[first] : ends[last - 1]]!r} now"
+            report.note("entities moved to word borders", what, "let it begin and end at words", path, line)
+        return first, last
+
+    key = next((key for key in _SPAN_KEYS if isinstance(record.get(key), list) and record[key]), "entities")
+    entities, rejected = [], []
     for item in record.get(key) or []:
         entity = entity_from_record(item, path, line)
-        if entity.end > len(text):
-            what = f"{entity} ends behind the text's {len(text)} characters"
-            raise DataError(what, "correct its offsets", path, line)
-        first, last = bisect_right(ends, entity.start), bisect_left(starts, entity.end)
-        if first >= last:
-            report.note("empty entities", f"{entity} covers no word; it is left out", "remove it", path, line)
-            continue
-        stripped = text[entity.start : entity.end]
-        begin = entity.start + len(stripped) - len(stripped.lstrip())
-        stop = entity.end - len(stripped) + len(stripped.rstrip())
-        if (starts[first], ends[last - 1]) != (begin, stop):
-            what = f"{entity} ends inside a word; it covers {text[starts[first] : ends[last - 1]]!r} now"
-            report.note("entities moved to word borders", what, "let it begin and end at words", path, line)
-        entities.append(entity_to_record(Entity(first, last, entity.label, None, entity.score, entity.source)))
-    return dict(record) | {"tokens": [text[a:b] for a, b in offsets], "entities": entities}
+        if words := words_of(entity):
+            entities.append(entity_to_record(replace(entity, start=words[0], end=words[1], text=None)))
+    for item in record.get("non_entities") or []:
+        span = span_from_record(item, path, line)
+        if words := words_of(span):
+            rejected.append({"start": words[0], "end": words[1], "source": span.source})
+    tokens = [text[start:end] for start, end in offsets]
+    return dict(record) | {"tokens": tokens, "entities": entities, "non_entities": rejected}
+
+
+def _given_offsets(record: Mapping[str, Any], path: str | Path, line: int) -> list[tuple[int, int]]:
+    """Where the words stand in the text, if the record has words."""
+    try:
+        borders = [token[key] for token in record.get("tokens") or [] for key in ("start", "end")]
+        right = all(isinstance(border, int) for border in borders) and borders == sorted(borders)
+    except (TypeError, KeyError):
+        right, borders = False, []
+    if not right or (borders and not 0 <= borders[0] <= borders[-1] <= len(record["text"])):
+        what = '"tokens" must have start and end inside the text, in order'
+        raise DataError(what, "correct the record", path, line)
+    return list(zip(borders[::2], borders[1::2], strict=True))

@@ -1,7 +1,7 @@
 """A sentence as a JSON object, and back: the one place that knows the field names."""
 
 from collections.abc import Mapping
-from itertools import pairwise
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -48,32 +48,42 @@ def sentence_from_record(
 ) -> Sentence:
     """The sentence of a record whose spans count words."""
     report = report or ReadingReport()
-    tokens = record["tokens"]
-    if not isinstance(tokens, list) or not all(isinstance(token, str) and token for token in tokens):
-        raise DataError('"tokens" must be a list of non-empty strings', "correct the record", path, line)
+    _check_fields(record, path, line)
     entities: dict[Entity, None] = {}
     for item in _items(record, "entities", path, line):
         entity = entity_from_record(item, path, line)
         if entity in entities:
             report.note("duplicate entities", f"{entity} stands twice", "remove one", path, line)
         entities[entity] = None
-    ordered = sorted(entities)
-    for one, other in pairwise(ordered):
-        if other.start < one.end:
-            report.note("overlapping entities", f"{one} and {other} overlap", "keep one of them", path, line)
-    text, labels = record.get("text"), record.get("annotated_labels")
+    widest: Entity | None = None
+    for entity in sorted(entities):
+        if widest is not None and entity.start < widest.end:
+            report.note("overlapping entities", f"{widest} and {entity} overlap", "keep one of them", path, line)
+        if widest is None or entity.end > widest.end:
+            widest = entity
+    labels = record.get("annotated_labels")
     try:
-        return Sentence(
-            tokens=tuple(tokens),
+        sentence = Sentence(
+            tokens=tuple(record["tokens"]),
             entities=tuple(entities),
-            non_entities=tuple(_span(item, path, line) for item in _items(record, "non_entities", path, line)),
-            complete=bool(record.get("complete", False)),
+            non_entities=tuple(
+                span_from_record(item, path, line) for item in _items(record, "non_entities", path, line)
+            ),
+            complete=bool(record.get("complete")),
             annotated_labels=None if labels is None else frozenset(labels),
             unknown_tokens=frozenset(record.get("unknown_tokens") or ()),
-            text=text,
+            text=record.get("text"),
         )
-    except (ValueError, TypeError) as error:
+    except ValueError as error:
         raise DataError(str(error), "correct the record", path, line) from None
+    if sentence.text is not None:
+        try:
+            sentence.offsets()
+        except ValueError:
+            what, remedy = "the text does not hold the words; it is left out", "give the text that they were cut out of"
+            report.note("texts left out", what, remedy, path, line)
+            return replace(sentence, text=None)
+    return sentence
 
 
 def entity_from_record(item: object, path: str | Path, line: int) -> Entity:
@@ -82,11 +92,10 @@ def entity_from_record(item: object, path: str | Path, line: int) -> Entity:
         if isinstance(item, Mapping):
             start = item["start"] if "start" in item else item["start_offset"]
             end = item["end"] if "end" in item else item["end_offset"]
-            return Entity(
-                _integer(start), _integer(end), item["label"], item.get("text"), item.get("score"), item.get("source")
-            )
+            text, score, source = item.get("text"), item.get("score"), item.get("source")
+            return Entity(_integer(start), _integer(end), _string(item["label"]), text, score, source)
         start, end, label = cast(list[Any], item)
-        return Entity(_integer(start), _integer(end), label)
+        return Entity(_integer(start), _integer(end), _string(label))
     except KeyError as error:
         raise DataError(f"an entity lacks {error}", "give it start, end and label", path, line) from None
     except (TypeError, ValueError) as error:
@@ -94,7 +103,8 @@ def entity_from_record(item: object, path: str | Path, line: int) -> Entity:
         raise DataError(what, "write [start, end, label] with start < end", path, line) from None
 
 
-def _span(item: object, path: str | Path, line: int) -> Span:
+def span_from_record(item: object, path: str | Path, line: int) -> Span:
+    """A span written as ``[start, end]`` or as an object with these fields."""
     try:
         if isinstance(item, Mapping):
             return Span(_integer(item["start"]), _integer(item["end"]), item.get("source"))
@@ -105,6 +115,24 @@ def _span(item: object, path: str | Path, line: int) -> Span:
         raise DataError(what, "write [start, end] with start < end", path, line) from None
 
 
+def _check_fields(record: Mapping[str, Any], path: str | Path, line: int) -> None:
+    def check(key: str, right: bool, what: str) -> None:
+        if not right:
+            raise DataError(f'"{key}" must be {what}', "correct the record", path, line)
+
+    tokens = record["tokens"]
+    right = isinstance(tokens, list) and all(isinstance(token, str) and token for token in tokens)
+    check("tokens", right, "a list of non-empty strings")
+    labels = record.get("annotated_labels")
+    right = labels is None or (isinstance(labels, list) and all(isinstance(label, str) for label in labels))
+    check("annotated_labels", right, "a list of strings")
+    unknown = record.get("unknown_tokens")
+    right = unknown is None or (isinstance(unknown, list) and all(type(index) is int for index in unknown))
+    check("unknown_tokens", right, "a list of whole numbers")
+    check("complete", record.get("complete") in (None, True, False), "true or false")
+    check("text", isinstance(record.get("text"), str | None), "a string")
+
+
 def _items(record: Mapping[str, Any], key: str, path: str | Path, line: int) -> list[Any]:
     items = record.get(key)
     if items is None:
@@ -112,6 +140,12 @@ def _items(record: Mapping[str, Any], key: str, path: str | Path, line: int) -> 
     if not isinstance(items, list):
         raise DataError(f'"{key}" must be a list', "correct the record", path, line)
     return items
+
+
+def _string(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is not a string")
+    return value
 
 
 def _integer(value: object) -> int:

@@ -84,7 +84,8 @@ def detect_scheme(sequences: Iterable[Sequence[str]]) -> Scheme:
 def decode_tags(tags: Sequence[str], scheme: Scheme) -> Decoded:
     """Entities of ``tags``. Like conlleval, a broken sequence is mended by letting an entity begin where one must.
 
-    ``-`` and ``?`` mean that nothing is known about the word. In IO, a label may stand without its prefix.
+    ``-`` and ``?`` mean that nothing is known about the word. In IO, a label may stand without its prefix, and ``B`` begins
+    an entity: IOB1 looks like IO until two neighbours touch.
     """
     entities: list[Entity] = []
     repairs: list[Repair] = []
@@ -157,7 +158,7 @@ def encode_tags(
 def _parse(tag: str, index: int, scheme: Scheme) -> tuple[str, str]:
     match = _PREFIXED.fullmatch(tag)
     if scheme == "io":
-        return "I", match[2] if match and match[1] == "I" else tag
+        return (match[1], match[2]) if match and match[1] in "BI" else ("I", tag)
     if not match:
         raise TagError(index, f"the tag {tag!r} is neither O nor a prefix and a label such as B-PER")
     return _ROLES[match[1]], match[2]

@@ -82,6 +82,8 @@ class Sentence:
         freeze = object.__setattr__
         if isinstance(self.tokens, str):
             raise TypeError("tokens is a sequence of words, not one text; Corpus.from_texts splits texts")
+        if isinstance(self.annotated_labels, str):
+            raise TypeError("annotated_labels is a set of labels, not one label")
         freeze(self, "tokens", tuple(self.tokens))
         freeze(self, "entities", tuple(sorted(self.entities)))
         freeze(self, "non_entities", tuple(sorted(self.non_entities)))

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from itertools import pairwise
 from math import sqrt
 from typing import Any
 
@@ -54,12 +53,14 @@ class Statistics:
         self.partially_labelled_sentences += sentence.annotated_labels is not None
         self.empty_sentences += length == 0
         self.sentences_without_entities += not sentence.entities
+        reached = 0
         for entity in sentence.entities:
+            self.overlapping_entities += entity.start < reached
+            reached = max(reached, entity.end)
             self.labels[entity.label] += 1
             self.widths[entity.end - entity.start] += 1
             if entity.source is not None:
                 self.sources[entity.source] += 1
-        self.overlapping_entities += sum(other.start < one.end for one, other in pairwise(sentence.entities))
 
     @property
     def sparsity(self) -> float:

@@ -45,11 +45,15 @@ class PieceIndex:
         self._stand_in = unknown if unknown is not None else tokenizer.mask_token_id or tokenizer.eos_token_id or 0
         self._padding = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else 0
         before, after = _special_pieces(tokenizer)
+        self._backend = tokenizer.backend_tokenizer
+        self._backend.no_truncation()
+        self._backend.no_padding()
+        self._backend.encode_special_tokens = True  # a word "[SEP]" is a word
         self._before, self._after = before, after
         self._room = window - len(before) - len(after)
         if self._room < 4 * _SHOWN_PIECES:
             raise ConfigError(f"encoder.window={window} leaves no room for words; give at least 128")
-        self._pieces_of_sentence = lru_cache(maxsize=100_000)(self._split)
+        self._pieces_of_sentence = lru_cache(maxsize=20_000)(self._split)
 
     @classmethod
     def load(cls, name: str | Path, longest: int, window: int | None) -> "PieceIndex":
@@ -98,9 +102,9 @@ class PieceIndex:
         """The pieces of each word."""
         if not tokens:
             return ()
-        encoded = self.tokenizer(list(tokens), is_split_into_words=True, add_special_tokens=False, verbose=False)
+        encoded = self._backend.encode(list(tokens), is_pretokenized=True, add_special_tokens=False)
         words: list[list[int]] = [[] for _ in tokens]
-        for piece, word in zip(encoded["input_ids"], encoded.word_ids(), strict=True):
+        for piece, word in zip(encoded.ids, encoded.word_ids, strict=True):
             words[word].append(piece)
         return tuple(tuple(_shorten(word) if word else [self._stand_in]) for word in words)
 

@@ -1,9 +1,11 @@
 """What exactly went wrong: every missed, spurious, wrongly labelled and wrongly bounded entity."""
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any, Literal
 
 from lacuner.corpus import Entity, Sentence
+from lacuner.evaluation.scores import comparable_entities
 
 Kind = Literal["missed", "spurious", "wrong-label", "wrong-boundary"]
 
@@ -13,22 +15,20 @@ def find_mistakes(pairs: Iterable[tuple[Sentence, Iterable[Entity]]]) -> Iterato
 
     A prediction is compared with the annotated entity that it shares most words with: the same span is a *wrong label*,
     another one a *wrong boundary* (whose labels may differ, too). What shares no word with anything is *missed* or
-    *spurious*.
+    *spurious*; so is a prediction that overlaps only entities that were found.
     """
     for index, (sentence, predicted) in enumerate(pairs):
-        gold, found = set(sentence.entities), set(predicted)
-        if sentence.annotated_labels is not None:
-            found = {entity for entity in found if entity.label in sentence.annotated_labels}
+        gold, found = comparable_entities(sentence, predicted)
         missed, spurious = sorted(gold - found), sorted(found - gold)
         explained: set[Entity] = set()
         for guess in spurious:
-            other = max(missed, key=lambda entity: (_shared(entity, guess), -entity.start), default=None)
+            other = max(missed, key=partial(_likeness, guess), default=None)
             if other is None or not _shared(other, guess):
                 yield _record(index, sentence, "spurious", None, guess)
                 continue
             explained.add(other)
-            same_span = (other.start, other.end) == (guess.start, guess.end)
-            yield _record(index, sentence, "wrong-label" if same_span else "wrong-boundary", other, guess)
+            kind: Kind = "wrong-label" if _same_span(other, guess) else "wrong-boundary"
+            yield _record(index, sentence, kind, other, guess)
         for entity in missed:
             if entity not in explained:
                 yield _record(index, sentence, "missed", entity, None)
@@ -46,6 +46,14 @@ def _record(
 
     context = " ".join(sentence.tokens)
     return {"sentence": index, "kind": kind, "gold": show(gold), "predicted": show(predicted), "context": context}
+
+
+def _likeness(one: Entity, other: Entity) -> tuple[int, bool, int]:
+    return _shared(one, other), _same_span(one, other), -other.start
+
+
+def _same_span(one: Entity, other: Entity) -> bool:
+    return (one.start, one.end) == (other.start, other.end)
 
 
 def _shared(one: Entity, other: Entity) -> int:

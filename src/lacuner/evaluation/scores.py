@@ -55,7 +55,7 @@ class Scores(LabelScores):
         """A table to read, in percent."""
         rows = [(name, scores) for name, scores in self.labels.items()]
         width = max([len(name) for name, _ in rows] + [len("macro")])
-        lines = [f"{'':{width}}  precision  recall     F1  support"]
+        lines = [f"{'':{width}}  precision  recall      F1  support"]
         for name, scores in rows:
             lines.append(_row(name, width, scores.precision, scores.recall, scores.f1, scores.support))
         lines.append(_row("micro", width, self.precision, self.recall, self.f1, self.support))
@@ -75,10 +75,7 @@ def score_entities(pairs: Iterable[tuple[Sentence, Iterable[Entity]]]) -> Scores
     predicted: Counter[str] = Counter()
     support: Counter[str] = Counter()
     for sentence, found in pairs:
-        gold = set(sentence.entities)
-        guesses = set(found)
-        if sentence.annotated_labels is not None:
-            guesses = {entity for entity in guesses if entity.label in sentence.annotated_labels}
+        gold, guesses = comparable_entities(sentence, found)
         support.update(entity.label for entity in gold)
         predicted.update(entity.label for entity in guesses)
         correct.update(entity.label for entity in gold & guesses)
@@ -87,5 +84,14 @@ def score_entities(pairs: Iterable[tuple[Sentence, Iterable[Entity]]]) -> Scores
     return Scores(correct.total(), predicted.total(), support.total(), labels)
 
 
+def comparable_entities(sentence: Sentence, predicted: Iterable[Entity]) -> tuple[set[Entity], set[Entity]]:
+    """The annotated entities, and those predictions about which the annotation says something."""
+    gold, found = set(sentence.entities), set(predicted)
+    if sentence.annotated_labels is not None:
+        sought = sentence.annotated_labels | {entity.label for entity in gold}
+        found = {entity for entity in found if entity.label in sought}
+    return gold, found
+
+
 def _row(name: str, width: int, precision: float, recall: float, f1: float, support: int) -> str:
-    return f"{name:{width}}  {100 * precision:9.2f}  {100 * recall:6.2f}  {100 * f1:5.2f}  {support:7d}"
+    return f"{name:{width}}  {100 * precision:9.2f}  {100 * recall:6.2f}  {100 * f1:6.2f}  {support:7d}"

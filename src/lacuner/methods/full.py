@@ -5,7 +5,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from lacuner.heads import ProductConfig
+from lacuner.heads import WidthConfig
 from lacuner.methods.composition import Draw, Loss, Method, Negatives, Step
 
 
@@ -39,9 +39,9 @@ PARTS = (All, CrossEntropy)
 METHODS = (
     Method(
         name="full",
-        paper="the naive baseline of all papers",
+        paper="the naive baseline of all papers (Span in Xu et al. 2023)",
         summary="Every span without a label is a negative.",
-        head=ProductConfig(),
+        head=WidthConfig(),
         negatives=All(),
         loss=CrossEntropy(),
     ),

@@ -28,8 +28,8 @@ class Uniform(Negatives):
         return largest_of_each_row(keys.to(draw.unknown.row.device), draw.unknown.row, self.counts(draw.lengths))
 
     def counts(self, lengths: Tensor) -> Tensor:
-        """``⌈λ n⌉`` of every sentence."""
-        return (lengths.double() * self.ratio).ceil().long()
+        """``⌈λ n⌉`` of every sentence; rounded first, because ``1.1 * 50`` is a little more than 55 to a computer."""
+        return (lengths.double() * self.ratio).round(decimals=9).ceil().long()
 
 
 def largest_of_each_row(keys: Tensor, row: Tensor, counts: Tensor) -> Tensor:

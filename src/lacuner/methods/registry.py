@@ -30,7 +30,9 @@ class Registry:
     def add(self, module: Any) -> None:
         """Take what a module lists in ``PARTS`` and ``METHODS``."""
         for part in getattr(module, "PARTS", ()):
-            kind = next(kind for kind, base in KINDS.items() if issubclass(part, base))
+            kind = next((kind for kind, base in KINDS.items() if issubclass(part, base)), None)
+            if kind is None:
+                raise ConfigError(f"{part.__name__} in PARTS is none of: {', '.join(KINDS)}")
             self._put(self.parts[kind], part.model_fields["name"].default, part, kind)
         for method in getattr(module, "METHODS", ()):
             self._put(self.methods, method.name, method, "method")

@@ -1,0 +1,198 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from lacuner.encoders.words import EncodedWords
+from lacuner.encoding.spans import Spans, enumerate_spans
+from lacuner.heads import ProductConfig, SpanHead, SpanScores, WidthConfig
+
+SIZES = st.tuples(st.integers(1, 9), st.integers(1, 7), st.integers(1, 5))  # of words, of hidden layers, labels
+LENGTHS = st.lists(st.integers(0, 6), min_size=1, max_size=3)
+HEADS = (ProductConfig(hidden=6, dropout=0.0), WidthConfig(hidden=6, width_size=3, dropout=0.0))
+
+
+def random_words(lengths: list[int], size: int) -> EncodedWords:
+    shape = (len(lengths), max(lengths), size)
+    return EncodedWords(torch.randn(shape), torch.randn(shape))
+
+
+def product_by_hand(head: SpanHead, words: EncodedWords, row: int, start: int, last: int) -> tuple[Tensor, Tensor]:
+    i, j = words.first[row, start], words.first[row, last]
+    features = torch.cat([i, j, i - j, i * j])
+    hidden = torch.tanh(head.layer.weight @ features + head.layer.bias)
+    return head.classifier.weight @ hidden + head.classifier.bias, hidden
+
+
+def width_by_hand(head: SpanHead, words: EncodedWords, row: int, start: int, last: int) -> tuple[Tensor, Tensor]:
+    width = head.widths.weight[min(last - start, len(head.widths.weight) - 1)]
+    features = torch.cat([words.first[row, start], words.last[row, last], width])
+    hidden = torch.relu(head.layer.weight @ features + head.layer.bias)
+    hidden = torch.relu(head.second.weight @ hidden + head.second.bias)
+    return head.classifier.weight @ hidden + head.classifier.bias, hidden
+
+
+def assert_equals_loop(head: SpanHead, by_hand: object, words: EncodedWords, spans: Spans, labels: int) -> None:
+    scores = head.eval()(head.project(words), spans)
+    assert scores.logits.shape == (len(spans), labels)
+    for index in range(len(spans)):
+        logits, hidden = by_hand(head, words, int(spans.row[index]), int(spans.start[index]), int(spans.end[index]) - 1)
+        torch.testing.assert_close(scores.logits[index], logits, rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(scores.hidden[index], hidden, rtol=1e-5, atol=1e-5)
+
+
+@settings(deadline=None, max_examples=50)
+@given(SIZES, LENGTHS, st.integers(0, 99))
+def test_the_split_product_head_is_the_concatenated_one(
+    sizes: tuple[int, int, int], lengths: list[int], seed: int
+) -> None:
+    torch.manual_seed(seed)
+    size, hidden, labels = sizes
+    head = ProductConfig(hidden=hidden).build(size, labels)
+    spans = enumerate_spans(torch.tensor(lengths))
+    assert_equals_loop(head, product_by_hand, random_words(lengths, size), spans, labels)
+
+
+@settings(deadline=None, max_examples=50)
+@given(SIZES, LENGTHS, st.sampled_from([1, 2, 4, 8]), st.integers(1, 4), st.integers(0, 99))
+def test_the_split_width_head_is_the_concatenated_one(
+    sizes: tuple[int, int, int], lengths: list[int], max_width: int, width_size: int, seed: int
+) -> None:
+    torch.manual_seed(seed)
+    size, hidden, labels = sizes
+    head = WidthConfig(hidden=hidden, width_size=width_size, max_span_width=max_width).build(size, labels)
+    spans = enumerate_spans(torch.tensor(lengths), max_width)
+    assert_equals_loop(head, width_by_hand, random_words(lengths, size), spans, labels)
+
+
+def test_without_a_bound_very_wide_spans_share_a_width() -> None:
+    torch.manual_seed(0)
+    head = WidthConfig(hidden=5, width_size=3, max_span_width=None).build(4, 2)
+    words = random_words([200], 4)
+    spans = Spans.of([(0, 0, 1), (0, 3, 67), (0, 3, 68), (0, 0, 200)])
+    assert_equals_loop(head, width_by_hand, words, spans, 2)
+
+
+@pytest.mark.parametrize("config", HEADS)
+def test_no_spans_have_no_scores(config: ProductConfig | WidthConfig) -> None:
+    head = config.build(4, 3)
+    scores = head(head.project(random_words([2], 4)), Spans.of([]))
+    assert scores.logits.shape == (0, 3)
+
+
+@pytest.mark.parametrize("config", [ProductConfig(hidden=6, dropout=0.4), WidthConfig(hidden=6, dropout=0.4)])
+def test_dropout_changes_scores_in_training_only(config: ProductConfig | WidthConfig) -> None:
+    torch.manual_seed(0)
+    head, words, spans = config.build(8, 3), random_words([4], 8), enumerate_spans(torch.tensor([4]))
+    assert not score(head, words, spans).logits.equal(score(head, words, spans).logits)
+    head.eval()
+    assert score(head, words, spans).logits.equal(score(head, words, spans).logits)
+
+
+def score(head: SpanHead, words: EncodedWords, spans: Spans) -> SpanScores:
+    return head(head.project(words), spans)
+
+
+def gradients(head: SpanHead, words: EncodedWords, scores: SpanScores) -> list[Tensor]:
+    weights = torch.linspace(-1, 1, scores.logits.numel()).view_as(scores.logits)
+    total = (scores.logits * weights).sum() + scores.hidden.square().sum()
+    return list(torch.autograd.grad(total, [*head.parameters(), *words], allow_unused=True))
+
+
+def assert_all_close(found: list[Tensor], expected: list[Tensor]) -> None:
+    for one, other in zip(found, expected, strict=True):
+        assert (one is None) == (other is None)
+        if other is not None:
+            torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("config", HEADS)
+@pytest.mark.parametrize("chunk", [1, 7, 45, 46])
+def test_scoring_in_chunks_gives_the_same_scores_and_gradients(
+    config: ProductConfig | WidthConfig, chunk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.manual_seed(0)
+    head, spans = config.build(5, 3), enumerate_spans(torch.tensor([9, 1]))
+    assert len(spans) == 46
+    words = EncodedWords(*(vectors.requires_grad_() for vectors in random_words([9, 1], 5)))
+    whole = score(head, words, spans)
+    expected = gradients(head, words, whole)
+    monkeypatch.setattr("lacuner.heads.scores.CHUNK", chunk)
+    chunked = score(head, words, spans)
+    torch.testing.assert_close(chunked.logits, whole.logits, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(chunked.hidden, whole.hidden, rtol=1e-5, atol=1e-5)
+    assert_all_close(gradients(head, words, chunked), expected)
+    with torch.no_grad():
+        torch.testing.assert_close(score(head, words, spans).logits, whole.logits, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("config", [ProductConfig(hidden=6, dropout=0.4), WidthConfig(hidden=6, dropout=0.4)])
+def test_chunks_that_are_computed_again_drop_the_same_elements(
+    config: ProductConfig | WidthConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    head, spans = config.build(8, 3), enumerate_spans(torch.tensor([9]))
+    words = EncodedWords(*(vectors.requires_grad_() for vectors in random_words([9], 8)))
+    torch.manual_seed(5)
+    projected = head.project(words)
+    kept = [head.combine(projected, spans[begin : begin + 10]) for begin in range(0, len(spans), 10)]
+    expected = SpanScores(torch.cat([part.logits for part in kept]), torch.cat([part.hidden for part in kept]))
+    monkeypatch.setattr("lacuner.heads.scores.CHUNK", 10)
+    torch.manual_seed(5)
+    found = score(head, words, spans)
+    torch.testing.assert_close(found.logits, expected.logits)
+    assert_all_close(gradients(head, words, found), gradients(head, words, expected))
+
+
+LONG_SENTENCE = """
+import torch
+from torch import nn
+
+from lacuner.corpus import Entity, Sentence
+from lacuner.encoders.words import EncodedWords
+from lacuner.encoding.spans import build_targets
+from lacuner.heads import ProductConfig
+from lacuner.methods.composition import Step
+from lacuner.methods.registry import registry
+from lacuner.methods.span_model import SpanModel
+
+
+class RandomWords(nn.Module):
+    size = 400
+
+    def __init__(self):
+        super().__init__()
+        self.vectors = nn.Parameter(torch.randn(1, 500, self.size))
+
+    def forward(self, inputs):
+        return EncodedWords(self.vectors, self.vectors)
+
+
+def peak():
+    # Not getrusage: Linux hands the peak of the process that started this one on to it.
+    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM"))
+
+
+before = peak()
+method = registry().method("full").model_copy(update={"head": ProductConfig(max_span_width=None)})
+model = SpanModel(RandomWords(), method, ("O", "PER", "LOC", "ORG", "MISC"))
+targets = build_targets([Sentence(("word",) * 500, (Entity(0, 2, "PER"),))], model.labels)
+loss = model(None, targets, Step(0, 1, torch.Generator()))
+loss.backward()
+assert model.encoder.vectors.grad.isfinite().all()
+print(peak(), peak() - before)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the peak of memory is read from /proc")
+def test_training_on_all_spans_of_500_words_stays_below_2_gigabytes() -> None:
+    done = subprocess.run([sys.executable, "-c", LONG_SENTENCE], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    peak, for_the_spans = map(int, done.stdout.split())  # in kilobytes
+    assert peak < 2 * 1024**2
+    assert for_the_spans < 1024**2, "the hidden layers of all spans are kept, or their features built at once"

@@ -1,0 +1,246 @@
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from lacuner import Corpus
+from lacuner.cli import main
+from lacuner.version import __version__
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """Runs the command in this process: (exit code, standard output, standard error)."""
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["lacuner", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        captured = capsys.readouterr()
+        return int(ended.value.code or 0), captured.out, captured.err
+
+    return call
+
+
+@pytest.fixture
+def files(toy, tmp_path):
+    toy.write(tmp_path / "train.conll")
+    toy.write(tmp_path / "dev.jsonl")
+    return tmp_path
+
+
+QUICK = [
+    "--set", "encoder.vectors=none", "--set", "encoder.hidden=16", "--set", "training.batch_tokens=64",
+    "--set", "training.encoder_learning_rate=0.01", "--set", "training.head_learning_rate=0.01",
+    "--set", "head=product",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("verb", ["train", "evaluate", "predict", "inspect", "mask", "methods", "demo"])
+def test_every_verb_has_help_with_an_example(run, verb):
+    code, out, _ = run(verb, "--help")
+    assert code == 0
+    assert f"Example: lacuner {verb}" in " ".join(out.split())
+
+
+def test_the_version(run):
+    assert run("--version")[:2] == (0, f"lacuner {__version__}\n")
+
+
+def test_the_whole_way_from_files_to_predictions(run, files):
+    train, dev, out = files / "train.conll", files / "dev.jsonl", files / "model"
+    code, output, log = run(
+        "train", train, "--dev", dev, "--out", out, "--method", "full", "--epochs", 30, "--json", *QUICK
+    )
+    assert code == 0, log
+    report = json.loads(output)
+    assert report.keys() == {"dev", "best_epoch", "epochs", "seconds", "model"}
+    assert report["dev"].keys() == {"precision", "recall", "f1"}
+    assert report["dev"]["f1"] > 0.9
+    assert report["model"] == str(out)
+    assert "words/s" in log
+
+    code, output, _ = run("evaluate", out, dev, "--json", "--errors", files / "errors.jsonl")
+    scores = json.loads(output)
+    assert {"precision", "recall", "f1", "support", "labels"} <= scores.keys()
+    assert scores["labels"]["PER"].keys() == {"precision", "recall", "f1", "support"}
+    assert scores["f1"] == pytest.approx(report["dev"]["f1"])
+    assert (files / "errors.jsonl").exists()
+    assert "micro" in run("evaluate", out, dev)[1]
+
+    (files / "raw.txt").write_text("Grace Hopper moved to Oslo .\n\nAda moved to Jena .\n", encoding="utf-8")
+    code, output, log = run("predict", out, files / "raw.txt")
+    records = [json.loads(line) for line in output.splitlines()]
+    assert code == 0
+    assert [[e["text"] for e in record["entities"]] for record in records] == [
+        ["Grace Hopper", "Oslo"],
+        [],
+        ["Ada", "Jena"],
+    ]
+    assert records[0]["entities"][1].items() >= {"start": 22, "end": 26, "label": "LOC"}.items()
+
+    code, _, _ = run("predict", out, files / "raw.txt", train, dev, "--out", files / "found.conll")
+    assert code == 0
+    assert Corpus.read(files / "found.conll")[0].entities[0].label == "PER"
+    assert len(Corpus.read(files / "found.conll")) == 2 + 25 + 25
+
+    code, output, _ = run("predict", out, train, "--format", "jsonl")
+    assert json.loads(output.splitlines()[0])["entities"][0].items() >= {"start": 0, "end": 1, "text": "Ada"}.items()
+
+
+def test_predict_keeps_what_else_a_record_holds(run, files, model_folder):
+    (files / "in.jsonl").write_text('{"id": 7, "text": "Ada moved to Oslo .", "meta": {"a": 1}}\n')
+    code, output, _ = run("predict", model_folder, files / "in.jsonl")
+    assert code == 0
+    assert json.loads(output).items() >= {"id": 7, "meta": {"a": 1}}.items()
+
+
+def test_predict_reads_words_without_tags_and_standard_input(run, files, model_folder, monkeypatch):
+    (files / "words.conll").write_text("Ada\nmoved\nto\nOslo\n.\n")
+    code, output, _ = run("predict", model_folder, files / "words.conll")
+    assert code == 0
+    assert json.loads(output)["tokens"][0] == "Ada"
+    code = f"import sys; sys.argv = ['lacuner', 'predict', {str(model_folder)!r}, '-']; from lacuner.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code], input="Ada moved to Oslo .", capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["text"] == "Ada moved to Oslo ."
+
+
+def test_nested_entities_do_not_fit_tags(run, files, model_folder):
+    code, _, log = run("predict", model_folder, files / "train.conll", "--nested", "--format", "conll")
+    assert code == 2
+    assert "--format jsonl" in log
+
+
+def test_inspect_counts(run, files):
+    code, output, _ = run("inspect", files / "train.conll", "--json")
+    assert code == 0
+    report = json.loads(output)
+    assert report.items() >= {"sentences": 25, "entities": 50, "labels": {"LOC": 25, "PER": 25}}.items()
+    assert "sentences" in run("inspect", files / "train.conll")[1]
+
+
+def test_mask_hides_the_same_entities_again_and_inspect_sees_them(run, files):
+    train, masked, hidden = files / "train.conll", files / "masked.conll", files / "hidden.jsonl"
+    arguments = ["mask", train, "--probability", "0.5", "--seed", "7", "--out", masked, "--hidden", hidden]
+    assert run(*arguments)[0] == 0
+    before = masked.read_bytes(), hidden.read_bytes()
+    assert run(*arguments)[0] == 0
+    assert (masked.read_bytes(), hidden.read_bytes()) == before
+    gone = [json.loads(line) for line in hidden.read_text().splitlines()]
+    report = json.loads(run("inspect", masked, "--gold", train, "--json")[1])
+    assert report["gold"]["missing"] == len(gone) == 50 - report["entities"]
+    assert report["gold"]["precision"] == 1.0
+    assert gone[0].keys() == {"sentence", "start", "end", "label", "text"}
+
+
+def test_methods_are_listed_with_their_parameters(run):
+    code, output, _ = run("methods", "--json")
+    listed = {method["name"]: method for method in json.loads(output)}
+    assert code == 0
+    assert {"full", "uniform"} <= listed.keys()
+    assert listed["uniform"].keys() >= {"name", "level", "paper", "parameters"}
+    assert listed["uniform"]["level"] == "span"
+    assert listed["uniform"]["parameters"]["negatives.ratio"] == 0.35
+    assert "negatives.ratio" in run("methods", "uniform")[1]
+
+
+def test_partial_labels_say_what_was_looked_for(run, files, toy):
+    people = Corpus(tuple(type(s)(s.tokens, s.entities[:1]) for s in toy))
+    places = Corpus(tuple(type(s)(s.tokens, s.entities[1:]) for s in toy))
+    people.write(files / "people.conll")
+    places.write(files / "places.conll")
+    code, output, log = run(
+        "train", files / "people.conll", files / "places.conll", "--partial-labels", "--dev", files / "dev.jsonl",
+        "--method", "full", "--epochs", 40, "--out", files / "both", "--json", *QUICK,
+    )  # fmt: skip
+    assert code == 0, log
+    assert json.loads(output)["dev"]["f1"] > 0.9
+
+
+def test_settings_can_stand_in_a_file(run, files):
+    (files / "run.toml").write_text(
+        'method = "full"\n[training]\nepochs = 2\n[negatives]\nname = "uniform"\nratio = 0.5\n'
+    )
+    arguments = ["train", files / "train.conll", "--config", files / "run.toml", "--out", files / "m", "--json", *QUICK]
+    assert json.loads(run(*arguments)[1])["epochs"] == 2
+    settings = json.loads((files / "m" / "config.json").read_text())["settings"]
+    assert settings["method"]["negatives"] == {"name": "uniform", "ratio": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["train", "absent.conll", "--out", "m"], 1, "absent.conll: No such file or directory — check the path"),
+        (["train", "train.conll", "--out", "m", "--method", "magic"], 2, "there is no method 'magic'"),
+        (["train", "train.conll", "--out", "m", "--set", "negatives.mu=1"], 2, "there is no setting negatives.mu"),
+        (["train", "train.conll"], 2, "--out"),
+        (["train", "train.conll", "--out", "m", "--encoder", "./absent"], 2, "the encoder './absent' cannot be loaded"),
+        (["train", "broken.conll", "--out", "m"], 1, "broken.conll:2: one column only"),
+        (["train", "data.xyz", "--out", "m"], 1, "the name does not tell the format"),
+        (["evaluate", "absent", "dev.jsonl"], 1, "there is no folder absent"),
+        (["mask", "train.conll", "--probability", "2", "--out", "x.conll"], 2, "less than or equal to 1"),
+        (["frobnicate"], 2, "frobnicate"),
+    ],
+)
+def test_errors_are_one_sentence_without_a_traceback(run, files, monkeypatch, arguments, code, message):
+    monkeypatch.chdir(files)
+    (files / "broken.conll").write_text("Ada\tB-PER\nsleeps\n")
+    (files / "data.xyz").write_text("Ada\tB-PER\n")
+    got, _, log = run(*arguments)
+    assert got == code
+    assert message in " ".join(log.split())
+    assert "Traceback" not in log
+
+
+def test_debug_shows_the_traceback(run, files):
+    _, _, log = run("train", files / "absent.conll", "--out", files / "m", "--debug")
+    assert "Traceback" in log
+
+
+def test_broken_tags_are_counted_or_refused(run, files):
+    (files / "bad.conll").write_text("Ada\tB-PER\nsleeps\tO\nin\tO\nTurin\tI-LOC\nOslo\tB-LOC\n")
+    code, output, log = run("inspect", files / "bad.conll", "--json")
+    assert code == 0
+    assert json.loads(output)["repairs"] == {"repaired tags": 1}
+    assert "repaired tags: 1" in log
+    code, _, log = run("inspect", files / "bad.conll", "--strict")
+    assert code == 1
+    assert "bad.conll:4: I-LOC continues nothing" in log
+
+
+def test_a_killed_run_can_be_resumed_from_the_command_line(files):
+    script = f"""
+import sys
+from lacuner.training.trainer import Observer
+import lacuner.cli.progress as progress
+class Kill(Observer):
+    def __init__(self, title=""): pass
+    def epoch_ended(self, record):
+        if record["epoch"] == 2: import os; os._exit(9)
+progress.TerminalObserver = Kill
+sys.argv = ["lacuner", "train", {str(files / "train.conll")!r}, "--out", {str(files / "m")!r}, "--epochs", "4", *{QUICK!r}]
+from lacuner.cli import main
+main()
+"""
+    environment = os.environ | {"OMP_NUM_THREADS": "2"}
+    killed = subprocess.run([sys.executable, "-c", script], capture_output=True, env=environment, check=False)
+    assert killed.returncode == 9
+    assert not (files / "m").exists()
+    command = [sys.executable, "-m", "lacuner", "train", str(files / "train.conll"), "--epochs", "4", *QUICK, "--json"]
+    resumed = subprocess.run(
+        [*command, "--resume", "--out", str(files / "m")], capture_output=True, text=True, env=environment, check=False
+    )
+    assert "Going on after epoch 2" in resumed.stderr
+    whole = subprocess.run([*command, "--out", str(files / "w")], capture_output=True, env=environment, check=False)
+    assert whole.returncode == 0
+    assert (files / "m" / "model.safetensors").read_bytes() == (files / "w" / "model.safetensors").read_bytes()
+
+
+def test_help_does_not_wait_for_torch():
+    code = "import sys; from lacuner.cli import app; assert 'torch' not in sys.modules, 'torch was imported'"
+    subprocess.run([sys.executable, "-c", code], check=True)
