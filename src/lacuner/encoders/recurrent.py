@@ -25,7 +25,7 @@ class RecurrentConfig(Part):
     character_filters: int = Field(50, ge=1, description="filters of the character CNN")
     hidden: int = Field(200, ge=1, description="size of the BiLSTM, in each direction")
     layers: int = Field(1, ge=1, description="layers of the BiLSTM")
-    dropout: float = Field(0.5, ge=0, lt=1, description="dropout on the words before the BiLSTM and behind it")
+    dropout: float = Field(0.35, ge=0, lt=1, description="dropout on the words before the BiLSTM and behind it")
     unknown_share: float = Field(
         0.3, ge=0, le=1, description="how often a word seen once is taken as unknown in training"
     )

@@ -21,7 +21,7 @@ _FEWEST_STEPS, _MOST_EPOCHS = 400, 200
 _METHOD_PARTS = ("head", *KINDS)
 _OPTIONAL_PARTS = ("contrast", "inference")
 _BY_ENCODER: dict[str, dict[str, Any]] = {
-    "recurrent": {"batch_tokens": 512, "encoder_learning_rate": 2e-3, "head_learning_rate": 2e-3},
+    "recurrent": {"batch_tokens": 256, "encoder_learning_rate": 2e-3, "head_learning_rate": 2e-3},
     "transformer": {"batch_tokens": 1024, "encoder_learning_rate": 5e-5, "head_learning_rate": 5e-4},
 }
 
