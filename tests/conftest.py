@@ -2,12 +2,15 @@ import importlib.util
 import os
 from pathlib import Path
 
+import hypothesis
 import pytest
 import torch
 
 from lacuner import Corpus, Entity, Recognizer, Sentence
 from lacuner.sample import read_sample
 
+hypothesis.settings.register_profile("unhurried", deadline=None)  # the machine may be busy
+hypothesis.settings.load_profile("unhurried")
 torch.set_num_threads(min(2, torch.get_num_threads()))
 
 SMALL = {

@@ -110,6 +110,25 @@ def test_predict_reads_words_without_tags_and_standard_input(run, files, model_f
     assert json.loads(done.stdout)["text"] == "Ada moved to Oslo ."
 
 
+def test_a_prediction_takes_the_place_of_what_was_annotated(run, files, model_folder):
+    records = [
+        {"text": "nothing", "label": [[0, 7, "PER"]], "complete": True},
+        {"tokens": ["Ada", "moved", "to", "Oslo", "."], "non_entities": [[0, 1]], "entities": []},
+    ]
+    (files / "in.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    assert run("predict", model_folder, files / "in.jsonl", "--out", files / "out.jsonl")[0] == 0
+    nothing, found = Corpus.read(files / "out.jsonl")
+    assert (nothing.entities, nothing.complete) == ((), False)
+    assert {entity.source for entity in found.entities} == {"model"}
+
+
+def test_files_with_other_endings_are_texts(run, files, model_folder):
+    (files / "page.html").write_text("Ada moved to Oslo .")
+    code, output, _ = run("predict", model_folder, files / "page.html")
+    assert code == 0
+    assert json.loads(output)["text"] == "Ada moved to Oslo ."
+
+
 def test_nested_entities_do_not_fit_tags(run, files, model_folder):
     code, _, log = run("predict", model_folder, files / "train.conll", "--nested", "--format", "conll")
     assert code == 2
@@ -136,6 +155,20 @@ def test_mask_hides_the_same_entities_again_and_inspect_sees_them(run, files):
     assert report["gold"]["missing"] == len(gone) == 50 - report["entities"]
     assert report["gold"]["precision"] == 1.0
     assert gone[0].keys() == {"sentence", "start", "end", "label", "text"}
+
+
+def test_mask_can_write_to_standard_output(run, files):
+    code, output, _ = run("mask", files / "train.conll", "--probability", "0", "--out", "-")
+    assert code == 0
+    assert output == (files / "train.conll").read_text()
+
+
+def test_gold_labels_are_read_as_strictly_as_the_others(run, files):
+    (files / "gold.conll").write_text("Ada\tO\nsleeps\tI-PER\nin\tB-LOC\n")
+    (files / "mine.conll").write_text("Ada\tB-PER\nsleeps\tO\nin\tB-LOC\n")
+    code, output, _ = run("inspect", files / "mine.conll", "--gold", files / "gold.conll", "--json")
+    assert (code, json.loads(output)["repairs"]) == (0, {"repaired tags": 1})
+    assert run("inspect", files / "mine.conll", "--gold", files / "gold.conll", "--strict")[0] == 1
 
 
 def test_methods_are_listed_with_their_parameters(run):

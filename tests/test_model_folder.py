@@ -1,4 +1,5 @@
 import json
+import os
 import shutil
 
 import pytest
@@ -94,7 +95,50 @@ def test_a_config_without_a_key(copy):
     config = json.loads((copy / "config.json").read_text())
     del config["labels"]
     (copy / "config.json").write_text(json.dumps(config))
-    assert "lacks the key 'labels'" in refusal(copy)
+    assert "labels is missing" in refusal(copy)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"settings": None}, {"record": []}, {"labels": None}, {"labels": ["PER", "O", "LOC"]}, {"split": "syllables"},
+        {"architecture": {}}, {"settings": {"method": None}}, {"record": None},
+    ],
+)  # fmt: skip
+def test_a_config_with_a_wrong_value(copy, change):
+    edit_config(copy, **change)
+    assert "config.json" in refusal(copy)
+
+
+def test_what_a_later_version_adds_to_the_record_is_ignored(copy):
+    record = json.loads((copy / "config.json").read_text())["record"]
+    edit_config(copy, record=record | {"carbon": 1.5})
+    assert Recognizer.from_pretrained(copy).labels
+
+
+def test_a_folder_of_another_program_is_not_overwritten(model, tmp_path):
+    (tmp_path / "bert").mkdir()
+    (tmp_path / "bert" / "config.json").write_text('{"model_type": "bert"}')
+    with pytest.raises(ModelError, match="is no model folder"):
+        model.save_pretrained(tmp_path / "bert")
+
+
+def test_when_the_new_model_cannot_take_its_place_the_old_one_keeps_it(model, tmp_path, monkeypatch):
+    model.save_pretrained(tmp_path / "m")
+    before = (tmp_path / "m" / "model.safetensors").read_bytes()
+    real, calls = os.replace, []
+
+    def fail_once(source, target):
+        calls.append(target)
+        if len(calls) == 2:
+            raise OSError("no space left")
+        real(source, target)
+
+    monkeypatch.setattr("lacuner.model_folder.os.replace", fail_once)
+    with pytest.raises(OSError, match="no space left"):
+        model.save_pretrained(tmp_path / "m")
+    assert (tmp_path / "m" / "model.safetensors").read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["m"]
 
 
 def test_a_config_that_is_not_json(copy):
@@ -161,7 +205,7 @@ def test_loading_runs_no_pickle(copy, monkeypatch):
     Recognizer.from_pretrained(copy)
 
 
-def test_a_transformer_model_survives_saving(minilm, toy, tmp_path):
+def test_a_transformer_model_survives_saving_and_loading_it_runs_no_code(minilm, toy, tmp_path):
     settings = {
         "training.encoder_learning_rate": 2e-4,
         "training.head_learning_rate": 4e-3,
@@ -169,6 +213,10 @@ def test_a_transformer_model_survives_saving(minilm, toy, tmp_path):
     }
     trained = Recognizer.train(toy, toy, encoder=minilm, method="full", epochs=8, settings=settings, out=tmp_path / "m")
     assert (tmp_path / "m" / "tokenizer.json").is_file()
+    (tmp_path / "m" / "evil.py").write_text("raise SystemExit('code of a stranger was run')")
+    config = json.loads((tmp_path / "m" / "tokenizer_config.json").read_text())
+    config["auto_map"] = {"AutoTokenizer": ["evil.Tokenizer", "evil.Tokenizer"]}
+    (tmp_path / "m" / "tokenizer_config.json").write_text(json.dumps(config))
     loaded = Recognizer.from_pretrained(tmp_path / "m")
     assert loaded.predict("Emmy Noether moved to New York .") == trained.predict("Emmy Noether moved to New York .")
     assert loaded.evaluate(toy).f1 > 0.9

@@ -8,14 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, field_validator
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from lacuner.corpus.words import SPLITTINGS, Splitting
+from lacuner.corpus import OUTSIDE
+from lacuner.corpus.words import Splitting
 from lacuner.encoders import Encoder, RecurrentConfig, RecurrentEncoder, TransformerEncoder
 from lacuner.encoding.vocabulary import Vocabulary
 from lacuner.errors import ConfigError, ModelError
 from lacuner.methods.span_model import SpanModel
+from lacuner.parts import validate
 from lacuner.training.settings import RunSettings, settings_from_dict
 from lacuner.version import __version__
 
@@ -29,6 +32,25 @@ _CONFIG, _WEIGHTS, _VOCABULARY, _METRICS, _CARD = (
     "README.md",
 )
 _MEMORY = "memory."
+
+
+class _Config(BaseModel):
+    """``config.json``."""
+
+    format_version: int
+    lacuner_version: str
+    labels: list[str]
+    split: Splitting
+    settings: dict[str, Any]
+    record: dict[str, Any]
+    architecture: dict[str, Any]
+
+    @field_validator("labels")
+    @classmethod
+    def _outside_comes_first(cls, labels: list[str]) -> list[str]:
+        if labels[:1] != [OUTSIDE] or len(set(labels)) < len(labels):
+            raise ValueError("the first label must be O, and none may stand twice")
+        return labels
 
 
 @dataclass(frozen=True)
@@ -47,45 +69,47 @@ def write_model_folder(folder: Path, content: ModelFolder) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     try:
-        os.chmod(unfinished, 0o755)
+        unfinished.chmod(0o777 & ~_umask())
         _write(unfinished, content)
-        if folder.exists():
-            old = Path(tempfile.mkdtemp(prefix=f".{folder.name}.old.", dir=folder.parent))
-            os.replace(folder, old / "model")
-            os.replace(unfinished, folder)
-            shutil.rmtree(old)
-        else:
-            os.replace(unfinished, folder)
+        _put_in_place(unfinished, folder)
     except BaseException:
         shutil.rmtree(unfinished, ignore_errors=True)
         raise
 
 
+def _put_in_place(new: Path, folder: Path) -> None:
+    if not folder.exists():
+        os.replace(new, folder)
+        return
+    old = Path(tempfile.mkdtemp(prefix=f".{folder.name}.old.", dir=folder.parent))
+    os.replace(folder, old / "model")
+    try:
+        os.replace(new, folder)
+    except BaseException:
+        os.replace(old / "model", folder)
+        old.rmdir()
+        raise
+    shutil.rmtree(old)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
 def read_model_folder(folder: Path) -> ModelFolder:
     """Load a model, or say in one sentence what is wrong with its folder."""
-    config = _read_json(folder, _CONFIG)
-    version = config.get("format_version")
-    if not isinstance(version, int):
-        raise ModelError(f"{folder / _CONFIG} is not the configuration of a Lacuner model — check the path")
-    if version > FORMAT_VERSION:
-        raise ModelError(
-            f"{folder} has format version {version}; this Lacuner ({__version__}) reads up to {FORMAT_VERSION} — "
-            "upgrade it: pip install -U lacuner"
-        )
+    config = _read_config(folder)
     try:
-        settings = settings_from_dict(config["settings"])
-        labels, split, record = config["labels"], config["split"], config["record"]
-        if split not in SPLITTINGS:
-            raise ModelError(f"{folder / _CONFIG}: there is no splitting {split!r} — it was damaged or edited")
-        encoder = _restore_encoder(folder, settings, config)
-    except KeyError as error:
-        raise ModelError(f"{folder / _CONFIG} lacks the key {error} — the folder is damaged; copy it again") from None
+        settings = settings_from_dict(config.settings)
+        encoder = _restore_encoder(folder, settings, config.architecture)
     except ConfigError as error:
         raise ModelError(f"{folder / _CONFIG}: {error}") from error
-    model = SpanModel(encoder, settings.method, labels)
+    model = SpanModel(encoder, settings.method, config.labels)
     _load_weights(folder, model)
-    record["history"] = _read_metrics(folder)
-    return ModelFolder(model, settings, split, record)
+    record = config.record | {"history": tuple(_read_metrics(folder))}
+    return ModelFolder(model, settings, config.split, record)
 
 
 def check_target(folder: Path) -> None:
@@ -97,29 +121,49 @@ def check_target(folder: Path) -> None:
 
 
 def is_model_folder(folder: Path) -> bool:
-    """Whether ``folder`` looks like one."""
-    return (folder / _CONFIG).is_file()
+    """Whether ``folder`` holds a model of ours, and not, say, a Hugging Face one."""
+    try:
+        return isinstance(_read_json(folder, _CONFIG).get("format_version"), int)
+    except ModelError:
+        return False
+
+
+def _read_config(folder: Path) -> _Config:
+    content = _read_json(folder, _CONFIG)
+    version = content.get("format_version")
+    if not isinstance(version, int):
+        raise ModelError(f"{folder / _CONFIG} is not the configuration of a Lacuner model — check the path")
+    if version > FORMAT_VERSION:
+        raise ModelError(
+            f"{folder} has format version {version}; this Lacuner ({__version__}) reads up to {FORMAT_VERSION} — "
+            "upgrade it: pip install -U lacuner"
+        )
+    try:
+        return validate(_Config, content)
+    except ConfigError as error:
+        raise ModelError(f"{folder / _CONFIG} is damaged: {error} — copy the folder again") from None
 
 
 def _write(folder: Path, content: ModelFolder) -> None:
     model, encoder = content.model, content.model.encoder
     record = {key: value for key, value in content.record.items() if key != "history"}
-    config: dict[str, Any] = {
-        "format_version": FORMAT_VERSION,
-        "lacuner_version": __version__,
-        "labels": list(model.labels),
-        "split": content.split,
-        "settings": content.settings.model_dump(),
-        "record": record,
-    }
     if isinstance(encoder, RecurrentEncoder):
-        config["architecture"] = {"word_size": encoder.words.embedding_dim}
+        architecture = {"word_size": encoder.words.embedding_dim}
         text = json.dumps(encoder.index.as_dict(), ensure_ascii=False)
         (folder / _VOCABULARY).write_text(text, encoding="utf-8")
     else:
-        config["architecture"] = encoder.architecture
+        architecture = encoder.architecture
         encoder.index.save(folder)
-    (folder / _CONFIG).write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    config = _Config(
+        format_version=FORMAT_VERSION,
+        lacuner_version=__version__,
+        labels=list(model.labels),
+        split=content.split,
+        settings=content.settings.model_dump(mode="json"),
+        record=record,
+        architecture=architecture,
+    )
+    (folder / _CONFIG).write_text(config.model_dump_json(indent=2) + "\n", encoding="utf-8")
     lines = (json.dumps(line) + "\n" for line in content.record["history"])
     (folder / _METRICS).write_text("".join(lines), encoding="utf-8")
     tensors = dict(model.state_dict()) | {_MEMORY + name: value for name, value in model.memory.items()}
@@ -127,8 +171,7 @@ def _write(folder: Path, content: ModelFolder) -> None:
     (folder / _CARD).write_text(_card(content), encoding="utf-8")
 
 
-def _restore_encoder(folder: Path, settings: RunSettings, config: dict[str, Any]) -> Encoder:
-    architecture = config["architecture"]
+def _restore_encoder(folder: Path, settings: RunSettings, architecture: dict[str, Any]) -> Encoder:
     if not isinstance(settings.encoder, RecurrentConfig):
         try:
             return TransformerEncoder.restore(settings.encoder, architecture, folder)
@@ -137,9 +180,12 @@ def _restore_encoder(folder: Path, settings: RunSettings, config: dict[str, Any]
             raise ModelError(
                 f"the tokenizer in {folder} cannot be loaded ({reason}) — copy the folder again"
             ) from error
-    vocabulary = _read_json(folder, _VOCABULARY)
+    size = architecture.get("word_size")
+    if not isinstance(size, int):
+        raise ModelError(f"{folder / _CONFIG} lacks architecture.word_size — copy the folder again")
+    content = _read_json(folder, _VOCABULARY)
     try:
-        return RecurrentEncoder(settings.encoder, Vocabulary.from_dict(vocabulary), architecture["word_size"])
+        return RecurrentEncoder(settings.encoder, Vocabulary.from_dict(content), size)
     except (KeyError, TypeError) as error:
         raise ModelError(f"{folder / _VOCABULARY} is damaged ({error!r}) — copy the folder again") from error
 

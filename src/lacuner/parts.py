@@ -55,4 +55,6 @@ def validate(model: type[AnyModel], value: Mapping[str, Any], prefix: str = "") 
         if first["type"] == "extra_forbidden":
             known = ", ".join(sorted(prefix + field for field in model.model_fields if field != "name")) or "none"
             raise ConfigError(f"there is no setting {key}; there are: {known}") from None
+        if first["type"] == "missing":
+            raise ConfigError(f"{key} is missing") from None
         raise ConfigError(f"{key}={first['input']!r}: {first['msg'].lower()}") from None

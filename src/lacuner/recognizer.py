@@ -3,16 +3,16 @@
 import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, cast, overload
+from typing import Any, Literal, cast, overload
 
 import torch
 from accelerate import PartialState
 
 from lacuner.corpus import OUTSIDE, Corpus, Entity, Sentence
-from lacuner.corpus.words import Splitting, split_passages, split_words
+from lacuner.corpus.words import Passage, Splitting, split_passages, split_words
 from lacuner.encoders import Encoder, RecurrentConfig, RecurrentEncoder, TransformerEncoder
 from lacuner.encoders.vectors import choose_vectors
 from lacuner.encoding.batches import plan_batches
@@ -33,7 +33,7 @@ _BATCH_TOKENS = 4096
 _READ_AHEAD = 1024
 """Sentences that prediction sorts by length at a time; a stream never holds more."""
 _LONGEST_PASSAGE = 256
-"""Raw text with more words is cut into passages at line breaks and sentence ends."""
+"""Raw text with more words is searched in passages that end where sentences do."""
 
 Text = str | Sequence[str] | Sentence
 
@@ -115,7 +115,10 @@ class Recognizer:
             resume: go on from that checkpoint, if there is one.
             observer: told about progress.
         """
-        if not isinstance(settings, RunSettings):
+        if isinstance(settings, RunSettings):
+            if (method, encoder, epochs, seed) != (None,) * 4:
+                raise TypeError("method, encoder, epochs and seed stand in the settings already; give one or the other")
+        else:
             overrides = dict(settings or {})
             given = {"training.epochs": epochs, "training.seed": seed}
             overrides |= {key: value for key, value in given.items() if value is not None}
@@ -130,8 +133,9 @@ class Recognizer:
             checkpoints = CheckpointFolder(Path(f"{out}.training"), key)
             if resume and not checkpoints.exists() and is_model_folder(Path(out)):
                 return cls._finished(out, key)
-            if not resume and checkpoints.exists():
-                logger.warning("An unfinished run in %s is thrown away (--resume goes on with it).", checkpoints.folder)
+            if not resume:
+                if checkpoints.exists():
+                    logger.warning("An unfinished run in %s is thrown away (--resume goes on).", checkpoints.folder)
                 checkpoints.remove()
         began = time.perf_counter()
         with torch.random.fork_rng():  # the caller's randomness stays what it was
@@ -176,8 +180,10 @@ class Recognizer:
     ) -> list[Entity]: ...
     @overload
     def predict(
-        self, text: Sequence[Text], *, tokens: bool = ..., nested: bool = ..., min_score: float = ...
-    ) -> list[list[Entity]]: ...
+        self, text: Sequence[str], *, tokens: Literal[True], nested: bool = ..., min_score: float = ...
+    ) -> list[Entity]: ...
+    @overload
+    def predict(self, text: Sequence[Text], *, nested: bool = ..., min_score: float = ...) -> list[list[Entity]]: ...
     @overload
     def predict(
         self, text: Iterator[Text], *, nested: bool = ..., min_score: float = ...
@@ -217,9 +223,9 @@ class Recognizer:
     def _predict_all(self, texts: Iterator[Text], nested: bool, min_score: float) -> Iterator[list[Entity]]:
         while chunk := list(islice(texts, _READ_AHEAD)):
             jobs = [_Job.of(text, self.split) for text in chunk]
-            found = iter(self._find([tokens for job in jobs for tokens in job.passages], nested, min_score))
+            found = iter(self._find([words for job in jobs for words in job.sentences()], nested, min_score))
             for job in jobs:
-                yield job.collect([next(found) for _ in job.passages])
+                yield job.collect(islice(found, len(job.passages)))
 
     def _find(self, sentences: Sequence[Sequence[str]], nested: bool, min_score: float) -> list[list[Entity]]:
         """Entities of sentences, in words."""
@@ -242,43 +248,57 @@ class Recognizer:
         write_model_folder(Path(folder), ModelFolder(self.model, self.settings, self.split, dict(vars(self.record))))
 
     @classmethod
-    def from_pretrained(cls, folder: str | Path) -> "Recognizer":
-        """Load a model folder. Nothing in it is executed."""
+    def from_pretrained(cls, folder: str | Path, device: str | torch.device | None = None) -> "Recognizer":
+        """Load a model folder. Nothing in it is executed.
+
+        Args:
+            folder: the folder.
+            device: where the model runs; by default on a GPU if there is one.
+        """
         loaded = read_model_folder(Path(folder))
-        record = loaded.record | {"history": tuple(loaded.record["history"])}
-        return cls(loaded.model, loaded.settings, loaded.split, TrainingRecord(**record))
+        known = {item.name for item in fields(TrainingRecord)}
+        record = TrainingRecord(**{name: value for name, value in loaded.record.items() if name in known})
+        recognizer = cls(loaded.model, loaded.settings, loaded.split, record)
+        return recognizer.to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
 
 
 @dataclass(frozen=True)
 class _Job:
-    """A text to be searched: its passages as words, and how to find the way back to the text."""
+    """A text to be searched: its words, the passages that they are searched in, and the way back to the text."""
 
-    passages: list[Sequence[str]]
+    words: Sequence[str]
+    passages: Sequence[Passage]
     text: str | None = None
     offsets: Sequence[tuple[int, int]] = ()
 
     @classmethod
     def of(cls, text: Text, split: Splitting) -> "_Job":
-        if isinstance(text, Sentence):
-            return cls([text.tokens])
         if not isinstance(text, str):
-            return cls([list(text)])
+            words = text.tokens if isinstance(text, Sentence) else tuple(text)
+            return cls(words, [Passage(0, len(words), 0, len(words))])
         offsets = split_words(text, split)
-        bounds = split_passages(text, offsets, _LONGEST_PASSAGE)
-        return cls([[text[a:b] for a, b in offsets[begin:end]] for begin, end in bounds], text, offsets)
+        passages = split_passages(text, offsets, _LONGEST_PASSAGE)
+        return cls([text[start:end] for start, end in offsets], passages, text, offsets)
 
-    def collect(self, found: list[list[Entity]]) -> list[Entity]:
-        if self.text is None:
-            words = self.passages[0]
-            return [replace(entity, text=" ".join(words[entity.start : entity.end])) for entity in found[0]]
-        entities, shift = [], 0
+    def sentences(self) -> list[Sequence[str]]:
+        return [self.words[passage.begin : passage.end] for passage in self.passages]
+
+    def collect(self, found: Iterable[list[Entity]]) -> list[Entity]:
+        """The entities of the passages as entities of the text; each is taken from the passage that it begins in."""
+        entities: list[Entity] = []
         for passage, inside in zip(self.passages, found, strict=True):
+            free_from = max((entity.end for entity in entities), default=0)
             for entity in inside:
-                start = self.offsets[shift + entity.start][0]
-                end = self.offsets[shift + entity.end - 1][1]
-                entities.append(replace(entity, start=start, end=end, text=self.text[start:end]))
-            shift += len(passage)
-        return entities
+                start, end = passage.begin + entity.start, passage.begin + entity.end
+                if passage.own_begin <= start < passage.own_end and start >= free_from:
+                    entities.append(replace(entity, start=start, end=end))
+        return [self._located(entity) for entity in entities]
+
+    def _located(self, entity: Entity) -> Entity:
+        if self.text is None:
+            return replace(entity, text=" ".join(self.words[entity.start : entity.end]))
+        start, end = self.offsets[entity.start][0], self.offsets[entity.end - 1][1]
+        return replace(entity, start=start, end=end, text=self.text[start:end])
 
 
 def _prepare(train: Corpus, dev: Corpus | None, settings: RunSettings) -> Corpus:
@@ -299,6 +319,10 @@ def _prepare(train: Corpus, dev: Corpus | None, settings: RunSettings) -> Corpus
                 "%d of %d entities have more than %d words and cannot be found (--set head.max_span_width=%d finds all).",
                 too_wide, len(widths), widest, max(widths),
             )  # fmt: skip
+    if dev is not None and not any(sentence.entities for sentence in dev):
+        logger.warning(
+            "No entity is annotated in the dev data, so it cannot tell which epoch is best; the last is kept."
+        )
     for label in sorted(set(dev.labels if dev is not None else ()) - set(corpus.labels)):
         logger.warning("The label %s is in the dev data only; none of its entities can be found.", label)
     return corpus

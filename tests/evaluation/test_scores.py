@@ -137,3 +137,10 @@ def test_the_table_can_be_read_in_columns() -> None:
 
 def test_the_table_of_nothing_has_its_two_means() -> None:
     assert [line.split()[0] for line in Scores().table().splitlines()[1:]] == ["micro", "macro"]
+
+
+def test_words_that_are_marked_unknown_are_not_held_against_a_prediction():
+    sentence = Sentence(("Ada", "met", "Bo"), (Entity(2, 3, "PER"),), complete=True, unknown_tokens=frozenset({0}))
+    scores = score_entities([(sentence, [Entity(0, 1, "PER"), Entity(2, 3, "PER")])])
+    assert (scores.precision, scores.recall) == (1.0, 1.0)
+    assert score_entities([(sentence, [Entity(0, 2, "PER"), Entity(2, 3, "PER")])]).precision == 0.5

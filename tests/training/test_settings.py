@@ -57,7 +57,7 @@ def test_values_on_the_command_line_are_toml_or_plain_text():
         ({"overrides": {"negatives.ratio": -1}}, "negatives.ratio=-1"),
         ({"overrides": {"loss": "none"}}, "a method needs a loss"),
         ({"overrides": {"contrast.weight": 1}}, "the method has no contrast"),
-        ({"overrides": {"nonesuch.x": 1}}, "there is no setting nonesuch; settings begin with one of: encoder"),
+        ({"overrides": {"nonesuch.x": 1}}, "there is no setting nonesuch; settings begin with one of: method, encoder"),
         ({"overrides": {"training.epochs": 0}}, "training.epochs=0"),
         ({"overrides": {"training": 3}}, "training"),
         ({"encoder": "transformer"}, "give the model's name or folder"),
@@ -88,3 +88,22 @@ def test_a_broken_config_file_is_named(tmp_path):
 def test_settings_survive_json():
     settings = resolve_settings("uniform", overrides={"negatives.ratio": 0.6, "head": "width", "split": "characters"})
     assert settings_from_dict(settings.model_dump(mode="json")) == settings
+
+
+def test_the_order_of_settings_does_not_matter():
+    overrides = {"head.max_span_width": 4, "head": "width"}
+    assert resolve_settings(overrides=overrides).method.head.max_span_width == 4
+    config = {"negatives": {"ratio": 0.9}}
+    assert resolve_settings("uniform", overrides={"negatives": "uniform"}, config=config).method.negatives.ratio == 0.9
+
+
+def test_the_encoder_argument_outranks_the_file():
+    config = {"encoder": {"model": "bert-base", "window": 256}}
+    assert resolve_settings(encoder="roberta-base", config=config).encoder.model == "roberta-base"
+    assert resolve_settings(encoder="recurrent", config=config).encoder.name == "recurrent"
+    assert resolve_settings(encoder="bert-base", overrides={"encoder.window": 128}).encoder.window == 128
+
+
+def test_patience_that_is_set_stays_as_it_is():
+    config = resolve_settings(overrides={"training.patience": 2}).training
+    assert config.for_corpus(100, "recurrent").patience == 2

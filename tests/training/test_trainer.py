@@ -108,7 +108,7 @@ def test_the_best_epoch_is_kept_and_patience_ends_training(toy, small_settings):
 def test_patience_begins_when_something_is_found(toy, small_settings):
     dev = Corpus(tuple(Sentence(sentence.tokens) for sentence in toy))
     result = Recognizer.train(toy, dev, epochs=6, settings=small_settings | {"training.patience": 1}).record
-    assert len(result.history) == 6
+    assert (len(result.history), result.best_epoch) == (6, 6)
 
 
 def test_a_small_corpus_is_read_more_often(small_settings):
@@ -164,3 +164,24 @@ def test_the_two_learning_rates_rise_and_fall(toy, small_settings, monkeypatch):
     assert 0 < peak < len(encoder) / 4
     assert list(encoder[peak:]) == sorted(encoder[peak:], reverse=True)
     assert encoder[-1] < 0.1 * max(encoder)
+
+
+def test_weights_of_another_run_never_get_into_this_one(toy, small_settings, tmp_path):
+    """A run that was killed while its first checkpoint was being written leaves nothing that a later run could take."""
+    arguments = {"epochs": 3, "settings": small_settings, "out": tmp_path / "m"}
+    with pytest.raises(KeyboardInterrupt):
+        Recognizer.train(toy, toy, seed=1, observer=StopAfter(1), **arguments)
+    state = tmp_path / "m.training" / "epoch-0001"
+    state.rename(state.with_suffix(".tmp"))
+    with pytest.raises(KeyboardInterrupt):
+        Recognizer.train(toy, toy, seed=2, observer=StopAfter(1), **arguments)
+    resumed = Recognizer.train(toy, toy, seed=2, resume=True, **arguments)
+    assert same(resumed, Recognizer.train(toy, toy, seed=2, epochs=3, settings=small_settings))
+
+
+def test_a_transformer_run_resumes_bit_identical(toy, minilm, tmp_path):
+    arguments = {"encoder": minilm, "epochs": 2, "settings": {"training.batch_tokens": 128}}
+    whole = Recognizer.train(toy[:8], toy[:4], out=tmp_path / "whole", **arguments)
+    with pytest.raises(KeyboardInterrupt):
+        Recognizer.train(toy[:8], toy[:4], out=tmp_path / "killed", observer=StopAfter(1), **arguments)
+    assert same(whole, Recognizer.train(toy[:8], toy[:4], out=tmp_path / "killed", resume=True, **arguments))

@@ -52,17 +52,11 @@ def main() -> None:
     set_up_logging()
     try:
         app()
-    except KeyboardInterrupt:
-        say("Interrupted.")
-        sys.exit(130)
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(1)
     except Exception as error:
         if debug:
             traceback.print_exc()
         elif isinstance(error, LacunerError):
-            say(f"error: {error}")
+            say(str(error))
         else:
-            say(f"error: {type(error).__name__}: {error} — this should not happen; --debug shows where it did")
+            say(f"{type(error).__name__}: {error} — this should not happen; --debug shows where it did")
         sys.exit(2 if isinstance(error, ConfigError) else 1)

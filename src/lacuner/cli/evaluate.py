@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from lacuner.cli.console import print_json, say, track
-from lacuner.cli.options import DataFormat, Json, ModelPath, Strict
+from lacuner.cli.options import DataFormat, Device, Json, ModelPath, Strict
 from lacuner.corpus import Corpus
 from lacuner.corpus.corpus import open_for_writing
 
@@ -22,6 +22,7 @@ def evaluate(
         ),
     ] = None,
     min_score: Annotated[float, typer.Option(min=0, max=1, help="Leave out less probable entities.")] = 0.0,
+    device: Device = None,
     data_format: DataFormat = None,
     strict: Strict = False,
     json: Json = False,
@@ -34,8 +35,8 @@ def evaluate(
     from lacuner.evaluation.mistakes import find_mistakes
     from lacuner.recognizer import Recognizer
 
-    corpus = Corpus.read(data, data_format, strict)
-    recognizer = Recognizer.from_pretrained(model)
+    recognizer = Recognizer.from_pretrained(model, device)
+    corpus = Corpus.read(data, data_format, strict, recognizer.split)
     for label in sorted(set(corpus.labels) - set(recognizer.labels)):
         say(f"warning: The model does not know the label {label}; all its entities count as missed.")
 

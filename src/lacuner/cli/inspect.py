@@ -1,5 +1,6 @@
 """``lacuner inspect``."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -7,10 +8,11 @@ import typer
 
 from lacuner.cli.console import print_json, track
 from lacuner.cli.options import DataFormat, Json, Strict
+from lacuner.corpus import Sentence
 from lacuner.corpus.corpus import stream_sentences
 from lacuner.corpus.files import ReadingReport
 from lacuner.corpus.statistics import Gaps, Statistics, aligned
-from lacuner.evaluation import Scores, score_entities
+from lacuner.evaluation import ScoreCounts, Scores
 
 
 def inspect(
@@ -29,16 +31,23 @@ def inspect(
     Example: `lacuner inspect distant.conll --gold gold.conll`
     """
     report = ReadingReport(strict=strict)
-    statistics = Statistics.count(track(stream_sentences(data, data_format, report), "sentences"))
+    sentences = track(stream_sentences(data, data_format, report), "sentences")
+    scores, gaps = ScoreCounts(), Gaps()
+
+    def judged() -> Iterator[Sentence]:
+        if gold is None:
+            yield from sentences
+            return
+        for ours, theirs in aligned(sentences, stream_sentences(gold, data_format, report), gold):
+            scores.add(theirs, ours.entities)
+            gaps.add(ours, theirs)
+            yield ours
+
+    statistics = Statistics.count(judged())
+    quality = None if gold is None else (scores.scores(), gaps)
     result: dict[str, Any] = statistics.as_dict() | {"repairs": dict(report.counts)}
-    quality: tuple[Scores, Gaps] | None = None
-    if gold is not None:
-
-        def pairs() -> Any:
-            return aligned(stream_sentences(data, data_format), stream_sentences(gold, data_format), gold)
-
-        quality = score_entities((theirs, ours.entities) for ours, theirs in pairs()), Gaps.count(pairs())
-        result["gold"] = quality[0].as_dict() | vars(quality[1])
+    if quality:
+        result["gold"] = quality[0].as_dict() | vars(gaps)
     report.log()
     if json:
         print_json(result)

@@ -9,10 +9,10 @@ from typing import Annotated
 
 import typer
 
-from lacuner.cli.console import say, track
-from lacuner.cli.options import DataFormat, Strict
+from lacuner.cli.console import print_json, say, track
+from lacuner.cli.options import DataFormat, Json, Strict
 from lacuner.corpus import Entity, Sentence
-from lacuner.corpus.corpus import open_for_writing, stream_sentences, write_sentences
+from lacuner.corpus.corpus import format_of, guess_format, open_for_writing, stream_sentences, write_sentences
 from lacuner.corpus.files import ReadingReport
 from lacuner.corpus.masking import mask_sentences
 from lacuner.corpus.records import entity_to_record
@@ -30,6 +30,7 @@ def mask(
     ] = None,
     data_format: DataFormat = None,
     strict: Strict = False,
+    json: Json = False,
 ) -> None:
     """Hide entities on purpose, to measure what gaps cost.
 
@@ -51,9 +52,12 @@ def mask(
                     file.writelines(_hidden_record(index, sentence, entity) for entity in gone)
                 yield sentence
 
-        write_sentences(masked(), out)
+        write_sentences(masked(), out, guess_format(out) or format_of(gold, data_format))
     report.log()
-    say(f"{counts['hidden']:,} of {sum(counts.values()):,} entities are hidden in {out}.")
+    if json:
+        print_json(counts | {"entities": sum(counts.values())})
+    else:
+        say(f"{counts['hidden']:,} of {sum(counts.values()):,} entities are hidden in {out}.")
 
 
 def _hidden_record(index: int, sentence: Sentence, entity: Entity) -> str:

@@ -11,15 +11,18 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from lacuner.cli.console import say, track
-from lacuner.cli.options import ModelPath
+from lacuner.cli.options import Device, ModelPath
 from lacuner.corpus import Entity, Sentence
 from lacuner.corpus.conll import write_conll
-from lacuner.corpus.corpus import format_of, open_for_writing, sentence_from_text, stream_sentences
+from lacuner.corpus.corpus import format_of, guess_format, open_for_writing, sentence_from_text, stream_sentences
 from lacuner.corpus.files import STANDARD_INPUT, name_of, read_lines
-from lacuner.corpus.jsonl import read_records
+from lacuner.corpus.jsonl import SPAN_KEYS, read_records
 from lacuner.corpus.records import entity_to_record
 from lacuner.corpus.words import Splitting
 from lacuner.errors import ConfigError, DataError
+
+_ANNOTATION = frozenset({*SPAN_KEYS, "non_entities", "complete", "annotated_labels", "unknown_tokens"})
+"""What a record says about its entities; the prediction takes its place."""
 
 
 class OutputFormat(StrEnum):
@@ -64,6 +67,7 @@ def predict(
     ] = None,
     nested: Annotated[bool, typer.Option("--nested", help="Keep entities that overlap better ones.")] = False,
     min_score: Annotated[float, typer.Option(min=0, max=1, help="Leave out less probable entities.")] = 0.0,
+    device: Device = None,
 ) -> None:
     """Find entities. Inputs of any size are streamed.
 
@@ -76,7 +80,7 @@ def predict(
     chosen = format or (OutputFormat.jsonl if str(out) == STANDARD_INPUT else OutputFormat(format_of(out)))
     if nested and chosen == OutputFormat.conll:
         raise ConfigError("--nested: tags cannot hold entities that overlap; use --format jsonl")
-    recognizer = Recognizer.from_pretrained(model)
+    recognizer = Recognizer.from_pretrained(model, device)
     for path in inputs:
         if str(path) != STANDARD_INPUT and not path.exists():
             raise DataError("there is no such file", "check the path", path)
@@ -93,21 +97,26 @@ def predict(
             yield waiting.popleft(), entities
 
     with open_for_writing(out) as file:
-        count = found = 0
+        count = found = empty = 0
         for item, entities in track(results(), "texts"):
             count, found = count + 1, found + len(entities)
             if chosen == OutputFormat.jsonl:
-                file.write(dumps(item.record | {"entities": [_record(e) for e in entities]}, ensure_ascii=False) + "\n")
+                record = {key: value for key, value in item.record.items() if key not in _ANNOTATION}
+                record["entities"] = [entity_to_record(entity) for entity in entities]
+                file.write(dumps(record, ensure_ascii=False) + "\n")
             else:
                 sentence = _tagged(item.text, entities, recognizer.split)
+                empty += not sentence.tokens
                 write_conll([sentence] if sentence.tokens else [], file)
     say(f"{found:,} entities in {count:,} texts.")
+    if empty:
+        say(f"warning: {empty:,} texts have no words, which columns cannot show; they are left out.")
 
 
 def _read(path: Path, input_format: TextFormat | None) -> Iterator[_Item]:
     if input_format is None:
-        plain = str(path) == STANDARD_INPUT or name_of(path).endswith((".txt", ".text", ".md"))
-        input_format = TextFormat.text if plain else TextFormat(format_of(path))
+        plain = str(path) == STANDARD_INPUT or name_of(path).endswith(".txt")
+        input_format = TextFormat.text if plain else TextFormat(guess_format(path) or "text")
     if input_format == TextFormat.text:
         for _, line in read_lines(path):
             yield _Item(line, {"text": line})
@@ -124,10 +133,6 @@ def _read(path: Path, input_format: TextFormat | None) -> Iterator[_Item]:
             else:
                 what = 'neither "tokens" (a list of words) nor "text" (a string) is there'
                 raise DataError(what, "add one of them", path, number)
-
-
-def _record(entity: Entity) -> dict[str, Any]:
-    return {key: value for key, value in entity_to_record(entity).items() if key != "source"}
 
 
 def _tagged(text: str | Sentence, entities: list[Entity], split: Splitting) -> Sentence:

@@ -50,9 +50,13 @@ class TerminalObserver(Observer):
             share = self._done / self._words
             say(f"{self._title}epoch {self._epoch}/{self._epochs}  {share:4.0%}  {rate}")
 
-    def epoch_ended(self, record: dict[str, Any]) -> None:
+    def close(self) -> None:
+        """Take the bar away, however training ended."""
         if self._bar is not None:
             self._bar.stop()
+
+    def epoch_ended(self, record: dict[str, Any]) -> None:
+        self.close()
         self._shown = time.monotonic()
         text = f"{self._title}epoch {record['epoch']:>2}/{self._epochs}  loss {record['loss']:.4f}"
         if "dev" in record:

@@ -10,6 +10,7 @@ from lacuner.cli.console import print_json, say
 from lacuner.cli.options import DataFormat, Json, Strict
 from lacuner.corpus import Corpus
 from lacuner.corpus.corpus import merge
+from lacuner.corpus.words import Splitting
 
 logger = logging.getLogger(__name__)
 
@@ -64,6 +65,8 @@ def train(
 
     Example: `lacuner train distant.conll --dev dev.conll --out model --method uniform`
     """
+    from accelerate import PartialState
+
     from lacuner.cli.progress import TerminalObserver
     from lacuner.recognizer import Recognizer
     from lacuner.training.settings import parse_assignments, read_config, resolve_settings
@@ -73,26 +76,38 @@ def train(
         if value is not None:
             overrides[key] = value
     resolved = resolve_settings(method, encoder, overrides, read_config(config) if config else None)
-    corpora = [Corpus.read(path, data_format, strict) for path in data]
+    split: Splitting = "words" if resolved.split == "auto" else resolved.split
+    corpora = [Corpus.read(path, data_format, strict, split) for path in data]
     if partial_labels:
         corpora = [corpus.with_annotated_labels(corpus.labels) for corpus in corpora]
-    dev_corpus = Corpus.read(dev, data_format, strict) if dev else None
-    trusted_corpus = merge(Corpus.read(path, data_format, strict) for path in trusted) if trusted else None
+    dev_corpus = Corpus.read(dev, data_format, strict, split) if dev else None
+    trusted_corpus = merge(Corpus.read(path, data_format, strict, split) for path in trusted) if trusted else None
     if dev_corpus is None:
         logger.warning("There is no --dev data: all epochs run, and the last one is kept.")
     if out.exists() and not resume:
         logger.warning("%s exists; it will be replaced when training has ended.", out)
     say(f"Method {resolved.method.name}, encoder {resolved.encoder.name}, head {resolved.method.head.name}.")
-    model = Recognizer.train(
-        merge(corpora),
-        dev_corpus,
-        trusted=trusted_corpus,
-        settings=resolved,
-        out=out,
-        resume=resume,
-        observer=TerminalObserver(),
-    )
+    main_process = PartialState().is_main_process
+    observer = TerminalObserver() if main_process else None
+    try:
+        model = Recognizer.train(
+            merge(corpora),
+            dev_corpus,
+            trusted=trusted_corpus,
+            settings=resolved,
+            out=out,
+            resume=resume,
+            observer=observer,
+        )
+    except KeyboardInterrupt:
+        say("Stopped. The same command with --resume goes on after the last whole epoch.")
+        raise
+    finally:
+        if observer is not None:
+            observer.close()
     record = model.record
+    if not main_process:
+        return
     if json:
         scores = record.dev and {name: record.dev[name] for name in ("precision", "recall", "f1")}
         result = {"dev": scores, "best_epoch": record.best_epoch, "epochs": len(record.history)}

@@ -58,13 +58,12 @@ def read_conll(
     blocks = _blocks(path)
     ahead = _look_ahead(blocks)
     separator = _find_separator(ahead)
-    for block in ahead:
-        block.columns = [_columns(line, separator) for _, line in block.lines]
-    if not tagged and all(len(row) == 1 for block in ahead for row in block.columns):
+    if not tagged and not _has_columns(ahead, separator):
         for block in chain(ahead, blocks):
             yield Sentence(tuple(line.strip(" \t") for _, line in block.lines))
         return
     for block in ahead:
+        block.columns = [_columns(line, separator) for _, line in block.lines]
         _check_columns(block, path)
     scheme = scheme or detect_scheme(block.tags for block in ahead)
     # A file that writes "unknown" where it is unknown means what it says where it writes O. Our own says so itself.
@@ -130,6 +129,12 @@ def _find_separator(blocks: list[_Block]) -> str:
     return max(_SEPARATORS, key=lambda s: (sum(s in line.strip(s) for line in lines), -_SEPARATORS.index(s)))
 
 
+def _has_columns(blocks: list[_Block], separator: str) -> bool:
+    """Whether most lines have more than one column; a comma in a number does not make a list of words a table."""
+    lines = [line for block in blocks for _, line in block.lines]
+    return 2 * sum(len(_columns(line, separator)) > 1 for line in lines) > len(lines)
+
+
 def _columns(line: str, separator: str) -> list[str]:
     if separator == " ":
         return [column for column in line.replace("\t", " ").split(" ") if column]
@@ -170,7 +175,12 @@ def _sentence(
     if block.status:
         try:
             status = json.loads(block.status[1])
-            for entity, source in zip(record["entities"], status.pop("sources", []), strict=False):
+            sources = status.pop("sources", [])
+            if sources and len(sources) != len(entities):
+                what = f"{len(sources)} sources are given for {len(entities)} entities; they are left out"
+                report.note("sources left out", what, "correct the line or remove it", path, block.status[0])
+                sources = []
+            for entity, source in zip(record["entities"], sources, strict=False):
                 entity["source"] = source
             record |= status
         except (ValueError, TypeError, AttributeError) as error:

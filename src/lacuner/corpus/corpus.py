@@ -49,16 +49,19 @@ class Corpus(Sequence[Sentence]):
         object.__setattr__(self, "sentences", tuple(self.sentences))
 
     @classmethod
-    def read(cls, path: str | Path, format: Format | None = None, strict: bool = False) -> "Corpus":
+    def read(
+        cls, path: str | Path, format: Format | None = None, strict: bool = False, split: Splitting = "words"
+    ) -> "Corpus":
         """Read a file (``-``: standard input). What had to be mended is logged as a warning and kept in ``report``.
 
         Args:
             path: the file; its ending says what format it has.
             format: ``conll`` or ``jsonl``, if the ending does not tell.
             strict: refuse broken tags, duplicate entities and the like instead of mending them.
+            split: how raw text with character spans becomes words.
         """
         report = ReadingReport(strict=strict)
-        corpus = cls(tuple(stream_sentences(path, format, report)), report)
+        corpus = cls(tuple(stream_sentences(path, format, report, split=split)), report)
         report.log()
         return corpus
 
@@ -81,7 +84,7 @@ class Corpus(Sequence[Sentence]):
         """Counts of everything."""
         return Statistics.count(self)
 
-    def mask(self, probability: float, seed: int = 0) -> "Corpus":
+    def mask(self, probability: float, seed: int = 1) -> "Corpus":
         """Hide each entity with this probability, the same ones on every platform."""
         return self._with(sentence for sentence, _ in mask_sentences(self, probability, seed))
 
@@ -90,11 +93,14 @@ class Corpus(Sequence[Sentence]):
         return self._with(replace(sentence, complete=True) for sentence in self)
 
     def with_annotated_labels(self, labels: Iterable[str]) -> "Corpus":
-        """The same sentences, in which only ``labels`` were looked for."""
+        """The same sentences, in which only ``labels`` were looked for, unless a sentence says itself what was."""
         if isinstance(labels, str):
             raise TypeError("labels is a set of labels, not one label")
         looked_for = frozenset(labels)
-        return self._with(replace(sentence, annotated_labels=looked_for) for sentence in self)
+        return self._with(
+            replace(sentence, annotated_labels=looked_for) if sentence.annotated_labels is None else sentence
+            for sentence in self
+        )
 
     def _with(self, sentences: Iterable[Sentence]) -> "Corpus":
         return Corpus(tuple(sentences), self.report)
@@ -126,13 +132,17 @@ def sentence_from_text(text: str, split: Splitting = "words") -> Sentence:
 
 
 def stream_sentences(
-    path: str | Path, format: Format | None = None, report: ReadingReport | None = None, tagged: bool = True
+    path: str | Path,
+    format: Format | None = None,
+    report: ReadingReport | None = None,
+    tagged: bool = True,
+    split: Splitting = "words",
 ) -> Iterator[Sentence]:
     """Sentences of a file one by one, in constant memory; the caller logs the report when it is done."""
     report = report if report is not None else ReadingReport()
     if format_of(path, format) == "conll":
         return read_conll(path, report, tagged=tagged)
-    return read_jsonl(path, report)
+    return read_jsonl(path, report, split)
 
 
 def write_sentences(
@@ -147,19 +157,24 @@ def write_sentences(
             write_jsonl(sentences, file)
 
 
+def guess_format(path: str | Path) -> Format | None:
+    """The format that a file's ending tells, if it tells one."""
+    return _ENDINGS.get(Path(name_of(path)).suffix)
+
+
 def format_of(path: str | Path, format: Format | None = None) -> Format:
     """The format that is asked for, or else the one that the file's ending tells."""
     if format is not None:
         if format not in FORMATS:
             raise DataError(f"there is no format {format!r}", f"choose {' or '.join(FORMATS)}")
         return format
-    ending = Path(name_of(path)).suffix
-    if ending not in _ENDINGS:
+    guessed = guess_format(path)
+    if guessed is None:
         known = ", ".join(sorted(_ENDINGS))
         raise DataError(
             "the name does not tell the format", f"give --format conll or jsonl, or end it in {known}", path
         )
-    return _ENDINGS[ending]
+    return guessed
 
 
 @contextmanager

@@ -20,9 +20,9 @@ from lacuner.corpus.sentence import Entity, Sentence, Span
 from lacuner.corpus.words import Splitting, split_words
 from lacuner.errors import DataError
 
-_SPAN_KEYS = ("entities", "spans", "ents", "label", "labels")
+SPAN_KEYS = ("entities", "spans", "ents", "label", "labels")
 """Where spans stand: ours and spaCy's, Prodigy's, Doc.to_json's, doccano's two."""
-_NOT_IN_WORDS = (*_SPAN_KEYS[1:], "ner_tags", "tags")
+_NOT_IN_WORDS = (*SPAN_KEYS[1:], "ner_tags", "tags")
 _HALF_A_PAIR = re.compile("[\ud800-\udfff]")
 
 
@@ -54,7 +54,9 @@ def read_records(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
             continue
         try:
             record = json.loads(line)
-        except json.JSONDecodeError as error:
+        except (RecursionError, ValueError) as error:
+            if not isinstance(error, json.JSONDecodeError):
+                raise DataError(f"not JSON that can be read ({error})", "correct the line", path, number) from None
             remedy = "write one JSON object a line"
             if number == 1 and line.lstrip().startswith(("[", "{")):
                 remedy += " (a JSON array or an indented object is not JSON Lines)"
@@ -98,7 +100,7 @@ def _with_tokens(
             report.note("entities moved to word borders", what, "let it begin and end at words", path, line)
         return first, last
 
-    key = next((key for key in _SPAN_KEYS if isinstance(record.get(key), list) and record[key]), "entities")
+    key = next((key for key in SPAN_KEYS if isinstance(record.get(key), list) and record[key]), "entities")
     entities, rejected = [], []
     for item in record.get(key) or []:
         entity = entity_from_record(item, path, line)

@@ -93,7 +93,14 @@ def entity_from_record(item: object, path: str | Path, line: int) -> Entity:
             start = item["start"] if "start" in item else item["start_offset"]
             end = item["end"] if "end" in item else item["end_offset"]
             text, score, source = item.get("text"), item.get("score"), item.get("source")
-            return Entity(_integer(start), _integer(end), _string(item["label"]), text, score, source)
+            return Entity(
+                _integer(start),
+                _integer(end),
+                _string(item["label"]),
+                None if text is None else _string(text),
+                None if score is None else float(score),
+                None if source is None else _string(source),
+            )
         start, end, label = cast(list[Any], item)
         return Entity(_integer(start), _integer(end), _string(label))
     except KeyError as error:

@@ -161,4 +161,6 @@ def _parse(tag: str, index: int, scheme: Scheme) -> tuple[str, str]:
         return (match[1], match[2]) if match and match[1] in "BI" else ("I", tag)
     if not match:
         raise TagError(index, f"the tag {tag!r} is neither O nor a prefix and a label such as B-PER")
+    if match[2] == OUTSIDE:
+        raise TagError(index, f"the tag {tag!r} has O as its label")
     return _ROLES[match[1]], match[2]

@@ -117,19 +117,23 @@ class Gaps:
         """
         gaps = cls()
         for distant, gold in pairs:
-            given = set(distant.entities)
-            spans = {(e.start, e.end) for e in given}
-            for entity in gold.entities:
-                if entity in given:
-                    gaps.correct += 1
-                elif (entity.start, entity.end) in spans:
-                    gaps.wrong_label += 1
-                elif any(_touch(entity, other) for other in given):
-                    gaps.wrong_boundary += 1
-                else:
-                    gaps.missing += 1
-            gaps.spurious += sum(not any(_touch(e, other) for other in gold.entities) for e in given)
+            gaps.add(distant, gold)
         return gaps
+
+    def add(self, distant: Sentence, gold: Sentence) -> None:
+        """Count one pair of sentences."""
+        given = set(distant.entities)
+        spans = {(e.start, e.end) for e in given}
+        for entity in gold.entities:
+            if entity in given:
+                self.correct += 1
+            elif (entity.start, entity.end) in spans:
+                self.wrong_label += 1
+            elif any(_touch(entity, other) for other in given):
+                self.wrong_boundary += 1
+            else:
+                self.missing += 1
+        self.spurious += sum(not any(_touch(e, other) for other in gold.entities) for e in given)
 
 
 def aligned(distant: Iterable[Sentence], gold: Iterable[Sentence], path: object) -> Iterable[tuple[Sentence, Sentence]]:

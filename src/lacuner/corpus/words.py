@@ -1,7 +1,7 @@
 """Raw text → words. How a model splits is stored with it, so that it always sees the words that it was trained on."""
 
 import re
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 Splitting = Literal["words", "whitespace", "characters"]
 SPLITTINGS: tuple[Splitting, ...] = get_args(Splitting)
@@ -27,7 +27,6 @@ _WORD = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 _NON_SPACE = re.compile(r"\S+")
-_SENTENCE_END = frozenset(".!?。！？…")
 
 
 def split_words(text: str, how: Splitting = "words") -> list[tuple[int, int]]:
@@ -45,21 +44,59 @@ def split_words(text: str, how: Splitting = "words") -> list[tuple[int, int]]:
     return [match.span() for match in pattern.finditer(text)]
 
 
-def split_passages(text: str, offsets: list[tuple[int, int]], longest: int) -> list[tuple[int, int]]:
-    """Cut a text of many words into passages ``[first word, last word)`` of at most ``longest`` words.
+class Passage(NamedTuple):
+    """Words ``[begin, end)`` that are looked at together; what begins in ``[own_begin, own_end)`` is taken from here."""
 
-    A passage ends at the last line break or sentence end that leaves it short enough, so a whole document can be given
-    where a sentence is expected and no name is cut in two unless a single sentence is longer than the limit.
+    begin: int
+    end: int
+    own_begin: int
+    own_end: int
+
+
+def split_passages(text: str, offsets: list[tuple[int, int]], longest: int) -> list[Passage]:
+    """Cut a text of many words into passages of at most ``longest`` words, so that a document can be given as a whole.
+
+    A passage ends where a sentence or a paragraph does. A single sentence that is longer is covered by overlapping
+    passages, so that no name is cut in two.
     """
-    passages, begin = [], 0
-    while len(offsets) - begin > longest:
-        cut = begin + longest
-        for word in range(cut, begin, -1):
-            gap = text[offsets[word - 1][1] : offsets[word][0]]
-            if "\n" in gap or (text[offsets[word - 1][1] - 1] in _SENTENCE_END and word - begin > 1):
-                cut = word
-                break
-        passages.append((begin, cut))
-        begin = cut
-    passages.append((begin, len(offsets)))
+    passages: list[Passage] = []
+    begin, count = 0, len(offsets)
+    ends = [word for word in range(1, count) if _ends_sentence(text, offsets, word)] if count > longest else []
+    for end in [*ends, count]:
+        if passages and end - passages[-1].begin <= longest and passages[-1].own_begin == passages[-1].begin:
+            passages[-1] = Passage(passages[-1].begin, end, passages[-1].own_begin, end)
+        else:
+            passages += _overlapping(begin, end, longest)
+        begin = end
     return passages
+
+
+def _overlapping(begin: int, end: int, longest: int) -> list[Passage]:
+    """Passages over one sentence; neighbours share a third."""
+    shared = longest // 3
+    starts = [begin]
+    while end - starts[-1] > longest:
+        starts.append(starts[-1] + longest - shared)
+    owned = [begin, *(start + shared // 2 for start in starts[1:]), end]
+    return [
+        Passage(start, min(start + longest, end), owned[number], owned[number + 1])
+        for number, start in enumerate(starts)
+    ]
+
+
+def _ends_sentence(text: str, offsets: list[tuple[int, int]], word: int) -> bool:
+    """Whether a sentence or paragraph ends before ``word``."""
+    gap = text[offsets[word - 1][1] : offsets[word][0]]
+    if gap.count("\n") > 1:
+        return True
+    last = text[offsets[word - 1][1] - 1]
+    if last in "。！？":
+        return True
+    if last not in ".!?…" or not gap or text[offsets[word][0]].islower():
+        return False
+    if last != ".":
+        return True
+    before = text[offsets[word - 1][0] : offsets[word - 1][1] - 1]
+    if not before and word > 1:
+        before = text[offsets[word - 2][0] : offsets[word - 2][1]]
+    return len(before) > 3 or before.islower() or before.isdigit()  # neither "Dr." nor "J."

@@ -17,6 +17,7 @@ from lacuner.encoding.pieces import PieceIndex, PieceInputs
 from lacuner.errors import ConfigError
 from lacuner.parts import Part
 
+_RUNS_CODE = frozenset({"auto_map", "attn_implementation", "_attn_implementation"})
 _LONGEST_WINDOW = 512  # attention costs the square of it, and a sentence rarely needs more
 
 
@@ -51,7 +52,7 @@ class TransformerEncoder(nn.Module):
         """Load pretrained weights."""
         try:
             with _without_progress_bar():
-                model = AutoModel.from_pretrained(config.model, dtype=torch.float32)
+                model = AutoModel.from_pretrained(config.model, dtype=torch.float32, trust_remote_code=False)
             index = PieceIndex.load(config.model, _longest_input(model.config), config.window)
         except ConfigError:
             raise
@@ -66,8 +67,9 @@ class TransformerEncoder(nn.Module):
     @classmethod
     def restore(cls, config: TransformerConfig, architecture: dict[str, Any], folder: Path) -> "TransformerEncoder":
         """The bare architecture of a saved model with its tokenizer; the weights are loaded afterwards."""
-        settings = AutoConfig.for_model(**architecture)
-        model = AutoModel.from_config(settings, dtype=torch.float32)
+        harmless = {key: value for key, value in architecture.items() if key not in _RUNS_CODE}
+        settings = AutoConfig.for_model(**harmless)
+        model = AutoModel.from_config(settings, dtype=torch.float32, trust_remote_code=False)
         return cls(config, model, PieceIndex.load(folder, _longest_input(settings), config.window))
 
     @property

@@ -1,17 +1,19 @@
 """Words as sub-word pieces, for Hugging Face encoders; long sentences as overlapping windows."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import torch
+from tokenizers import Tokenizer
 from torch import Tensor
 from transformers import AutoTokenizer
 
 from lacuner.errors import ConfigError
 
+_KEPT_SENTENCES = 2048
 _SHOWN_PIECES = 16
 """Of a word with more than twice as many pieces, the first and the last ones are kept: it must fit into a window."""
 
@@ -45,7 +47,7 @@ class PieceIndex:
         self._stand_in = unknown if unknown is not None else tokenizer.mask_token_id or tokenizer.eos_token_id or 0
         self._padding = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else 0
         before, after = _special_pieces(tokenizer)
-        self._backend = tokenizer.backend_tokenizer
+        self._backend = _begin_words_with_a_space(tokenizer.backend_tokenizer)
         self._backend.no_truncation()
         self._backend.no_padding()
         self._backend.encode_special_tokens = True  # a word "[SEP]" is a word
@@ -53,12 +55,12 @@ class PieceIndex:
         self._room = window - len(before) - len(after)
         if self._room < 4 * _SHOWN_PIECES:
             raise ConfigError(f"encoder.window={window} leaves no room for words; give at least 128")
-        self._pieces_of_sentence = lru_cache(maxsize=20_000)(self._split)
+        self._recent: dict[tuple[str, ...], tuple[tuple[int, ...], ...]] = {}
 
     @classmethod
     def load(cls, name: str | Path, longest: int, window: int | None) -> "PieceIndex":
         """The tokenizer of a model name or folder; ``longest`` is what the model itself can take."""
-        tokenizer = AutoTokenizer.from_pretrained(name, use_fast=True, add_prefix_space=True)
+        tokenizer = AutoTokenizer.from_pretrained(name, use_fast=True, add_prefix_space=True, trust_remote_code=False)
         if not tokenizer.is_fast:
             raise ConfigError(
                 f"{name} has no fast tokenizer, which is needed to know which piece belongs to which word"
@@ -98,6 +100,14 @@ class PieceIndex:
             last=index[..., 0] * width + index[..., 2],
         )
 
+    def _pieces_of_sentence(self, tokens: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
+        """The pieces of each word; kept for a while, because a sentence is measured first and put into a batch later."""
+        if tokens not in self._recent:
+            if len(self._recent) >= _KEPT_SENTENCES:
+                self.forget()
+            self._recent[tokens] = self._split(tokens)
+        return self._recent[tokens]
+
     def _split(self, tokens: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
         """The pieces of each word."""
         if not tokens:
@@ -105,8 +115,13 @@ class PieceIndex:
         encoded = self._backend.encode(list(tokens), is_pretokenized=True, add_special_tokens=False)
         words: list[list[int]] = [[] for _ in tokens]
         for piece, word in zip(encoded.ids, encoded.word_ids, strict=True):
-            words[word].append(piece)
+            if word is not None:
+                words[word].append(piece)
         return tuple(tuple(_shorten(word) if word else [self._stand_in]) for word in words)
+
+    def forget(self) -> None:
+        """Throw away the pieces of sentences seen lately."""
+        self._recent.clear()
 
     def save(self, folder: Path) -> None:
         self.tokenizer.save_pretrained(folder)
@@ -145,6 +160,16 @@ def plan_windows(widths: Sequence[int], room: int) -> list[tuple[int, int, range
 
 def _shorten(word: list[int]) -> list[int]:
     return word if len(word) <= 2 * _SHOWN_PIECES else word[:_SHOWN_PIECES] + word[-_SHOWN_PIECES:]
+
+
+def _begin_words_with_a_space(backend: Tokenizer) -> Tokenizer:
+    """Byte-level tokenizers (RoBERTa, ModernBERT) know most words only with the space before them."""
+    described = json.loads(backend.to_str())
+    step = described.get("pre_tokenizer") or {}
+    for part in [step, *step.get("pretokenizers", [])]:
+        if part.get("type") == "ByteLevel":
+            part["add_prefix_space"] = True
+    return Tokenizer.from_str(json.dumps(described))
 
 
 def _special_pieces(tokenizer: Any) -> tuple[list[int], list[int]]:

@@ -41,12 +41,12 @@ class Spans:
 def enumerate_spans(lengths: Tensor, max_width: int | None = None) -> Spans:
     """Every span of sentences with these lengths, by row, start and end."""
     longest = int(lengths.max()) if len(lengths) else 0
-    start, end = (side.to(lengths.device) for side in _grid(longest, max_width))
+    grid = _short_grid if longest <= _SHORT else _grid
+    start, end = (side.to(lengths.device) for side in grid(longest, max_width))
     row, index = (end[None, :] <= lengths[:, None]).nonzero(as_tuple=True)
     return Spans(row, start[index], end[index])
 
 
-@lru_cache(maxsize=64)
 def _grid(length: int, max_width: int | None) -> tuple[Tensor, Tensor]:
     """``start`` and ``end`` of every span of one sentence."""
     start, last = torch.triu_indices(length, length).unbind()
@@ -54,6 +54,10 @@ def _grid(length: int, max_width: int | None) -> tuple[Tensor, Tensor]:
         kept = last - start < max_width
         start, last = start[kept], last[kept]
     return start, last + 1
+
+
+_SHORT = 128
+_short_grid = lru_cache(maxsize=_SHORT)(_grid)
 
 
 @dataclass(frozen=True)

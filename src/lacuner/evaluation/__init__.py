@@ -1,5 +1,5 @@
 """Exact-match scores and error reports."""
 
-from lacuner.evaluation.scores import LabelScores, Scores, score_entities
+from lacuner.evaluation.scores import LabelScores, ScoreCounts, Scores, score_entities
 
-__all__ = ["LabelScores", "Scores", "score_entities"]
+__all__ = ["LabelScores", "ScoreCounts", "Scores", "score_entities"]

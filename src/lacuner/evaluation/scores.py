@@ -65,23 +65,38 @@ class Scores(LabelScores):
         return "\n".join(lines)
 
 
+@dataclass
+class ScoreCounts:
+    """Counts over a stream of sentences, label by label."""
+
+    correct: Counter[str] = field(default_factory=Counter)
+    predicted: Counter[str] = field(default_factory=Counter)
+    support: Counter[str] = field(default_factory=Counter)
+
+    def add(self, sentence: Sentence, found: Iterable[Entity]) -> None:
+        """Count an annotated sentence and what was found in it."""
+        gold, guesses = comparable_entities(sentence, found)
+        self.support.update(entity.label for entity in gold)
+        self.predicted.update(entity.label for entity in guesses)
+        self.correct.update(entity.label for entity in gold & guesses)
+
+    def scores(self) -> Scores:
+        """What follows from the counts."""
+        names = sorted(self.support.keys() | self.predicted.keys())
+        labels = {name: LabelScores(self.correct[name], self.predicted[name], self.support[name]) for name in names}
+        return Scores(self.correct.total(), self.predicted.total(), self.support.total(), labels)
+
+
 def score_entities(pairs: Iterable[tuple[Sentence, Iterable[Entity]]]) -> Scores:
     """Scores of predicted entities against annotated ones, over pairs of (annotated sentence, prediction).
 
-    Where only some labels were looked for (``annotated_labels``), predictions of others are left out: nothing is known
-    about them.
+    Predictions about which the annotation says nothing are left out: labels that nobody looked for
+    (``annotated_labels``), and spans inside words that are marked as unknown.
     """
-    correct: Counter[str] = Counter()
-    predicted: Counter[str] = Counter()
-    support: Counter[str] = Counter()
+    counts = ScoreCounts()
     for sentence, found in pairs:
-        gold, guesses = comparable_entities(sentence, found)
-        support.update(entity.label for entity in gold)
-        predicted.update(entity.label for entity in guesses)
-        correct.update(entity.label for entity in gold & guesses)
-    names = sorted(support.keys() | predicted.keys())
-    labels = {name: LabelScores(correct[name], predicted[name], support[name]) for name in names}
-    return Scores(correct.total(), predicted.total(), support.total(), labels)
+        counts.add(sentence, found)
+    return counts.scores()
 
 
 def comparable_entities(sentence: Sentence, predicted: Iterable[Entity]) -> tuple[set[Entity], set[Entity]]:
@@ -90,6 +105,9 @@ def comparable_entities(sentence: Sentence, predicted: Iterable[Entity]) -> tupl
     if sentence.annotated_labels is not None:
         sought = sentence.annotated_labels | {entity.label for entity in gold}
         found = {entity for entity in found if entity.label in sought}
+    if sentence.unknown_tokens:
+        undecided = {e for e in found if sentence.unknown_tokens.issuperset(range(e.start, e.end))}
+        found -= undecided - gold
     return gold, found
 
 

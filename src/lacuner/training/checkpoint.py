@@ -38,15 +38,12 @@ class CheckpointFolder:
     def save(self, model: nn.Module, optimizer: Any, progress: Progress, best: dict[str, Tensor]) -> None:
         """Write the state after an epoch."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        best_file = self.folder / f"best-{progress.best_epoch:04d}.safetensors"
-        if not best_file.exists():
-            save_file(best, best_file.with_suffix(".tmp"))
-            os.replace(best_file.with_suffix(".tmp"), best_file)
         name = f"epoch-{progress.epochs_done:04d}"
         unfinished = self.folder / f"{name}.tmp"
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir()
         save_file(trained_weights(model), unfinished / "model.safetensors")
+        save_file(best, unfinished / "best.safetensors")
         state = optimizer.state_dict()["state"]
         tensors = {
             f"{number}.{key}": value.contiguous() for number, item in state.items() for key, value in item.items()
@@ -56,8 +53,8 @@ class CheckpointFolder:
         (unfinished / "progress.json").write_text(json.dumps(described, indent=1), encoding="utf-8")
         os.replace(unfinished, self.folder / name)
         for old in self.folder.iterdir():
-            if old.name not in (name, best_file.name):
-                shutil.rmtree(old) if old.is_dir() else old.unlink()
+            if old.name != name:
+                shutil.rmtree(old)
 
     def load(self, model: nn.Module, optimizer: Any) -> tuple[Progress, dict[str, Tensor]] | None:
         """Put the last state into model and optimizer; return how far it came and its best weights."""
@@ -70,14 +67,14 @@ class CheckpointFolder:
                 f"{self.folder} holds a run with other data or settings; give the same ones, or train without --resume"
             )
         progress = Progress(**described)
-        model.load_state_dict(load_file(states[-1] / "model.safetensors"), strict=False)
+        put_weights(model, load_file(states[-1] / "model.safetensors"))
         tensors = load_file(states[-1] / "optimizer.safetensors")
         state: dict[int, dict[str, Tensor]] = {}
         for key, value in tensors.items():
             number, _, name = key.partition(".")
             state.setdefault(int(number), {})[name] = value
         optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
-        return progress, load_file(self.folder / f"best-{progress.best_epoch:04d}.safetensors")
+        return progress, load_file(states[-1] / "best.safetensors")
 
     def exists(self) -> bool:
         """Whether there is a state to go on from."""

@@ -5,13 +5,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, PositiveInt
 
 from lacuner.encoders import ENCODERS, RecurrentConfig, TransformerConfig
 from lacuner.errors import ConfigError
 from lacuner.methods.composition import Method
 from lacuner.methods.registry import KINDS, registry
-from lacuner.parts import Settings, build_part, validate
+from lacuner.parts import Part, Settings, build_part, validate
 
 DEFAULT_METHOD = "uniform"
 DEFAULT_ENCODER = "recurrent"
@@ -39,18 +39,15 @@ class TrainingConfig(Settings):
     weight_decay: float = Field(1e-5, ge=0, description="decoupled weight decay")
     warmup: float = Field(0.1, ge=0, lt=1, description="share of training in which the learning rates rise")
     clip: float = Field(5.0, gt=0, description="greatest norm of the gradient")
-    patience: int | None = Field(
-        5, ge=1, description="epochs without a better dev F1 before training stops; none: never"
+    patience: PositiveInt | Literal["auto"] | None = Field(
+        "auto", description="epochs without a better dev F1 before training stops (auto: a third of them); none: never"
     )
 
     def for_corpus(self, words: int, encoder: str) -> "TrainingConfig":
-        """With the number of epochs for this many words: a small corpus is read often enough to learn something from it."""
-        if self.epochs is not None:
-            return self
-        usual = _EPOCHS[encoder]
+        """With what depends on the corpus: one of few words is read often enough to learn something from it."""
         needed = -(-_FEWEST_STEPS * self.batch_tokens // max(1, words))
-        epochs = min(max(usual, needed), _MOST_EPOCHS)
-        patience = None if self.patience is None else self.patience * epochs // usual
+        epochs = self.epochs or min(max(_EPOCHS[encoder], needed), _MOST_EPOCHS)
+        patience = max(5, epochs // 3) if self.patience == "auto" else self.patience
         return self.model_copy(update={"epochs": epochs, "patience": patience})
 
 
@@ -77,27 +74,39 @@ def resolve_settings(
         overrides: dotted keys and values, such as ``{"negatives.ratio": 0.5, "training.epochs": 20}``.
         config: the same as nested tables (a TOML file); ``method``, ``encoder`` and ``overrides`` outrank it.
     """
-    tree = _nested(config or {})
-    preset = registry().method(method or _name(tree.pop("method", None), "method") or DEFAULT_METHOD)
-    for key, value in (overrides or {}).items():
-        _put(tree, key, value)
-    parts = {kind: _section(kind, tree.pop(kind, None), getattr(preset, kind)) for kind in _METHOD_PARTS}
-    encoder_settings = _encoder_section(encoder, tree.pop("encoder", None))
-    given = tree.pop("training", {})
-    training = _BY_ENCODER[encoder_settings.name] | dict(given if isinstance(given, Mapping) else {"training": given})
-    rest = {"split": tree.pop("split")} if "split" in tree else {}
-    if tree:
-        known = ", ".join(["encoder", *_METHOD_PARTS, "split", "training"])
-        raise ConfigError(f"there is no setting {next(iter(tree))}; settings begin with one of: {known}")
-    checked = validate(TrainingConfig, training, "training.")
+    layers = [_sections(config or {}), _sections(overrides or {})]
+    names = [layer.pop("method", {}).get("name") for layer in layers]
+    preset = registry().method(method or names[1] or names[0] or DEFAULT_METHOD)
+    parts = {
+        kind: _part(kind, getattr(preset, kind), [layer.pop(kind, {}) for layer in layers]) for kind in _METHOD_PARTS
+    }
+    encoder_layers = [layer.pop("encoder", {}) for layer in layers]
+    if encoder is not None:
+        encoder_layers[-1]["name"] = encoder
+    chosen = _encoder(encoder_layers)
+    training = dict(_BY_ENCODER[chosen.name])
+    split = {"split": "auto"}
+    for layer in layers:
+        training |= layer.pop("training", {})
+        split["split"] = layer.pop("split", {}).get("name", split["split"])
+        if layer:
+            known = ", ".join(["method", "encoder", *_METHOD_PARTS, "split", "training"])
+            raise ConfigError(f"there is no setting {next(iter(layer))}; settings begin with one of: {known}")
     return validate(
         RunSettings,
-        {"method": preset.model_copy(update=parts), "encoder": encoder_settings, "training": checked, **rest},
+        {
+            "method": preset.model_copy(update=parts),
+            "encoder": chosen,
+            "training": validate(TrainingConfig, training, "training."),
+            **split,
+        },
     )
 
 
 def settings_from_dict(data: Mapping[str, Any]) -> RunSettings:
     """Settings as :meth:`RunSettings.model_dump` wrote them."""
+    if not isinstance(data.get("method"), Mapping):
+        raise ConfigError("the settings hold no method")
     described = dict(data["method"])
     for kind in _METHOD_PARTS:
         value = described.get(kind)
@@ -129,56 +138,46 @@ def parse_assignments(assignments: Iterable[str]) -> dict[str, Any]:
     return parsed
 
 
-def _section(kind: str, value: Any, default: Any) -> Any:
+def _sections(settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Settings by section, whatever order they are given in; ``negatives=uniform`` is ``negatives.name=uniform``."""
+    sections: dict[str, dict[str, Any]] = {}
+    for key, value in settings.items():
+        section, dot, name = key.partition(".")
+        inner = value if isinstance(value, Mapping) and not dot else {name if dot else "name": value}
+        sections.setdefault(section, {}).update(inner)
+    return sections
+
+
+def _merge(current: dict[str, Any], layers: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Settings of a part with layers on top. Another name begins anew: the parameters of one part are not another's."""
+    for layer in layers:
+        changed = "name" in layer and layer["name"] != current.get("name")
+        current = dict(layer) if changed else {**current, **layer}
+    return current
+
+
+def _part(kind: str, default: Part | None, layers: Iterable[Mapping[str, Any]]) -> Part | None:
     """A part of the method: the preset's, with what is set on top."""
-    if value is None:
-        return default
-    if value in ("none", {"name": "none"}):
+    merged = _merge({} if default is None else default.model_dump(), layers)
+    if merged.get("name") == "none":
         if kind not in _OPTIONAL_PARTS:
             raise ConfigError(f"{kind}=none: a method needs a {kind}; choose {', '.join(registry().choices(kind))}")
         return None
-    if isinstance(value, Mapping):
-        if "name" not in value and default is None:
-            raise ConfigError(f"{kind}.{next(iter(value))} is set, but the method has no {kind}; set {kind}=NAME, too")
-        if value.get("name", default and default.name) == (default and default.name):
-            value = default.model_dump() | value
-    return build_part(kind, value, registry().choices(kind))
+    if merged and "name" not in merged:
+        raise ConfigError(f"{kind}.{next(iter(merged))} is set, but the method has no {kind}; set {kind}=NAME, too")
+    return build_part(kind, merged, registry().choices(kind)) if merged else None
 
 
-def _encoder_section(encoder: str | None, value: Any) -> RecurrentConfig | TransformerConfig:
-    if isinstance(value, str):
-        encoder, value = encoder or value, {}
-    section = dict(value or {})
-    chosen = encoder or section.pop("name", None) or ("transformer" if "model" in section else DEFAULT_ENCODER)
-    if chosen not in ENCODERS:
-        chosen, section = "transformer", {"model": chosen} | section
-    if chosen == "transformer" and "model" not in section:
-        raise ConfigError("encoder=transformer: give the model's name or folder instead, or set encoder.model")
-    return build_part("encoder", {"name": chosen} | section, ENCODERS)
-
-
-def _name(value: Any, kind: str) -> str | None:
-    if value is None or isinstance(value, str):
-        return value
-    raise ConfigError(f"{kind} must be a name, not {value!r}")
-
-
-def _nested(config: Mapping[str, Any]) -> dict[str, Any]:
-    tree: dict[str, Any] = {}
-    for key, value in config.items():
-        if isinstance(value, Mapping):
-            for name, item in value.items():
-                _put(tree, f"{key}.{name}", item)
+def _encoder(layers: Iterable[Mapping[str, Any]]) -> RecurrentConfig | TransformerConfig:
+    """The encoder; a name that is none of ours is a Hugging Face model's."""
+    named = []
+    for layer in layers:
+        name = layer.get("name", "transformer" if "model" in layer else None)
+        if name is not None and name not in ENCODERS:
+            named.append({**layer, "name": "transformer", "model": name})
         else:
-            _put(tree, key, value)
-    return tree
-
-
-def _put(tree: dict[str, Any], key: str, value: Any) -> None:
-    section, dot, name = key.partition(".")
-    if not dot:
-        tree[section] = value
-        return
-    if not isinstance(tree.get(section), dict):
-        tree[section] = {"name": tree[section]} if section in tree else {}
-    tree[section][name] = value
+            named.append({**layer, **({} if name is None else {"name": name})})
+    merged = _merge({"name": DEFAULT_ENCODER}, named)
+    if merged["name"] == "transformer" and "model" not in merged:
+        raise ConfigError("encoder=transformer: give the model's name or folder instead, or set encoder.model")
+    return build_part("encoder", merged, ENCODERS)

@@ -66,7 +66,7 @@ def fit(
         resume: go on from the checkpoint, if there is one.
         observer: told about progress.
     """
-    assert config.epochs is not None
+    assert config.epochs is not None, "TrainingConfig.for_corpus fills it in"
     observer = observer or Observer()
     accelerator = Accelerator(cpu=not torch.cuda.is_available())
     optimizer = torch.optim.AdamW(
@@ -105,10 +105,11 @@ def fit(
             optimizer.zero_grad()
             accelerator.backward(loss)
             norm = accelerator.clip_grad_norm_(learner.parameters(), config.clip)
-            _check_finite(norm, indices, sentences)
+            if accelerator.scaler is None:  # half precision overflows now and then, and skips the step by itself
+                _check_finite(norm, indices, sentences)
             optimizer.step()
             total += loss.item()
-            observer.batch_done(sum(map(len, sentences)))
+            observer.batch_done(sum(map(len, sentences)) * accelerator.num_processes)
         seconds = time.perf_counter() - began
         record: dict[str, Any] = {"epoch": epoch + 1, "loss": total / len(batches), "seconds": round(seconds, 2)}
         record["words_per_second"] = round(words / seconds)
@@ -116,7 +117,8 @@ def fit(
             record["dev"] = evaluate().as_dict()
         progress.epochs_done = epoch + 1
         progress.history.append(record)
-        if evaluate is None or record["dev"]["f1"] > progress.best_f1:
+        # While nothing is found at all, the later epoch is the better one.
+        if evaluate is None or record["dev"]["f1"] > progress.best_f1 or progress.best_f1 == 0:
             progress.best_epoch = epoch + 1
             progress.best_f1 = record["dev"]["f1"] if evaluate is not None else progress.best_f1
             best = trained_weights(model)
@@ -148,7 +150,9 @@ def fingerprint(settings: str, corpora: Sequence[Corpus | None]) -> str:
 
 
 def _out_of_patience(progress: Progress, config: TrainingConfig) -> bool:
-    if config.patience is None or progress.best_f1 <= 0:  # a model that finds nothing yet has not stopped learning
+    if (
+        not isinstance(config.patience, int) or progress.best_f1 <= 0
+    ):  # a model that finds nothing yet has not stopped learning
         return False
     return progress.epochs_done - progress.best_epoch >= config.patience
 
