@@ -39,3 +39,24 @@ def test_settings_that_the_documentation_names_exist():
     assert len(named) > 3
     for assignment in named:
         resolve_settings("full", overrides=parse_assignments([assignment]))
+
+
+def test_every_setting_is_documented_with_its_default_and_meaning():
+    from lacuner.encoders import ENCODERS
+    from lacuner.methods.registry import KINDS, registry
+    from lacuner.training.settings import TrainingConfig
+
+    text = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
+    found = registry()
+    parts = [(kind, part) for kind in ("head", *KINDS) for part in found.choices(kind).values()]
+    parts += [("encoder", part) for part in ENCODERS.values()] + [("training", TrainingConfig)]
+    for kind, part in parts:
+        for name, field in part.model_fields.items():
+            if name != "name":
+                assert f"| `{kind}.{name}` |" in text
+                assert f"| {field.description} |" in text, field.description
+
+
+def test_no_placeholder_is_left():
+    for page in PAGES:
+        assert not re.search(r"^[A-Z]{4,}$", page.read_text(encoding="utf-8"), re.MULTILINE), page

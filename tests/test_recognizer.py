@@ -85,7 +85,7 @@ def test_a_sentence_of_2000_words_is_trained_on_and_searched_to_its_end(toy, mod
     one_word = Sentence(("Ada",), (Entity(0, 1, "PER"),))
     assert Entity(1_997, 1_999, "LOC") in model.predict(long)
     corpus = toy + Corpus((long, one_word))
-    trained = Recognizer.train(corpus, toy, method="uniform", epochs=25, settings=small_settings)
+    trained = Recognizer.train(corpus, toy, method="uniform", epochs=15, settings=small_settings)
     assert trained.evaluate(toy).f1 > 0.8
     assert Entity(1_997, 1_999, "LOC") in trained.predict(long)
 
@@ -189,9 +189,10 @@ def test_one_label_is_enough(toy, small_settings):
 
 def test_tokens_of_whitespace_and_emoji_are_words_like_others(small_settings, minilm):
     odd = Corpus((Sentence((" ", "🙂", "\u3000", "\u200b", "Ada"), (Entity(1, 2, "PER"), Entity(3, 4, "LOC"))),) * 8)
-    quick = {"training.encoder_learning_rate": 1e-3, "training.head_learning_rate": 1e-2, "training.batch_tokens": 32}
-    for encoder, more in (("recurrent", small_settings), (minilm, quick | {"head": "product"})):
-        trained = Recognizer.train(odd, odd, method="full", encoder=encoder, epochs=12, settings=more)
+    quick = {"training.encoder_learning_rate": 2e-4, "training.head_learning_rate": 5e-3, "head": "product"}
+    for encoder, more in (("recurrent", small_settings), (minilm, quick)):
+        settings = more | {"training.batch_tokens": 16}
+        trained = Recognizer.train(odd, odd, method="full", encoder=encoder, epochs=30, settings=settings)
         assert trained.predict(odd[0]) == list(odd[0].entities)
 
 

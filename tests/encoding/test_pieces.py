@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from transformers import AutoTokenizer
+from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from lacuner.encoding.pieces import PieceIndex, PieceInputs, plan_windows
 from lacuner.errors import ConfigError
@@ -205,3 +206,13 @@ def _shared_index() -> PieceIndex:
     if not _INDEXES:
         _INDEXES["minilm"] = PieceIndex.load(Path(PACKAGE.origin).parent / "model", 512, None)
     return _INDEXES["minilm"]
+
+
+def test_byte_level_tokenizers_see_the_space_before_each_word() -> None:
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.ByteLevel(add_prefix_space=False)])
+    trainer = trainers.BpeTrainer(special_tokens=["[UNK]", "[PAD]"], vocab_size=400)
+    tokenizer.train_from_iterator(["Ada moved to Turin and then moved to Turin again"] * 20, trainer)
+    index = PieceIndex(PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="[UNK]", pad_token="[PAD]"), 128)
+    pieces = index.collate([("moved", "Turin", "moved")]).pieces[0].tolist()
+    assert [tokenizer.id_to_token(piece) for piece in pieces] == ["Ġmoved", "ĠTurin", "Ġmoved"]
