@@ -57,19 +57,18 @@ def run(name: str, seed: int, data: Path) -> dict[str, Any]:
 
 
 def table(results: list[dict[str, Any]]) -> str:
-    lines = ["| training data, method | test precision | recall | F1 | minutes |", "| --- | --: | --: | --: | --: |"]
+    lines = ["| training data, method | test precision | recall | F1 |", "| --- | --: | --: | --: |"]
     for name, (title, _, _) in RUNS.items():
         rows = [result for result in results if result["run"] == name]
         if rows:
             cells = [spread([100 * row["test"][key] for row in rows]) for key in ("precision", "recall", "f1")]
-            minutes = spread([row["seconds"] / 60 for row in rows], digits=1)
-            lines.append(f"| {title} | {' | '.join(cells)} | {minutes} |")
+            lines.append(f"| {title} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def spread(values: list[float], digits: int = 2) -> str:
+def spread(values: list[float]) -> str:
     deviation = statistics.stdev(values) if len(values) > 1 else 0.0
-    return f"{statistics.mean(values):.{digits}f} ± {deviation:.{digits}f}"
+    return f"{statistics.mean(values):.2f} ± {deviation:.2f}"
 
 
 def main() -> None:

@@ -166,7 +166,7 @@ def main() -> None:
     source, corpus = load_sentences()
     folder = arguments.encoder or minilm()
     transformer = TransformerEncoder.create(TransformerConfig(model=folder))
-    lengths = [transformer.index.length(sentence.tokens) for sentence in corpus]
+    lengths = transformer.index.lengths(sentence.tokens for sentence in corpus)
     plan = plan_batches(lengths, BATCH_TOKENS, shuffle=(0, 0))[: arguments.batches + 1]
     batches = [[corpus[index] for index in indices] for indices in plan]
     tokens = [sentence.tokens for sentence in corpus]
@@ -181,7 +181,7 @@ def main() -> None:
 
     label = "MiniLM" if arguments.encoder is None else Path(folder).name
     rows = measure(label, make_transformer, f"bare {label}", batches)
-    rows += measure("recurrent", make_recurrent, "bare BiLSTM", batches)
+    rows += [] if arguments.encoder else measure("recurrent", make_recurrent, "bare BiLSTM", batches)
     rows += [peak_memory(name) for name in sorted(registry().methods)]
     print(f"{arguments.batches} batches of {BATCH_TOKENS} tokens from {source}, {torch.get_num_threads()} threads\n")
     width = max(len(item["name"]) for item in rows)

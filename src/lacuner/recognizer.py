@@ -232,7 +232,7 @@ class Recognizer:
         found: list[list[Entity]] = [[] for _ in sentences]
         filled = [index for index, tokens in enumerate(sentences) if tokens]
         encoder_index = self.model.encoder.index
-        lengths = [encoder_index.length(sentences[index]) for index in filled]
+        lengths = encoder_index.lengths(sentences[index] for index in filled)
         training = self.model.training
         self.model.eval()
         for batch in plan_batches(lengths, _BATCH_TOKENS):
@@ -351,7 +351,7 @@ def _choose_split(settings: RunSettings, corpus: Corpus) -> Splitting:
 
 def _batches(model: SpanModel, corpus: Corpus) -> Iterator[tuple[Any, Any]]:
     device = next(model.parameters()).device
-    lengths = [model.encoder.index.length(sentence.tokens) for sentence in corpus]
+    lengths = model.encoder.index.lengths(sentence.tokens for sentence in corpus)
     for batch in plan_batches(lengths, _BATCH_TOKENS):
         sentences = [corpus[index] for index in batch]
         inputs = model.encoder.index.collate([sentence.tokens for sentence in sentences])

@@ -63,8 +63,8 @@ def test_some_words_of_these_tests_have_several_pieces(tokenizer: Any) -> None:
 
 
 def test_a_sentence_costs_all_its_pieces(index: PieceIndex, tokenizer: Any) -> None:
-    assert index.length(WORDS) == len(tokenizer(list(WORDS), is_split_into_words=True)["input_ids"])
-    assert index.length([]) == 2
+    assert index.lengths([WORDS]) == [len(tokenizer(list(WORDS), is_split_into_words=True)["input_ids"])]
+    assert index.lengths([[]]) == [2]
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_a_long_sentence_is_covered_by_overlapping_windows(window: int, folder: 
     inputs = index.collate([words, ["Ada"]])
     assert len(inputs.pieces) > 5
     assert inputs.pieces.shape[1] <= window
-    assert int(inputs.attention.sum()) > index.length(words) + 100, "windows overlap"
+    assert int(inputs.attention.sum()) > index.lengths([words])[0] + 100, "windows overlap"
     for column, word in enumerate(words):
         assert pieces_at(inputs, 0, column) == pieces_alone(tokenizer, word)
     owners = (inputs.first[0] // inputs.pieces.shape[1]).tolist()

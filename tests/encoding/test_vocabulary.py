@@ -120,7 +120,7 @@ def test_an_empty_word_is_spelled_as_padding() -> None:
 
 def test_a_sentence_costs_its_words() -> None:
     vocabulary = Vocabulary.build([["a"]])
-    assert vocabulary.length(["a", "b", "c"]) == 3
+    assert vocabulary.lengths([["a", "b", "c"], []]) == [3, 0]
 
 
 def test_a_vocabulary_survives_json() -> None:

@@ -141,7 +141,7 @@ def test_probabilities_are_a_softmax_unless_something_else_decides() -> None:
 def test_spans_are_decoded_in_chunks_without_a_trace(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
     table = Table([7, 0, 3, 5], 1)
     expected = described(table.find())
-    monkeypatch.setattr("lacuner.heads.decoding.CHUNK", chunk)
+    monkeypatch.setattr("lacuner.heads.decoding.SEARCH_CHUNK", chunk)
     again = Table([7, 0, 3, 5], 1)
     assert described(again.find()) == expected
     assert again.asked == table.asked

@@ -64,7 +64,7 @@ def demo(
             {"hidden": total - left, "entities": total, "test": results, "regained": regained, "seconds": seconds}
         )
         return
-    print(f"\nTest data ({len(test)} sentences)            precision  recall     F1")
+    print(f"\n{f'test data ({len(test)} sentences)':<38} precision  recall     F1")
     for key, (title, _, _) in runs.items():
         values = (100 * results[key][name] for name in ("precision", "recall", "f1"))
         print("{:<38} {:9.1f}  {:6.1f}  {:5.1f}".format(title, *values))

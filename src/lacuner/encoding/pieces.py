@@ -1,13 +1,14 @@
 """Words as sub-word pieces, for Hugging Face encoders; long sentences as overlapping windows."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import torch
-from tokenizers import Tokenizer
+from tokenizers import Encoding, Tokenizer
 from torch import Tensor
 from transformers import AutoTokenizer
 
@@ -69,17 +70,17 @@ class PieceIndex:
             raise ConfigError(f"{name} has no tokenizer, or an empty one; its tokenizer.json belongs into the folder")
         return cls(tokenizer, min(longest, window or longest))
 
-    def length(self, tokens: Sequence[str]) -> int:
-        """What a sentence costs in a batch: its pieces."""
-        return sum(map(len, self._pieces_of_sentence(tuple(tokens)))) + len(self._before) + len(self._after)
+    def lengths(self, sentences: Iterable[Sequence[str]]) -> list[int]:
+        """What each sentence costs in a batch: its pieces."""
+        frame = len(self._before) + len(self._after)
+        return [sum(map(len, pieces)) + frame for pieces in self._pieces_of(sentences)]
 
     def collate(self, sentences: Sequence[Sequence[str]]) -> PieceInputs:
         """A batch of sentences."""
         windows: list[list[int]] = []
         longest = max(map(len, sentences), default=0)
         places: list[list[tuple[int, int, int]]] = []  # for each word: window, first and last piece in it
-        for tokens in sentences:
-            words = self._pieces_of_sentence(tuple(tokens))
+        for words in self._pieces_of(sentences):
             placed: list[tuple[int, int, int]] = [(0, 0, 0)] * len(words)
             for begin, end, owned in plan_windows([len(word) for word in words], self._room):
                 position = len(self._before)
@@ -100,19 +101,24 @@ class PieceIndex:
             last=index[..., 0] * width + index[..., 2],
         )
 
-    def _pieces_of_sentence(self, tokens: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
-        """The pieces of each word; kept for a while, because a sentence is measured first and put into a batch later."""
-        if tokens not in self._recent:
-            if len(self._recent) >= _KEPT_SENTENCES:
-                self.forget()
-            self._recent[tokens] = self._split(tokens)
-        return self._recent[tokens]
+    def _pieces_of(self, sentences: Iterable[Sequence[str]]) -> Iterator[tuple[tuple[int, ...], ...]]:
+        """The pieces of each word of each sentence.
 
-    def _split(self, tokens: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
-        """The pieces of each word."""
-        if not tokens:
-            return ()
-        encoded = self._backend.encode(list(tokens), is_pretokenized=True, add_special_tokens=False)
+        They are kept for a while, because a sentence is measured first and put into a batch later.
+        """
+        waiting = iter(sentences)
+        while chunk := [tuple(tokens) for tokens in islice(waiting, _KEPT_SENTENCES)]:
+            missing = list(dict.fromkeys(tokens for tokens in chunk if tokens not in self._recent))
+            if len(self._recent) + len(missing) > 2 * _KEPT_SENTENCES:
+                self.forget()
+                missing = list(dict.fromkeys(chunk))
+            found = self._backend.encode_batch(missing, is_pretokenized=True, add_special_tokens=False)
+            self._recent |= {
+                tokens: self._by_word(tokens, encoded) for tokens, encoded in zip(missing, found, strict=True)
+            }
+            yield from [self._recent[tokens] for tokens in chunk]
+
+    def _by_word(self, tokens: tuple[str, ...], encoded: Encoding) -> tuple[tuple[int, ...], ...]:
         words: list[list[int]] = [[] for _ in tokens]
         for piece, word in zip(encoded.ids, encoded.word_ids, strict=True):
             if word is not None:

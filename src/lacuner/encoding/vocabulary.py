@@ -85,9 +85,9 @@ class Vocabulary:
         flags = [False, False, *(word in self.rare for word in self.words[: self.trained])]
         return torch.tensor(flags, dtype=torch.bool)
 
-    def length(self, tokens: Sequence[str]) -> int:
-        """What a sentence costs in a batch."""
-        return len(tokens)
+    def lengths(self, sentences: Iterable[Sequence[str]]) -> list[int]:
+        """What each sentence costs in a batch: its words."""
+        return [len(tokens) for tokens in sentences]
 
     def collate(self, sentences: Sequence[Sequence[str]]) -> WordInputs:
         """A batch. Every different word is spelled out once, however often it occurs."""

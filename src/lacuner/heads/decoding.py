@@ -8,7 +8,7 @@ from torch import Tensor
 
 from lacuner.corpus import Entity
 from lacuner.encoding.spans import Spans, enumerate_spans
-from lacuner.heads.scores import CHUNK, SpanScores
+from lacuner.heads.scores import SEARCH_CHUNK, SpanScores
 
 Probabilities = Callable[[SpanScores], Tensor]
 """Scores of spans → ``(N, L)`` probabilities of their labels."""
@@ -41,8 +41,8 @@ def find_entities(
     """
     spans = enumerate_spans(lengths, max_width)
     found: list[tuple[Spans, Tensor, Tensor]] = []
-    for begin in range(0, len(spans), CHUNK):
-        part = spans[begin : begin + CHUNK]
+    for begin in range(0, len(spans), SEARCH_CHUNK):
+        part = spans[begin : begin + SEARCH_CHUNK]
         best, label = probabilities(score(part)).max(-1)
         kept = ((label != 0) & (best >= min_score)).nonzero().squeeze(1)
         found.append((part[kept], label[kept], best[kept]))

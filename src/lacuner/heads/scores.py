@@ -12,6 +12,8 @@ from lacuner.encoding.spans import Spans
 
 CHUNK = 32_768
 """Spans scored at once. More are scored chunk by chunk, and computed again for the backward pass instead of being kept."""
+SEARCH_CHUNK = 2_048
+"""Spans scored at once when no gradient is needed: so few that what is computed for them stays in the processor's cache."""
 
 
 class SpanScores(NamedTuple):
@@ -37,11 +39,12 @@ class SpanHead(nn.Module, ABC):
         """Scores of ``spans``."""
 
     def forward(self, projected: Any, spans: Spans) -> SpanScores:
-        if len(spans) <= CHUNK:
+        size = CHUNK if torch.is_grad_enabled() else SEARCH_CHUNK
+        if len(spans) <= size:
             return self.combine(projected, spans)
         parts = []
-        for begin in range(0, len(spans), CHUNK):
-            part = spans[begin : begin + CHUNK]
+        for begin in range(0, len(spans), size):
+            part = spans[begin : begin + size]
             if torch.is_grad_enabled():
                 parts.append(SpanScores(*checkpoint(self.combine, projected, part, use_reentrant=False)))
             else:

@@ -40,7 +40,8 @@ class TrainingConfig(Settings):
     warmup: float = Field(0.1, ge=0, lt=1, description="share of training in which the learning rates rise")
     clip: float = Field(5.0, gt=0, description="greatest norm of the gradient")
     patience: PositiveInt | Literal["auto"] | None = Field(
-        "auto", description="epochs without a better dev F1 before training stops (auto: a third, at least 5); none: never"
+        "auto",
+        description="epochs without a better dev F1 before training stops (auto: a third, at least 5); none: never",
     )
 
     def for_corpus(self, words: int, encoder: str) -> "TrainingConfig":

@@ -84,7 +84,7 @@ def fit(
         if found is not None:
             progress, best = found
             logger.info("Going on after epoch %d.", progress.epochs_done)
-    lengths = [model.encoder.index.length(sentence.tokens) for sentence in corpus]
+    lengths = model.encoder.index.lengths(sentence.tokens for sentence in corpus)
     words = sum(map(len, corpus))
     for epoch in range(progress.epochs_done, config.epochs):
         if _out_of_patience(progress, config):
