@@ -248,7 +248,7 @@ def _card(content: ModelFolder) -> str:
         "---",
         "# Named-entity recogniser",
         "",
-        f"Finds {', '.join(content.model.labels[1:])}. Trained with [Lacuner](https://pypi.org/project/lacuner/) {__version__} "
+        f"Finds {', '.join(content.model.labels[1:])}. Trained with Lacuner {__version__} "
         "on annotation that may have gaps.",
         "",
         "| | |",
