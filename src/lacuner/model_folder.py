@@ -13,6 +13,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from lacuner.corpus import OUTSIDE
+from lacuner.corpus.files import umask
 from lacuner.corpus.words import Splitting
 from lacuner.encoders import Encoder, RecurrentConfig, RecurrentEncoder, TransformerEncoder
 from lacuner.encoding.vocabulary import Vocabulary
@@ -69,7 +70,7 @@ def write_model_folder(folder: Path, content: ModelFolder) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     try:
-        unfinished.chmod(0o777 & ~_umask())
+        unfinished.chmod(0o777 & ~umask())
         _write(unfinished, content)
         _put_in_place(unfinished, folder)
     except BaseException:
@@ -90,12 +91,6 @@ def _put_in_place(new: Path, folder: Path) -> None:
         old.rmdir()
         raise
     shutil.rmtree(old)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def read_model_folder(folder: Path) -> ModelFolder:

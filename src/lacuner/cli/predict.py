@@ -16,7 +16,7 @@ from lacuner.corpus import Entity, Sentence
 from lacuner.corpus.conll import write_conll
 from lacuner.corpus.corpus import format_of, guess_format, open_for_writing, sentence_from_text, stream_sentences
 from lacuner.corpus.files import STANDARD_INPUT, name_of, read_lines
-from lacuner.corpus.jsonl import SPAN_KEYS, read_records
+from lacuner.corpus.jsonl import SPAN_KEYS, read_records, words_or_text
 from lacuner.corpus.records import entity_to_record
 from lacuner.corpus.words import Splitting
 from lacuner.errors import ConfigError, DataError
@@ -125,14 +125,8 @@ def _read(path: Path, input_format: TextFormat | None) -> Iterator[_Item]:
             yield _Item(sentence, {"tokens": list(sentence.tokens)})
     else:
         for number, record in read_records(path):
-            tokens = record.get("tokens")
-            if isinstance(tokens, list) and all(isinstance(token, str) for token in tokens):
-                yield _Item(Sentence(tuple(tokens)), record)
-            elif isinstance(record.get("text"), str):
-                yield _Item(record["text"], record)
-            else:
-                what = 'neither "tokens" (a list of words) nor "text" (a string) is there'
-                raise DataError(what, "add one of them", path, number)
+            content = words_or_text(record, path, number)
+            yield _Item(content if isinstance(content, str) else Sentence(tuple(content)), record)
 
 
 def _tagged(text: str | Sentence, entities: list[Entity], split: Splitting) -> Sentence:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import BinaryIO, Literal, TextIO, get_args, overload
 
 from lacuner.corpus.conll import read_conll, write_conll
-from lacuner.corpus.files import STANDARD_INPUT, ReadingReport, name_of
+from lacuner.corpus.files import STANDARD_INPUT, ReadingReport, name_of, umask
 from lacuner.corpus.jsonl import read_jsonl, write_jsonl
 from lacuner.corpus.masking import mask_sentences
 from lacuner.corpus.schemes import Scheme
@@ -200,9 +200,7 @@ def open_for_writing(path: str | Path) -> Iterator[TextIO]:
     try:
         with open(handle, "wb") as raw, _text_file(raw, path) as file:
             yield file
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(temporary, 0o666 & ~mask)
+        os.chmod(temporary, 0o666 & ~umask())
         os.replace(temporary, path)
     except BaseException:
         os.unlink(temporary)

@@ -3,6 +3,7 @@
 import gzip
 import io
 import logging
+import os
 import sys
 import zlib
 from collections import Counter
@@ -67,6 +68,13 @@ def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
 def name_of(path: str | Path) -> str:
     """The file's name without ``.gz``, in lower case; its ending says which format it has."""
     return Path(path).name.lower().removesuffix(".gz")
+
+
+def umask() -> int:
+    """The permissions that the user takes away from new files; temporary ones do not follow it by themselves."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
 
 
 def _open(path: str | Path) -> BinaryIO:

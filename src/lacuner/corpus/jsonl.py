@@ -33,18 +33,24 @@ def read_jsonl(path: str | Path, report: ReadingReport, split: Splitting = "word
             what = f"the record's answer is {record['answer']!r}; it is left out"
             report.note("unaccepted records", what, "remove the record", path, number)
             continue
-        tokens = record.get("tokens")
-        if isinstance(tokens, list) and all(isinstance(token, str) for token in tokens):
+        if not isinstance(words_or_text(record, path, number), str):
             stray = next((key for key in _NOT_IN_WORDS if "entities" not in record and record.get(key)), None)
             if stray is not None:
                 what = f'"{stray}" stands beside "tokens", which go with "entities" that count words'
                 raise DataError(what, 'write "entities": [[start, end, label], …], or a column file', path, number)
             yield sentence_from_record(record, path, number, report)
-        elif isinstance(record.get("text"), str):
-            yield sentence_from_record(_with_tokens(record, path, number, report, split), path, number, report)
         else:
-            what = 'neither "tokens" (a list of words) nor "text" (a string) is there'
-            raise DataError(what, "add one of them", path, number)
+            yield sentence_from_record(_with_tokens(record, path, number, report, split), path, number, report)
+
+
+def words_or_text(record: Mapping[str, Any], path: str | Path, line: int) -> list[str] | str:
+    """The words of a record, or the raw text if it has no list of words."""
+    tokens, text = record.get("tokens"), record.get("text")
+    if isinstance(tokens, list) and all(isinstance(token, str) for token in tokens):
+        return tokens
+    if isinstance(text, str):
+        return text
+    raise DataError('neither "tokens" (a list of words) nor "text" (a string) is there', "add one of them", path, line)
 
 
 def read_records(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
