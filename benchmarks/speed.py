@@ -3,7 +3,7 @@
 Every step of ours is followed (or preceded, in turns) by the bare encoder's step on the same batch, so that a noisy machine
 hurts both alike; only the ratio counts. Batches are those of CoNLL-03 if LACUNER_DATA has it, else of the built-in sample.
 
-    python benchmarks/speed.py [--batches N] [--encoder FOLDER]
+    python benchmarks/speed.py [--batches N] [--encoder FOLDER] [--methods NAME …]
 """
 
 import argparse
@@ -64,13 +64,13 @@ def in_turns(ours: Callable[[int], None], bare: Callable[[int], None], batches: 
 
 
 def measure(
-    name: str, make: Callable[[], Encoder], yardstick: str, batches: list[list[Sentence]]
+    name: str, make: Callable[[], Encoder], yardstick: str, batches: list[list[Sentence]], methods: list[str]
 ) -> list[dict[str, Any]]:
     """Training and prediction of every method against the bare encoder."""
     labels = ("O", *sorted({entity.label for batch in batches for s in batch for entity in s.entities}))
     words = sum(len(sentence) for batch in batches[1:] for sentence in batch)
     rows = []
-    for method in registry().methods.values():
+    for method in map(registry().method, methods):
         torch.manual_seed(0)
         model, bare = SpanModel(make(), method, labels), make()
         inputs = [bare.index.collate([s.tokens for s in batch]) for batch in batches]
@@ -162,6 +162,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--batches", type=int, default=24, help="batches for each measurement")
     parser.add_argument("--encoder", default=None, help="folder of another Hugging Face encoder")
+    parser.add_argument("--methods", nargs="+", default=sorted(registry().methods), help="all by default")
     arguments = parser.parse_args()
     source, corpus = load_sentences()
     folder = arguments.encoder or minilm()
@@ -180,9 +181,10 @@ def main() -> None:
         return RecurrentEncoder.create(RecurrentConfig(), vocabulary, vectors)
 
     label = "MiniLM" if arguments.encoder is None else Path(folder).name
-    rows = measure(label, make_transformer, f"bare {label}", batches)
-    rows += [] if arguments.encoder else measure("recurrent", make_recurrent, "bare BiLSTM", batches)
-    rows += [peak_memory(name) for name in sorted(registry().methods)]
+    rows = measure(label, make_transformer, f"bare {label}", batches, arguments.methods)
+    if not arguments.encoder:
+        rows += measure("recurrent", make_recurrent, "bare BiLSTM", batches, arguments.methods)
+    rows += [peak_memory(name) for name in arguments.methods]
     print(f"{arguments.batches} batches of {BATCH_TOKENS} tokens from {source}, {torch.get_num_threads()} threads\n")
     width = max(len(item["name"]) for item in rows)
     print(f"{'':{width}}  {'phase':<8} {'ratio':>6}  {'against':<22} {'words/s':>8}")

@@ -7,6 +7,8 @@ import pytest
 
 from lacuner import Corpus
 from lacuner.cli import main
+from lacuner.methods.registry import registry
+from lacuner.training.settings import parse_assignments, resolve_settings
 from lacuner.version import __version__
 
 
@@ -182,6 +184,76 @@ def test_methods_are_listed_with_their_parameters(run):
     assert "negatives.ratio" in run("methods", "uniform")[1]
 
 
+def test_methods_lists_every_kind_of_part(run):
+    code, output, _ = run("methods")
+    assert code == 0
+    kinds = dict(line.split(maxsplit=1) for line in output.partition("--set KIND=NAME:")[2].strip().splitlines())
+    assert kinds.keys() == {"head", "negatives", "loss", "contrast", "inference", "teacher"}
+    assert kinds["teacher"] == "folds, none"
+    assert set(registry().methods) <= {line.split()[0] for line in output.splitlines() if line}
+
+
+@pytest.mark.parametrize("name", sorted(registry().methods))
+def test_what_a_method_prints_can_be_set(run, name):
+    code, output, _ = run("methods", name)
+    assert code == 0
+    shown = dict(line.split()[:2] for line in output.splitlines() if line.startswith("  "))
+    code, output, _ = run("methods", name, "--json")
+    assert code == 0
+    (method,) = json.loads(output)
+    assert method.keys() == {"name", "level", "paper", "summary", "parameters"}
+    assert (method["name"], method["level"]) == (name, "span")
+    assert shown == {key: str(value) for key, value in method["parameters"].items()}
+    assert {"head", "negatives", "loss", "contrast", "inference", "teacher"} <= shown.keys()
+    given = parse_assignments(f"{key}={value}" for key, value in method["parameters"].items())
+    assert resolve_settings("full", overrides=given).method.model_dump(exclude=set(PAPER)) == (
+        resolve_settings(name).method.model_dump(exclude=set(PAPER))
+    )
+    assert resolve_settings("full", overrides=given).training == resolve_settings(name).training
+
+
+PAPER = ("name", "paper", "summary", "training")
+"""What a method says about itself; the rest is what it does."""
+
+
+def test_dev_data_with_gaps_is_judged_by_the_pu_estimate(run, files, toy):
+    toy.mask(0.5).write(files / "gappy.conll")
+    arguments = ["train", files / "train.conll", "--dev", files / "gappy.conll", "--epochs", 3, *QUICK]
+    code, output, log = run(*arguments, "--dev-incomplete", "--json", "--out", files / "m")
+    assert code == 0, log
+    report = json.loads(output)
+    assert report["dev"].keys() == {"precision", "recall", "f1", "pu_estimate"}
+    scores = json.loads(run("evaluate", files / "m", files / "gappy.conll", "--json")[1])
+    assert report["dev"]["pu_estimate"] == pytest.approx(scores["pu_estimate"])
+    lines = [line for line in log.splitlines() if line.startswith("epoch")]
+    assert len(lines) == 3
+    assert all(" dev R " in line and " PU estimate " in line and " F1 " not in line for line in lines)
+    history = [json.loads(line)["dev"] for line in (files / "m" / "metrics.jsonl").read_text().splitlines()]
+    for number, (line, dev) in enumerate(zip(lines, history, strict=True)):
+        assert f"PU estimate {100 * dev['pu_estimate']:.2f}" in line
+        better = dev["pu_estimate"] > max((d["pu_estimate"] for d in history[:number]), default=-1)
+        assert ("best so far" in line) == better
+    code, _, log = run(*arguments, "--dev-incomplete", "--out", files / "n")
+    assert code == 0
+    assert "PU estimate" in log.splitlines()[-1]
+    code, output, log = run(*arguments, "--json", "--out", files / "o")
+    assert json.loads(output)["dev"].keys() == {"precision", "recall", "f1"}
+    assert "PU estimate" not in log
+
+
+def test_trusted_data_teaches_from_the_command_line(run, files, toy):
+    toy[:8].write(files / "human.conll")
+    code, output, log = run(
+        "train", files / "train.conll", "--trusted", files / "human.conll", "--dev", files / "dev.jsonl", "--epochs", 2,
+        "--set", "teacher=folds", "--set", "teacher.enough=10", "--set", "teacher.folds=2",
+        "--set", "trusted.share=0.5", "--out", files / "m", "--json", *QUICK,
+    )  # fmt: skip
+    assert code == 0, log
+    assert json.loads(output)["epochs"] == 2
+    for stage in ("teacher 1/2  epoch  4/4", "teacher 2/2  epoch  4/4", "\nepoch  2/2"):
+        assert stage in log
+
+
 def test_partial_labels_say_what_was_looked_for(run, files, toy):
     people = Corpus(tuple(type(s)(s.tokens, s.entities[:1]) for s in toy))
     places = Corpus(tuple(type(s)(s.tokens, s.entities[1:]) for s in toy))
@@ -212,6 +284,13 @@ def test_settings_can_stand_in_a_file(run, files):
         (["train", "train.conll", "--out", "m", "--method", "magic"], 2, "there is no method 'magic'"),
         (["train", "train.conll", "--out", "m", "--set", "negatives.mu=1"], 2, "there is no setting negatives.mu"),
         (["train", "train.conll"], 2, "--out"),
+        (["train", "train.conll", "--out", "m", "--dev-incomplete"], 2, "but there is none — give --dev, too"),
+        (
+            ["train", "train.conll", "--out", "m", "--set", "trusted.share=0.5"],
+            2,
+            "trusted.share=0.5 weighs complete sentences against others, but no sentence is complete — give both kinds",
+        ),
+        (["train", "train.conll", "--out", "m", "--set", "negatives.ratio=0"], 2, "negatives.ratio=0: input should be"),
         (["train", "train.conll", "--out", "m", "--encoder", "./absent"], 2, "the encoder './absent' cannot be loaded"),
         (["train", "broken.conll", "--out", "m"], 1, "broken.conll:2: one column only"),
         (["train", "data.xyz", "--out", "m"], 1, "the name does not tell the format"),
@@ -252,7 +331,7 @@ import sys
 from lacuner.training.trainer import Observer
 import lacuner.cli.progress as progress
 class Kill(Observer):
-    def __init__(self, title=""): pass
+    def __init__(self, title="", select="f1"): pass
     def epoch_ended(self, record):
         if record["epoch"] == 2: import os; os._exit(9)
 progress.TerminalObserver = Kill

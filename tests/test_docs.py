@@ -23,6 +23,7 @@ def test_links_lead_somewhere_and_commands_exist(page):
     from lacuner.cli import app
 
     verbs = {command.callback.__name__ for command in app.registered_commands}
+    verbs |= {group.typer_instance.info.name for group in app.registered_groups}
     text = page.read_text(encoding="utf-8")
     for target in LINK.findall(text):
         assert (page.parent / target).exists(), target
@@ -44,12 +45,15 @@ def test_settings_that_the_documentation_names_exist():
 def test_every_setting_is_documented_with_its_default_and_meaning():
     from lacuner.encoders import ENCODERS
     from lacuner.methods.registry import KINDS, registry
-    from lacuner.training.settings import TrainingConfig
+    from lacuner.training.settings import TrainingConfig, TrustedConfig
 
     text = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
     found = registry()
     parts = [(kind, part) for kind in ("head", *KINDS) for part in found.choices(kind).values()]
-    parts += [("encoder", part) for part in ENCODERS.values()] + [("training", TrainingConfig)]
+    parts += [("encoder", part) for part in ENCODERS.values()] + [
+        ("training", TrainingConfig),
+        ("trusted", TrustedConfig),
+    ]
     for kind, part in parts:
         for name, field in part.model_fields.items():
             if name != "name":

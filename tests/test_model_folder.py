@@ -1,3 +1,4 @@
+import copy as copying
 import json
 import os
 import shutil
@@ -31,7 +32,7 @@ def test_a_model_folder_has_what_was_promised(model_folder):
         "config.json", "model.safetensors", "vocabulary.json", "README.md", "metrics.jsonl",
     }  # fmt: skip
     config = json.loads((model_folder / "config.json").read_text())
-    assert config["format_version"] == 1
+    assert config["format_version"] == 2
     card = (model_folder / "README.md").read_text()
     assert "`full`" in card
     assert "| **all** |" in card
@@ -43,6 +44,39 @@ def test_a_loaded_model_predicts_the_same(model, model_folder, toy):
     assert loaded.evaluate(toy) == model.evaluate(toy)
     assert loaded.settings == model.settings
     assert loaded.record == model.record
+
+
+@pytest.mark.parametrize("threshold", [-3.25, 0.0, 0.1, 2.5])
+def test_a_threshold_survives_saving(model, toy, tmp_path, threshold):
+    cautious = copying.deepcopy(model)
+    cautious.model.threshold = threshold
+    cautious.save_pretrained(tmp_path / "m")
+    assert json.loads((tmp_path / "m" / "config.json").read_text())["threshold"] == threshold
+    loaded = Recognizer.from_pretrained(tmp_path / "m")
+    assert loaded.model.threshold == threshold
+    before, after = (each.predict(list(toy)) for each in (cautious, loaded))
+    assert before == after
+    assert [e.score for found in before for e in found] == [e.score for found in after for e in found]
+
+
+def test_a_threshold_decides_what_is_found(model, toy):
+    cautious = copying.deepcopy(model)
+    cautious.model.threshold = 50.0
+    assert cautious.evaluate(toy).predicted == 0
+    cautious.model.threshold = -50.0
+    assert cautious.evaluate(toy).predicted > model.evaluate(toy).predicted
+
+
+def test_a_model_from_before_there_were_thresholds_has_none(copy, model, toy):
+    config = json.loads((copy / "config.json").read_text())
+    del config["threshold"], config["settings"]["trusted"], config["settings"]["method"]["teacher"]
+    for key in ("average", "fit_threshold", "cover", "select"):
+        del config["settings"]["training"][key]
+    (copy / "config.json").write_text(json.dumps(config | {"format_version": 1}))
+    old = Recognizer.from_pretrained(copy)
+    assert old.model.threshold == 0.0
+    assert old.predict(list(toy)) == model.predict(list(toy))
+    assert old.settings == model.settings
 
 
 def test_saving_twice_replaces_the_folder(model, tmp_path):
@@ -103,6 +137,7 @@ def test_a_config_without_a_key(copy):
     [
         {"settings": None}, {"record": []}, {"labels": None}, {"labels": ["PER", "O", "LOC"]}, {"split": "syllables"},
         {"architecture": {}}, {"settings": {"method": None}}, {"record": None},
+        {"threshold": "high"}, {"threshold": None}, {"threshold": 1e6},
     ],
 )  # fmt: skip
 def test_a_config_with_a_wrong_value(copy, change):

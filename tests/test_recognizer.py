@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from lacuner import Corpus, Entity, Recognizer, Sentence, TrainingError
 from lacuner.corpus.words import split_words
+from lacuner.errors import ConfigError
+from lacuner.methods.negative_sampling import Uniform
 from lacuner.training.settings import resolve_settings
 
 WORDS = ["Grace", "Hopper", "Ada", "moved", "to", "Oslo", "New", "York", ".", ",", "7th", "é", "円", "🙂", "x\u200b"]
@@ -138,12 +140,12 @@ def test_what_nobody_looked_for_is_not_held_against_the_model(toy, small_setting
     assert honest.evaluate(toy).recall > naive.evaluate(toy).recall + 0.2
 
 
-def test_trusted_sentences_teach_what_is_no_entity(toy, small_settings):
+def test_trusted_sentences_teach_what_is_no_entity(toy, small_settings, monkeypatch):
     """Negative sampling without any draw has no negatives; trusted sentences are where they come from."""
-    no_draws = small_settings | {"negatives.ratio": 0}
+    monkeypatch.setattr(Uniform, "draw", lambda self, draw: torch.empty(0, dtype=torch.long))
     distant = toy[:12]
-    alone = Recognizer.train(distant, toy, method="uniform", epochs=30, settings=no_draws)
-    helped = Recognizer.train(distant, toy, method="uniform", epochs=30, settings=no_draws, trusted=toy[12:])
+    alone = Recognizer.train(distant, toy, method="uniform", epochs=30, settings=small_settings)
+    helped = Recognizer.train(distant, toy, method="uniform", epochs=30, settings=small_settings, trusted=toy[12:])
     assert alone.evaluate(toy).precision < 0.5
     assert helped.evaluate(toy).f1 > 0.9
 
@@ -166,16 +168,17 @@ def test_sentences_without_words_are_left_out_and_counted(toy, small_settings, c
     assert "2 sentences without words" in caplog.text
 
 
-def test_a_label_that_is_only_in_dev_is_reported_and_counts_as_missed(toy, small_settings, caplog):
+@pytest.mark.parametrize("method", ["uniform", "lacuner"])
+def test_a_label_that_is_only_in_dev_is_reported_and_counts_as_missed(toy, small_settings, caplog, method):
     dev = toy + Corpus((Sentence(("Euro",), (Entity(0, 1, "MISC"),)),))
-    trained = Recognizer.train(toy, dev, epochs=1, settings=small_settings)
+    trained = Recognizer.train(toy, dev, method=method, epochs=1, settings=small_settings)
     assert "The label MISC is in the dev data only" in caplog.text
     assert trained.evaluate(dev).labels["MISC"].support == 1
 
 
 def test_entities_wider_than_the_limit_are_reported(toy, small_settings, caplog):
     narrow = small_settings | {"head": "width", "head.hidden": 16, "head.max_span_width": 1}
-    trained = Recognizer.train(toy, epochs=1, settings=narrow)
+    trained = Recognizer.train(toy, method="uniform", epochs=1, settings=narrow)
     assert "15 of 50 entities have more than 1 words" in caplog.text
     assert all(e.end - e.start == 1 for s in toy for e in trained.predict(s))
 
@@ -232,3 +235,45 @@ def test_dev_data_without_entities_cannot_choose_an_epoch(toy, small_settings, c
     trained = Recognizer.train(toy, dev, method="uniform", epochs=3, settings=small_settings)
     assert "No entity is annotated in the dev data" in caplog.text
     assert trained.record.best_epoch == 3
+
+
+@pytest.mark.parametrize(
+    ("corpora", "overrides", "message"),
+    [
+        ({"train": 0}, {"trusted.share": 0.5}, r"^trusted\.share=0\.5 .* no sentence is complete — .*--trusted"),
+        ({"trusted": 0}, {"trusted.share": 0.5}, r"^trusted\.share=0\.5 .* all sentences are complete — give both"),
+        ({"train": 0}, {"training.select": "pu"}, r"^training\.select=pu .* there is none — give --dev"),
+        (
+            {"train": 1},
+            {"contrast": "span-contrast", "contrast.contrast_non_entities": False},
+            r"^contrast\.contrast_non_entities=false .* there is only PER — leave it out, or set contrast=none",
+        ),
+    ],
+)
+def test_settings_that_the_data_gives_no_sense_to_are_refused(toy, small_settings, corpora, overrides, message):
+    choices = [toy, Corpus(tuple(Sentence(sentence.tokens, sentence.entities[:1]) for sentence in toy))]
+    arguments = {"train": Corpus(())} | {name: choices[number] for name, number in corpora.items()}
+    with pytest.raises(ConfigError, match=message) as caught:
+        Recognizer.train(**arguments, method="uniform", epochs=1, settings=small_settings | overrides)
+    assert "\n" not in str(caught.value)
+
+
+def test_incomplete_dev_data_is_short_for_a_setting(toy, small_settings):
+    gappy = toy.mask(0.5)
+    short = Recognizer.train(toy, gappy, epochs=2, dev_incomplete=True, settings=small_settings)
+    assert short.settings.training.select == "pu"
+    long = Recognizer.train(toy, gappy, epochs=2, settings=small_settings | {"training.select": "pu"})
+    assert long.settings == short.settings
+    assert long.record.dev == short.record.dev
+    with pytest.raises(TypeError, match="one or the other"):
+        Recognizer.train(toy, gappy, dev_incomplete=True, settings=resolve_settings("uniform"))
+
+
+def test_wide_entities_are_found_if_they_are_to_be_covered(toy, small_settings, caplog):
+    narrow = small_settings | {"head": "width", "head.hidden": 16, "head.max_span_width": 1}
+    for cover, widest in (("none", 1), (0.5, 1), (0.9, 2)):
+        caplog.clear()
+        trained = Recognizer.train(toy, method="uniform", epochs=1, settings=narrow | {"training.cover": cover})
+        assert trained.settings.method.head.max_span_width == widest
+        assert trained.model.method.head.max_span_width == widest
+        assert ("cannot be found" in caplog.text) == (widest == 1)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, field_validator
+from pydantic import BaseModel, Field, field_validator
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
@@ -23,7 +23,8 @@ from lacuner.parts import validate
 from lacuner.training.settings import RunSettings, settings_from_dict
 from lacuner.version import __version__
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+"""2 has a threshold."""
 
 _CONFIG, _WEIGHTS, _VOCABULARY, _METRICS, _CARD = (
     "config.json",
@@ -45,6 +46,7 @@ class _Config(BaseModel):
     settings: dict[str, Any]
     record: dict[str, Any]
     architecture: dict[str, Any]
+    threshold: float = Field(0.0, ge=-50, le=50)
 
     @field_validator("labels")
     @classmethod
@@ -100,9 +102,10 @@ def read_model_folder(folder: Path) -> ModelFolder:
         settings = settings_from_dict(config.settings)
         encoder = _restore_encoder(folder, settings, config.architecture)
     except ConfigError as error:
-        raise ModelError(f"{folder / _CONFIG}: {error}") from error
+        raise ModelError(f"{folder / _CONFIG}: {error} — or install the package that brings what is missing") from error
     model = SpanModel(encoder, settings.method, config.labels)
     _load_weights(folder, model)
+    model.threshold = config.threshold
     record = config.record | {"history": tuple(_read_metrics(folder))}
     return ModelFolder(model, settings, config.split, record)
 
@@ -157,6 +160,7 @@ def _write(folder: Path, content: ModelFolder) -> None:
         settings=content.settings.model_dump(mode="json"),
         record=record,
         architecture=architecture,
+        threshold=model.threshold,
     )
     (folder / _CONFIG).write_text(config.model_dump_json(indent=2) + "\n", encoding="utf-8")
     lines = (json.dumps(line) + "\n" for line in content.record["history"])

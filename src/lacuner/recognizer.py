@@ -11,20 +11,18 @@ from typing import Any, Literal, cast, overload
 import torch
 from accelerate import PartialState
 
-from lacuner.corpus import OUTSIDE, Corpus, Entity, Sentence
+from lacuner.corpus import Corpus, Entity, Sentence
 from lacuner.corpus.words import Passage, Splitting, split_passages, split_words
-from lacuner.encoders import Encoder, RecurrentConfig, RecurrentEncoder, TransformerEncoder
-from lacuner.encoders.vectors import choose_vectors
-from lacuner.encoding.batches import plan_batches
-from lacuner.encoding.spans import build_targets
-from lacuner.encoding.vocabulary import Vocabulary
-from lacuner.errors import TrainingError
+from lacuner.errors import ConfigError, TrainingError
 from lacuner.evaluation import Scores, score_entities
+from lacuner.methods.contrast_retrieval import SpanContrast
 from lacuner.methods.span_model import SpanModel
 from lacuner.model_folder import ModelFolder, check_target, is_model_folder, read_model_folder, write_model_folder
-from lacuner.training.checkpoint import CheckpointFolder
+from lacuner.training.checkpoint import RunFolder
+from lacuner.training.judging import find_in
 from lacuner.training.settings import RunSettings, resolve_settings
-from lacuner.training.trainer import Observer, fingerprint, fit
+from lacuner.training.trainer import Observer, fingerprint
+from lacuner.training.workshop import Workshop
 
 logger = logging.getLogger(__name__)
 
@@ -95,6 +93,7 @@ class Recognizer:
         trusted: Corpus | None = None,
         epochs: int | None = None,
         seed: int | None = None,
+        dev_incomplete: bool = False,
         settings: Mapping[str, Any] | RunSettings | None = None,
         out: str | Path | None = None,
         resume: bool = False,
@@ -110,27 +109,34 @@ class Recognizer:
             trusted: sentences that are annotated completely: what is not annotated in them is no entity.
             epochs: short for ``settings={"training.epochs": …}``.
             seed: short for ``settings={"training.seed": …}``.
+            dev_incomplete: the dev sentences have gaps, too; short for ``settings={"training.select": "pu"}``.
             settings: dotted keys and values as with ``--set``; or everything, as :func:`resolve_settings` returns it.
             out: the model folder to write. A checkpoint of each epoch is kept beside it until training has ended.
             resume: go on from that checkpoint, if there is one.
             observer: told about progress.
         """
         if isinstance(settings, RunSettings):
-            if (method, encoder, epochs, seed) != (None,) * 4:
-                raise TypeError("method, encoder, epochs and seed stand in the settings already; give one or the other")
+            if (method, encoder, epochs, seed) != (None,) * 4 or dev_incomplete:
+                raise TypeError(
+                    "method, encoder, epochs, seed and dev_incomplete stand in the settings already; give one or the other"
+                )
         else:
             overrides = dict(settings or {})
-            given = {"training.epochs": epochs, "training.seed": seed}
+            given = {
+                "training.epochs": epochs,
+                "training.seed": seed,
+                "training.select": "pu" if dev_incomplete else None,
+            }
             overrides |= {key: value for key, value in given.items() if value is not None}
             settings = resolve_settings(method, encoder, overrides)
-        corpus = _prepare(train if trusted is None else trusted.as_complete() + train, dev, settings)
-        training = settings.training.for_corpus(sum(map(len, corpus)), settings.encoder.name)
-        settings = settings.model_copy(update={"training": training})
+        whole = train if trusted is None else trusted.as_complete() + train
+        settings = settings.for_corpus(whole)
+        corpus = _prepare(whole, dev, settings)
         key = fingerprint(settings.model_dump_json(), [corpus, dev])
         checkpoints = None
         if out is not None:
             check_target(Path(out))
-            checkpoints = CheckpointFolder(Path(f"{out}.training"), key)
+            checkpoints = RunFolder(Path(f"{out}.training"), key)
             if resume and not checkpoints.exists() and is_model_folder(Path(out)):
                 return cls._finished(out, key)
             if not resume:
@@ -139,16 +145,12 @@ class Recognizer:
                 checkpoints.remove()
         began = time.perf_counter()
         with torch.random.fork_rng():  # the caller's randomness stays what it was
-            torch.manual_seed(settings.training.seed)
-            model = SpanModel(_create_encoder(settings, corpus), settings.method, (OUTSIDE, *corpus.labels))
-            recognizer = cls(model, settings, _choose_split(settings, corpus), TrainingRecord(fingerprint=key))
-            evaluate = None if dev is None else lambda: recognizer.evaluate(dev)
-            result = fit(model, corpus, settings.training, evaluate, checkpoints, resume, observer)
+            workshop = Workshop(corpus, dev, settings, checkpoints, resume, observer or Observer())
+            model, result = workshop.train()
+        recognizer = cls(model, settings, _choose_split(settings, corpus), TrainingRecord(fingerprint=key))
         best = result.history[result.best_epoch - 1].get("dev")
-        if settings.method.inference is not None:
-            spans = (model.annotated(inputs, targets) for inputs, targets in _batches(model, corpus))
-            model.memory = settings.method.inference.remember(spans, len(model.labels))
-            best = None if dev is None else recognizer.evaluate(dev).as_dict()
+        if dev is not None and (model.memory or model.threshold):
+            best = recognizer.evaluate(dev).as_dict()
         recognizer.record = TrainingRecord(
             best_epoch=result.best_epoch,
             seconds=round(time.perf_counter() - began, 2),
@@ -228,20 +230,7 @@ class Recognizer:
                 yield job.collect(islice(found, len(job.passages)))
 
     def _find(self, sentences: Sequence[Sequence[str]], nested: bool, min_score: float) -> list[list[Entity]]:
-        """Entities of sentences, in words."""
-        found: list[list[Entity]] = [[] for _ in sentences]
-        filled = [index for index, tokens in enumerate(sentences) if tokens]
-        encoder_index = self.model.encoder.index
-        lengths = encoder_index.lengths(sentences[index] for index in filled)
-        training = self.model.training
-        self.model.eval()
-        for batch in plan_batches(lengths, _BATCH_TOKENS):
-            places = [filled[number] for number in batch]
-            inputs = encoder_index.collate([sentences[place] for place in places]).to(self.device)
-            for place, entities in zip(places, self.model.entities(inputs, nested, min_score), strict=True):
-                found[place] = entities
-        self.model.train(training)
-        return found
+        return find_in(self.model, sentences, nested, min_score)
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write the model folder. It takes its name when it is whole; one that is there already is replaced."""
@@ -319,6 +308,7 @@ def _prepare(train: Corpus, dev: Corpus | None, settings: RunSettings) -> Corpus
                 "%d of %d entities have more than %d words and cannot be found (--set head.max_span_width=%d finds all).",
                 too_wide, len(widths), widest, max(widths),
             )  # fmt: skip
+    _check_sense(corpus, dev, settings)
     if dev is not None and not any(sentence.entities for sentence in dev):
         logger.warning(
             "No entity is annotated in the dev data, so it cannot tell which epoch is best; the last is kept."
@@ -328,14 +318,27 @@ def _prepare(train: Corpus, dev: Corpus | None, settings: RunSettings) -> Corpus
     return corpus
 
 
-def _create_encoder(settings: RunSettings, corpus: Corpus) -> Encoder:
-    config = settings.encoder
-    if not isinstance(config, RecurrentConfig):
-        return TransformerEncoder.create(config)
-    sentences = [sentence.tokens for sentence in corpus]
-    vectors = choose_vectors(config.vectors, sentences)
-    vocabulary = Vocabulary.build(sentences, vectors.words if vectors else ())
-    return RecurrentEncoder.create(config, vocabulary, vectors)
+def _check_sense(corpus: Corpus, dev: Corpus | None, settings: RunSettings) -> None:
+    """Refuse settings that this data gives no sense to."""
+    complete = sum(sentence.complete for sentence in corpus)
+    if settings.training.select == "pu" and dev is None:
+        raise ConfigError(
+            "training.select=pu (--dev-incomplete) chooses on dev data, but there is none — give --dev, too"
+        )
+    if settings.trusted.share is not None and complete in (0, len(corpus)):
+        which = "no sentence is" if not complete else "all sentences are"
+        raise ConfigError(
+            f"trusted.share={settings.trusted.share:g} weighs complete sentences against others, but {which} complete — "
+            "give both kinds (--trusted), or leave it out"
+        )
+    contrast = settings.method.contrast
+    if isinstance(contrast, SpanContrast) and not contrast.contrast_non_entities and len(corpus.labels) == 1:
+        raise ConfigError(
+            f"contrast.contrast_non_entities=false compares labels of entities, but there is only {corpus.labels[0]} — "
+            "leave it out, or set contrast=none"
+        )
+    if settings.method.teacher is not None and complete == len(corpus):
+        logger.info("All sentences are complete, so there is nothing for a teacher to judge.")
 
 
 def _choose_split(settings: RunSettings, corpus: Corpus) -> Splitting:
@@ -347,12 +350,3 @@ def _choose_split(settings: RunSettings, corpus: Corpus) -> Splitting:
         return "words"
     logger.info("The training data is split into characters; raw text will be, too (--set split=words changes that).")
     return "characters"
-
-
-def _batches(model: SpanModel, corpus: Corpus) -> Iterator[tuple[Any, Any]]:
-    device = next(model.parameters()).device
-    lengths = model.encoder.index.lengths(sentence.tokens for sentence in corpus)
-    for batch in plan_batches(lengths, _BATCH_TOKENS):
-        sentences = [corpus[index] for index in batch]
-        inputs = model.encoder.index.collate([sentence.tokens for sentence in sentences])
-        yield inputs.to(device), build_targets(sentences, model.labels).to(device)

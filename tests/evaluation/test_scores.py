@@ -1,4 +1,5 @@
 import json
+import random
 
 import pytest
 from hypothesis import given, settings
@@ -115,6 +116,7 @@ def test_json_has_fractions_and_the_promised_keys() -> None:
     assert {"precision", "recall", "f1", "support", "labels"} <= set(written)
     assert written["precision"] == 1.0
     assert written["support"] == 2
+    assert written["pu_estimate"] == scores.pu_estimate == 0.5
     assert written["labels"]["PER"] == {"precision": 1.0, "recall": 1.0, "f1": 1.0, "support": 1}
     assert set(written["labels"]) == {"PER", "LOC"}
 
@@ -144,3 +146,47 @@ def test_words_that_are_marked_unknown_are_not_held_against_a_prediction():
     scores = score_entities([(sentence, [Entity(0, 1, "PER"), Entity(2, 3, "PER")])])
     assert (scores.precision, scores.recall) == (1.0, 1.0)
     assert score_entities([(sentence, [Entity(0, 2, "PER"), Entity(2, 3, "PER")])]).precision == 0.5
+
+
+counts = st.tuples(st.integers(0, 50), st.integers(0, 50), st.integers(0, 50)).map(
+    lambda parts: (parts[0], parts[0] + parts[1], parts[0] + parts[2])
+)
+"""Correct, predicted and annotated entities."""
+
+
+@given(counts)
+def test_the_pu_estimate_is_recall_squared_by_predictions_for_each_annotated_entity(
+    numbers: tuple[int, int, int],
+) -> None:
+    correct, predicted, support = numbers
+    scores = LabelScores(correct, predicted, support)
+    if predicted == 0 or support == 0:
+        assert scores.pu_estimate == 0.0
+    else:
+        assert scores.pu_estimate == pytest.approx((correct / support) ** 2 / (predicted / support))
+        assert scores.pu_estimate == pytest.approx(scores.precision * scores.recall)
+
+
+def test_who_finds_nothing_has_a_pu_estimate_of_zero() -> None:
+    assert score_entities([(Sentence(("a", "b", "c"), (PER,)), [])]).pu_estimate == 0.0
+    assert score_entities([(Sentence(("a", "b", "c")), [PER])]).pu_estimate == 0.0
+    assert Scores().pu_estimate == 0.0
+
+
+def test_with_gaps_the_pu_estimate_is_proportional_to_what_precision_times_recall_truly_is() -> None:
+    """Every entity is annotated with a probability of 0.3; models differ in how many entities and others they find."""
+    generator = random.Random(1)
+    length = 100
+    gold = [Sentence(("w",) * length, tuple(Entity(n, n + 1, "X") for n in range(0, length, 2))) for _ in range(400)]
+    kept = [Sentence(s.tokens, tuple(e for e in s.entities if generator.random() < 0.3)) for s in gold]
+    true_quality, estimate = [], []
+    for found_share, wrong_share in ((0.9, 0.3), (0.7, 0.05), (0.5, 0.5), (0.3, 0.0)):
+        shares = [found_share, wrong_share] * (length // 2)  # every second word is an entity
+        found = [[Entity(n, n + 1, "X") for n in range(length) if generator.random() < shares[n]] for _ in gold]
+        truth = score_entities(zip(gold, found, strict=True))
+        measured = score_entities(zip(kept, found, strict=True))
+        true_quality.append(truth.precision * truth.recall)
+        estimate.append(measured.pu_estimate)
+        assert measured.precision < 0.5 * truth.precision, "precision is what cannot be measured"
+    ratios = [one / other for one, other in zip(estimate, true_quality, strict=True)]
+    assert ratios == pytest.approx([0.3] * 4, rel=0.06)

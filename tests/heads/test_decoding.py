@@ -1,3 +1,4 @@
+import math
 from itertools import pairwise
 
 import pytest
@@ -9,7 +10,7 @@ from torch import Tensor
 from lacuner.corpus import Entity
 from lacuner.encoding.spans import Spans
 from lacuner.heads import SpanScores
-from lacuner.heads.decoding import find_entities
+from lacuner.heads.decoding import decode, find_entities, is_entity, search_spans, shift_outside, softmax_of_logits
 
 LABELS = ("O", "PER", "LOC")
 LENGTHS = st.lists(st.integers(0, 7), max_size=4)
@@ -153,3 +154,86 @@ def test_where_there_are_no_words_there_are_no_entities(lengths: list[int]) -> N
     table = Table(lengths, 0)
     assert table.find() == [[] for _ in lengths]
     assert table.asked == []
+
+
+@settings(deadline=None)
+@given(
+    LENGTHS,
+    st.integers(0, 10**6),
+    st.sampled_from([None, 4]),
+    st.sampled_from([None, 1, 3]),
+    st.sampled_from([0.0, 0.5, 2.0]),
+)
+def test_a_search_returns_what_is_to_be_kept_and_its_probabilities(
+    lengths: list[int], seed: int, steps: int | None, max_width: int | None, least: float
+) -> None:
+    table = Table(lengths, seed, steps)
+    spans, found = search_spans(
+        table.score, table.lengths, lambda values: values[:, 1] >= least, max_width, probabilities=as_they_are
+    )
+    expected = [
+        (row, start, end)
+        for row, length in enumerate(lengths)
+        for start in range(length)
+        for end in range(start + 1, length + 1)
+        if (max_width is None or end - start <= max_width) and table.values[row, start, end, 1] >= least
+    ]
+    assert list(zip(spans.row.tolist(), spans.start.tolist(), spans.end.tolist(), strict=True)) == expected
+    assert len(found) == len(expected)
+    for place, values in zip(expected, found, strict=True):
+        assert values.equal(table.values[place])
+
+
+def test_a_search_asks_for_a_softmax_unless_told_otherwise() -> None:
+    table = Table([3], 0)
+    spans, found = search_spans(table.score, table.lengths, lambda values: values[:, 0] >= 0)
+    torch.testing.assert_close(found, table.values[spans.row, spans.start, spans.end].softmax(-1))
+
+
+@settings(deadline=None)
+@given(LENGTHS, st.integers(0, 10**6), st.sampled_from([None, 2, 4]), st.booleans(), st.sampled_from([0.0, 0.5, 0.75]))
+def test_decoding_all_spans_is_finding_entities(
+    lengths: list[int], seed: int, steps: int | None, nested: bool, min_score: float
+) -> None:
+    table = Table(lengths, seed, steps)
+    spans, found = search_spans(table.score, table.lengths, lambda values: values[:, 0] >= 0, None, as_they_are)
+    shuffled = torch.randperm(len(spans), generator=torch.Generator().manual_seed(seed))
+    decoded = decode(spans[shuffled], found[shuffled], table.lengths, LABELS, nested, min_score)
+    assert described(decoded) == table.find_slowly(nested, min_score, None)
+
+
+def test_an_entity_is_what_is_most_likely_not_outside() -> None:
+    found = is_entity(torch.tensor([[0.5, 0.3, 0.2], [0.3, 0.5, 0.2], [0.4, 0.2, 0.4], [0.1, 0.2, 0.7]]))
+    assert found.tolist() == [False, True, False, True]
+
+
+@settings(deadline=None)
+@given(st.integers(0, 9), st.integers(1, 5), st.floats(-5, 5), st.integers(0, 10**6))
+def test_a_threshold_is_added_to_the_logit_of_o(spans: int, labels: int, threshold: float, seed: int) -> None:
+    logits = 3 * torch.randn(spans, labels, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    shifted = shift_outside(softmax_of_logits(SpanScores(logits, logits)), threshold)
+    assert shifted.shape == (spans, labels)
+    for row in range(spans):
+        values = logits[row].tolist()
+        values[0] += threshold
+        powers = [math.exp(value) for value in values]
+        expected = torch.tensor([power / sum(powers) for power in powers], dtype=torch.float64)
+        torch.testing.assert_close(shifted[row], expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("threshold", [-1.5, 0.0, 2.0])
+def test_a_threshold_leaves_a_sum_below_one_as_it_is(threshold: float) -> None:
+    values = torch.tensor([[0.5, 0.2, 0.1], [0.0, 0.4, 0.2], [0.3, 0.0, 0.0]], dtype=torch.float64)
+    shifted = shift_outside(values, threshold)
+    torch.testing.assert_close(shifted.sum(-1), values.sum(-1))
+    torch.testing.assert_close(shifted[0, 1] / shifted[0, 2], values[0, 1] / values[0, 2])
+    weight = values[0, 0] / values[0, 1] * math.exp(threshold)
+    torch.testing.assert_close(shifted[0, 0] / shifted[0, 1], weight)
+
+
+def test_a_higher_threshold_leaves_fewer_entities() -> None:
+    table = Table([7, 5, 6], 3)
+    _, values = search_spans(table.score, table.lengths, lambda values: values[:, 0] >= 0)
+    counts = [int(is_entity(shift_outside(values, threshold)).sum()) for threshold in (-3.0, -0.3, 0.0, 0.3, 3.0)]
+    assert counts == sorted(counts, reverse=True)
+    assert counts[0] == len(values) > counts[2] > counts[3] > counts[4] == 0

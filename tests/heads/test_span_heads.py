@@ -10,11 +10,16 @@ from torch import Tensor
 
 from lacuner.encoders.words import EncodedWords
 from lacuner.encoding.spans import Spans, enumerate_spans
-from lacuner.heads import ProductConfig, SpanHead, SpanScores, WidthConfig
+from lacuner.heads import SPAN_HEADS, BiaffineConfig, HeadConfig, ProductConfig, SpanHead, SpanScores, WidthConfig
 
 SIZES = st.tuples(st.integers(1, 9), st.integers(1, 7), st.integers(1, 5))  # of words, of hidden layers, labels
 LENGTHS = st.lists(st.integers(0, 6), min_size=1, max_size=3)
-HEADS = (ProductConfig(hidden=6, dropout=0.0), WidthConfig(hidden=6, width_size=3, dropout=0.0))
+HEADS = (
+    ProductConfig(hidden=6, dropout=0.0),
+    WidthConfig(hidden=6, width_size=3, dropout=0.0),
+    BiaffineConfig(hidden=6, dropout=0.0),
+)
+WITH_DROPOUT = tuple(config.model_copy(update={"dropout": 0.4}) for config in HEADS)
 
 
 def random_words(lengths: list[int], size: int) -> EncodedWords:
@@ -78,20 +83,97 @@ def test_without_a_bound_very_wide_spans_share_a_width() -> None:
     assert_equals_loop(head, width_by_hand, words, spans, 2)
 
 
+def test_every_head_is_tested_here() -> None:
+    assert {config.name for config in HEADS} == set(SPAN_HEADS)
+
+
 @pytest.mark.parametrize("config", HEADS)
-def test_no_spans_have_no_scores(config: ProductConfig | WidthConfig) -> None:
+def test_no_spans_have_no_scores(config: HeadConfig) -> None:
     head = config.build(4, 3)
-    scores = head(head.project(random_words([2], 4)), Spans.of([]))
+    projected = head.project(random_words([2], 4))
+    scores = head(projected, Spans.of([]))
     assert scores.logits.shape == (0, 3)
+    one = Spans.of([(0, 0, 1)])
+    assert scores.hidden.shape == (0, head(projected, one).hidden.shape[1])
+    assert head.represent(projected, Spans.of([])).shape == (0, head.represent(projected, one).shape[1])
 
 
-@pytest.mark.parametrize("config", [ProductConfig(hidden=6, dropout=0.4), WidthConfig(hidden=6, dropout=0.4)])
-def test_dropout_changes_scores_in_training_only(config: ProductConfig | WidthConfig) -> None:
+@settings(deadline=None, max_examples=30)
+@given(SIZES, LENGTHS, st.sampled_from([None, 1, 4]), st.booleans(), st.integers(0, 99))
+def test_what_a_head_looks_at_is_the_concatenation_that_the_papers_print(
+    sizes: tuple[int, int, int], lengths: list[int], max_width: int | None, training: bool, seed: int
+) -> None:
+    torch.manual_seed(seed)
+    size, hidden, labels = sizes
+    words, spans = random_words(lengths, size), enumerate_spans(torch.tensor(lengths), max_width)
+    product = ProductConfig(hidden=hidden).build(size, labels).train(training)
+    width = WidthConfig(hidden=hidden, width_size=2, max_span_width=max_width).build(size, labels).train(training)
+    products = product.represent(product.project(words), spans)
+    widths = width.represent(width.project(words), spans)
+    assert products.shape == (len(spans), 4 * size)
+    assert widths.shape == (len(spans), 2 * size + 2)
+    for index in range(len(spans)):
+        row, start, last = int(spans.row[index]), int(spans.start[index]), int(spans.end[index]) - 1
+        i, j = words.first[row, start], words.first[row, last]
+        assert products[index].equal(torch.cat([i, j, i - j, i * j]))
+        f = width.widths.weight[last - start]
+        assert widths[index].equal(torch.cat([i, words.last[row, last], f]))
+
+
+@settings(deadline=None, max_examples=30)
+@given(SIZES, LENGTHS, st.integers(0, 99))
+def test_scores_are_made_of_nothing_else(sizes: tuple[int, int, int], lengths: list[int], seed: int) -> None:
+    torch.manual_seed(seed)
+    size, hidden, labels = sizes
+    words, spans = random_words(lengths, size), enumerate_spans(torch.tensor(lengths))
+    head = ProductConfig(hidden=hidden).build(size, labels).eval()
+    projected = head.project(words)
+    logits = head.classifier(torch.tanh(head.layer(head.represent(projected, spans))))
+    torch.testing.assert_close(head.combine(projected, spans).logits, logits, rtol=1e-5, atol=1e-5)
+    head = WidthConfig(hidden=hidden, max_span_width=None).build(size, labels).eval()
+    projected = head.project(words)
+    logits = head.classifier(torch.relu(head.second(torch.relu(head.layer(head.represent(projected, spans))))))
+    torch.testing.assert_close(head.combine(projected, spans).logits, logits, rtol=1e-5, atol=1e-5)
+
+
+def test_representations_of_very_wide_spans_share_a_width() -> None:
+    torch.manual_seed(0)
+    head = WidthConfig(hidden=5, width_size=3, max_span_width=None).build(4, 2)
+    found = head.represent(head.project(random_words([200], 4)), Spans.of([(0, 3, 66), (0, 3, 67), (0, 0, 200)]))
+    assert found[:, -3:].equal(head.widths.weight[[62, 63, 63]])
+
+
+@pytest.mark.parametrize("config", WITH_DROPOUT)
+def test_dropout_changes_scores_in_training_only(config: HeadConfig) -> None:
     torch.manual_seed(0)
     head, words, spans = config.build(8, 3), random_words([4], 8), enumerate_spans(torch.tensor([4]))
     assert not score(head, words, spans).logits.equal(score(head, words, spans).logits)
     head.eval()
     assert score(head, words, spans).logits.equal(score(head, words, spans).logits)
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("config", WITH_DROPOUT)
+def test_a_peek_drops_nothing_and_leaves_no_trace(config: HeadConfig, training: bool) -> None:
+    torch.manual_seed(0)
+    head, words, spans = config.build(8, 3).train(training), random_words([4], 8), enumerate_spans(torch.tensor([4]))
+    projected = head.project(words)
+    before = torch.get_rng_state()
+    peeked = head.peek(projected, spans)
+    assert torch.get_rng_state().equal(before)
+    assert all(module.training is training for module in head.modules())
+    assert not peeked.logits.requires_grad
+    assert not peeked.hidden.requires_grad
+    expected = head.eval().combine(projected, spans)
+    assert peeked.logits.equal(expected.logits)
+    assert peeked.hidden.equal(expected.hidden)
+
+
+def test_a_peek_that_fails_leaves_training_on() -> None:
+    head = HEADS[0].build(4, 3).train()
+    with pytest.raises(IndexError):
+        head.peek(head.project(random_words([2], 4)), Spans.of([(0, 0, 9)]))
+    assert head.training
 
 
 def score(head: SpanHead, words: EncodedWords, spans: Spans) -> SpanScores:
@@ -114,7 +196,7 @@ def assert_all_close(found: list[Tensor], expected: list[Tensor]) -> None:
 @pytest.mark.parametrize("config", HEADS)
 @pytest.mark.parametrize("chunk", [1, 7, 45, 46])
 def test_scoring_in_chunks_gives_the_same_scores_and_gradients(
-    config: ProductConfig | WidthConfig, chunk: int, monkeypatch: pytest.MonkeyPatch
+    config: HeadConfig, chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     torch.manual_seed(0)
     head, spans = config.build(5, 3), enumerate_spans(torch.tensor([9, 1]))
@@ -131,9 +213,9 @@ def test_scoring_in_chunks_gives_the_same_scores_and_gradients(
         torch.testing.assert_close(score(head, words, spans).logits, whole.logits, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("config", [ProductConfig(hidden=6, dropout=0.4), WidthConfig(hidden=6, dropout=0.4)])
+@pytest.mark.parametrize("config", WITH_DROPOUT)
 def test_chunks_that_are_computed_again_drop_the_same_elements(
-    config: ProductConfig | WidthConfig, monkeypatch: pytest.MonkeyPatch
+    config: HeadConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     head, spans = config.build(8, 3), enumerate_spans(torch.tensor([9]))
     words = EncodedWords(*(vectors.requires_grad_() for vectors in random_words([9], 8)))

@@ -63,7 +63,7 @@ def test_a_part_of_the_wrong_kind_is_refused() -> None:
         method(negatives=CrossEntropy())
 
 
-@pytest.mark.parametrize("weight", [-0.1, 1.1])
-def test_the_share_of_the_contrastive_loss_is_a_share(weight: float) -> None:
+@pytest.mark.parametrize("weight", [-0.1, 1.0, 1.1])
+def test_the_share_of_the_contrastive_loss_leaves_some_to_the_classifier(weight: float) -> None:
     with pytest.raises(ValidationError, match="weight"):
         Nothing(weight=weight)

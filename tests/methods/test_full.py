@@ -1,12 +1,15 @@
 import math
 
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lacuner.encoding.spans import Spans
+from lacuner.errors import ConfigError
 from lacuner.methods.composition import Draw, Step
 from lacuner.methods.full import METHODS, All, CrossEntropy, summed_cross_entropy
+from lacuner.parts import build_part
 
 STEP = Step(0, 1, torch.Generator())
 
@@ -24,8 +27,11 @@ def test_the_loss_is_minus_the_log_of_the_summed_probability(spans: int, labels:
         summed = sum(power for power, flag in zip(powers, possible[row].tolist(), strict=True) if flag)
         expected.append(-math.log(summed / sum(powers)))
     torch.testing.assert_close(summed_cross_entropy(logits, possible), torch.tensor(expected), rtol=1e-5, atol=1e-5)
-    mean = CrossEntropy()(logits, possible, torch.zeros(spans, dtype=torch.bool), STEP)
+    guessed = torch.rand(spans) < 0.5
+    mean = CrossEntropy()(logits, possible, guessed, STEP)
     torch.testing.assert_close(mean, torch.tensor(sum(expected) / spans), rtol=1e-5, atol=1e-5)
+    total = CrossEntropy(reduction="sum")(logits, possible, guessed, STEP)
+    torch.testing.assert_close(total, torch.tensor(sum(expected)), rtol=1e-5, atol=1e-4)
 
 
 @settings(deadline=None)
@@ -57,12 +63,30 @@ def test_extreme_logits_cost_a_finite_amount_and_have_finite_gradients() -> None
 
 def test_all_draws_every_unknown_span_once() -> None:
     unknown = Spans.of([(0, 0, 1), (0, 1, 2), (2, 0, 3)])
-    draw = Draw(unknown, Spans.of([]), torch.tensor([2, 0, 3]), None, STEP)
+    draw = Draw(unknown, Spans.of([]), torch.tensor([2, 0, 3]), None, None, STEP)
     assert All().draw(draw).tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+def test_cross_entropy_does_not_care_who_drew_a_negative_nor_when(reduction: str) -> None:
+    logits, possible = torch.randn(5, 3), torch.eye(3, dtype=torch.bool)[[0, 0, 1, 2, 0]]
+    known, drawn = torch.zeros(5, dtype=torch.bool), possible[:, 0]
+    loss = CrossEntropy(reduction=reduction)
+    costs = {
+        loss(logits, possible, guessed, Step(epoch, 9, torch.Generator())).item()
+        for guessed in (known, drawn)
+        for epoch in (0, 8)
+    }
+    assert len(costs) == 1
+
+
+def test_a_reduction_is_a_mean_or_a_sum() -> None:
+    with pytest.raises(ConfigError, match=r"loss\.reduction"):
+        build_part("loss", {"name": "cross-entropy", "reduction": "none"}, {"cross-entropy": CrossEntropy})
 
 
 def test_full_is_made_of_these_two() -> None:
     (full,) = METHODS
-    assert (full.name, full.negatives, full.loss) == ("full", All(), CrossEntropy())
+    assert (full.name, full.negatives, full.loss) == ("full", All(), CrossEntropy(reduction="mean"))
     assert full.contrast is None
     assert full.inference is None

@@ -1,7 +1,10 @@
 import pytest
 
+from lacuner import Entity, Sentence
 from lacuner.errors import ConfigError
 from lacuner.heads import WidthConfig
+from lacuner.methods.registry import registry
+from lacuner.methods.teaching import FoldTeacher
 from lacuner.training.settings import parse_assignments, read_config, resolve_settings, settings_from_dict
 
 
@@ -51,7 +54,10 @@ def test_values_on_the_command_line_are_toml_or_plain_text():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"method": "nonesuch"}, "there is no method 'nonesuch'; choose full, uniform"),
+        (
+            {"method": "nonesuch"},
+            "there is no method 'nonesuch'; choose full, lacuner, nrces, scl-rai, top-neg, uniform, weighted",
+        ),
         ({"overrides": {"negatives.mu": 4}}, "there is no setting negatives.mu; there are: negatives.ratio"),
         ({"overrides": {"negatives": "nonesuch"}}, "there is no negatives 'nonesuch'; choose all"),
         ({"overrides": {"negatives.ratio": -1}}, "negatives.ratio=-1"),
@@ -107,3 +113,104 @@ def test_the_encoder_argument_outranks_the_file():
 def test_patience_that_is_set_stays_as_it_is():
     config = resolve_settings(overrides={"training.patience": 2}).training
     assert config.for_corpus(100, "recurrent").patience == 2
+
+
+@pytest.mark.parametrize(
+    ("method", "key", "value", "reason"),
+    [
+        ("scl-rai", "contrast.weight", 1, "less than 1"),
+        ("scl-rai", "inference.alpha", 1, "less than 1"),
+        ("uniform", "negatives.ratio", 0, "greater than"),
+        ("weighted", "negatives.ratio", 0, "greater than"),
+        ("uniform", "negatives.ratio", float("inf"), "finite"),
+        ("nrces", "negatives.share", 0, "greater than 0"),
+        ("top-neg", "negatives.share", 1.5, "less than or equal to 1"),
+        ("uniform", "teacher.folds", 1, "greater than or equal to 2"),
+        ("uniform", "teacher.enough", 0, "greater than or equal to 1"),
+        ("uniform", "training.cover", 0, "greater than 0"),
+        ("uniform", "training.cover", 1.5, "less than or equal to 1"),
+        ("uniform", "teacher.rounds", 0, "greater than or equal to 1"),
+        ("uniform", "teacher.trust", 0, "greater than 0"),
+        ("uniform", "teacher.least", 2, "less than or equal to 1"),
+        ("uniform", "teacher.school", "evening", "'trusted' or 'all'"),
+        ("uniform", "training.average", 0, "greater than 0"),
+        ("uniform", "training.average", float("inf"), "finite"),
+        ("uniform", "training.select", "recall", "'f1' or 'pu'"),
+        ("uniform", "trusted.share", 0, "greater than 0"),
+        ("uniform", "trusted.share", 1, "less than 1"),
+    ],
+)
+def test_a_setting_without_sense_is_refused_with_the_reason(method, key, value, reason):
+    overrides = {key: value} | ({"teacher": "folds"} if key.startswith("teacher") else {})
+    with pytest.raises(ConfigError) as caught:
+        resolve_settings(method, overrides=overrides)
+    message = str(caught.value)
+    assert message.startswith(f"{key}={value!r}: ")
+    assert reason in message
+    assert "\n" not in message
+
+
+def test_a_teacher_can_be_put_in_and_taken_out():
+    assert resolve_settings("full").method.teacher is None
+    teacher = resolve_settings("full", overrides={"teacher": "folds", "teacher.folds": 5}).method.teacher
+    assert (teacher.name, teacher.folds) == ("folds", 5)
+    assert resolve_settings("lacuner").method.teacher == FoldTeacher()
+    assert resolve_settings("lacuner", overrides={"teacher": "none"}).method.teacher is None
+    assert resolve_settings(overrides={"teacher": "none"}, config={"teacher": "folds"}).method.teacher is None
+
+
+def test_what_a_preset_sets_of_training_can_be_set_otherwise():
+    preset = resolve_settings("lacuner").training
+    assert (preset.average, preset.fit_threshold) == (1.0, True)
+    other = resolve_settings(
+        "lacuner", overrides={"training.average": "none", "training.fit_threshold": False}
+    ).training
+    assert (other.average, other.fit_threshold) == (None, False)
+    assert resolve_settings("uniform").training.average is None
+
+
+def sentence_with_widths(*widths: int) -> Sentence:
+    return Sentence(("word",) * max(widths), tuple(Entity(0, width, "PER") for width in set(widths)))
+
+
+@pytest.mark.parametrize(
+    ("cover", "bound", "expected"),
+    [
+        (0.9, 2, 9),
+        (0.91, 2, 10),
+        (1.0, 2, 10),
+        (0.1, 2, 2),
+        (0.25, 2, 3),
+        (1.0, 30, 30),
+        (None, 2, 2),
+        (1.0, None, None),
+    ],
+)
+def test_a_head_is_widened_to_cover_a_share_of_the_entities(cover, bound, expected):
+    """Ten entities, with 1 to 10 words."""
+    overrides = {"training.cover": cover or "none", "head": "width", "head.max_span_width": bound or "none"}
+    corpus = [sentence_with_widths(width) for width in range(1, 11)]
+    settings = resolve_settings("uniform", overrides=overrides).for_corpus(corpus)
+    assert settings.method.head.max_span_width == expected
+    assert settings.training.epochs == settings.training.for_corpus(sum(map(len, corpus)), "recurrent").epochs
+
+
+def test_a_corpus_without_entities_widens_nothing():
+    settings = resolve_settings("lacuner").for_corpus([Sentence(("word",))])
+    assert settings.method == resolve_settings("lacuner").method
+
+
+@pytest.mark.parametrize("name", sorted(registry().methods))
+def test_every_preset_resolves_and_survives_json(name):
+    overrides = {"teacher": "folds", "teacher.trust": 3, "trusted.share": 0.25, "training.average": 2}
+    for settings in (resolve_settings(name), resolve_settings(name, overrides=overrides)):
+        assert settings.method.name == name
+        assert settings_from_dict(settings.model_dump(mode="json")) == settings
+
+
+def test_settings_of_older_models_know_neither_teachers_nor_averages():
+    settings = resolve_settings("uniform").model_dump(mode="json")
+    del settings["trusted"], settings["method"]["teacher"]
+    for key in ("average", "fit_threshold", "cover", "select"):
+        del settings["training"][key]
+    assert settings_from_dict(settings) == resolve_settings("uniform")

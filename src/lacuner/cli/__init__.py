@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from lacuner.cli.analyse import analyse
 from lacuner.cli.console import say, set_up_logging
 from lacuner.cli.demo import demo
 from lacuner.cli.evaluate import evaluate
@@ -27,6 +28,7 @@ app = typer.Typer(
 )
 for verb in (train, evaluate, predict, inspect, mask, methods, demo):
     app.command()(verb)
+app.add_typer(analyse)
 
 
 def _show_version(wanted: bool) -> None:

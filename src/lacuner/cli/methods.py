@@ -19,7 +19,7 @@ def methods(
 
     Example: `lacuner methods uniform`
     """
-    from lacuner.methods.registry import KINDS, registry
+    from lacuner.methods.registry import KINDS, OPTIONAL_PARTS, registry
 
     found = registry()
     chosen = [found.method(name)] if name else [found.methods[key] for key in sorted(found.methods)]
@@ -39,7 +39,7 @@ def methods(
         print(f"{'':<12} {method.paper}")
     print("\nParts that can be exchanged with --set KIND=NAME:")
     for kind in ("head", *KINDS):
-        choices = sorted(found.choices(kind)) + (["none"] if kind in ("contrast", "inference") else [])
+        choices = sorted(found.choices(kind)) + (["none"] if kind in OPTIONAL_PARTS else [])
         print(f"  {kind:<11} {', '.join(choices)}")
 
 
@@ -49,8 +49,11 @@ def _parameters(method: Any) -> dict[str, Any]:
 
 
 def _rows(method: Any) -> list[tuple[str, Any, str]]:
+    from lacuner.methods.registry import KINDS
+    from lacuner.training.settings import TrainingConfig
+
     rows: list[tuple[str, Any, str]] = []
-    for kind in ("head", "negatives", "loss", "contrast", "inference"):
+    for kind in ("head", *KINDS):
         part = getattr(method, kind)
         if part is None:
             rows.append((kind, "none", ""))
@@ -60,12 +63,17 @@ def _rows(method: Any) -> list[tuple[str, Any, str]]:
             if field != "name":
                 value = getattr(part, field)
                 rows.append((f"{kind}.{field}", "none" if value is None else value, info.description or ""))
+    described = TrainingConfig.model_fields
+    rows += [
+        (f"training.{name}", value, described[name].description or "" if name in described else "")
+        for name, value in method.training.items()
+    ]
     return rows
 
 
 def _first_sentence(part: Any) -> str:
-    line = (type(part).__doc__ or "").splitlines()[0]
-    return line.partition(": ")[2].replace("`", "")
+    line = next(iter((type(part).__doc__ or "").strip().splitlines()), "")
+    return (line.partition(": ")[2] or line).replace("`", "")
 
 
 def _describe(method: Any) -> str:

@@ -16,15 +16,23 @@ class TerminalObserver(Observer):
 
     Args:
         title: put before each line, to tell one training from another.
+        select: what the best epoch is chosen by, as in ``training.select``.
     """
 
-    def __init__(self, title: str = "") -> None:
+    def __init__(self, title: str = "", select: str = "f1") -> None:
+        self._select = select
+        self._name = title
         self._title = f"{title}  " if title else ""
         self._best = -1.0
         self._epoch = self._epochs = self._words = self._done = 0
         self._began = self._shown = time.monotonic()
         self._first_epoch = 0
         self._bar: Progress | None = None
+
+    def stage_started(self, title: str) -> None:
+        self._title = "  ".join(part for part in (self._name, title) if part)
+        self._title += "  " if self._title else ""
+        self._best, self._first_epoch = -1.0, 0
 
     def epoch_started(self, epoch: int, epochs: int, words: int) -> None:
         self._epoch, self._epochs, self._words, self._done = epoch, epochs, words, 0
@@ -60,14 +68,20 @@ class TerminalObserver(Observer):
         self._shown = time.monotonic()
         text = f"{self._title}epoch {record['epoch']:>2}/{self._epochs}  loss {record['loss']:.4f}"
         if "dev" in record:
-            dev = record["dev"]
-            values = (100 * dev[name] for name in ("precision", "recall", "f1"))
-            text += "  dev P {:.2f} R {:.2f} F1 {:.2f}".format(*values)
-            text += "  best so far" if dev["f1"] > self._best else ""
-            self._best = max(self._best, dev["f1"])
+            quality = record["dev"]["pu_estimate" if self._select == "pu" else "f1"]
+            text += f"  {describe_dev(record['dev'], self._select)}"
+            text += "  best so far" if quality > self._best else ""
+            self._best = max(self._best, quality)
         say(f"{text}  {record['words_per_second']:,} words/s")
 
     def _remaining(self, now: float) -> str:
         epochs_done = self._epoch - self._first_epoch + self._done / self._words
         seconds = (now - self._began) / epochs_done * (self._epochs - self._epoch + 1 - self._done / self._words)
         return f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s"
+
+
+def describe_dev(dev: dict[str, Any], select: str) -> str:
+    """Scores on dev data. Where it has gaps, precision and F1 would mislead."""
+    if select == "pu":
+        return f"dev R {100 * dev['recall']:.2f} PU estimate {100 * dev['pu_estimate']:.2f}"
+    return f"dev P {100 * dev['precision']:.2f} R {100 * dev['recall']:.2f} F1 {100 * dev['f1']:.2f}"

@@ -23,7 +23,7 @@ def train(
     ] = None,
     method: Annotated[
         str | None,
-        typer.Option(help="What to do with unlabelled spans; `lacuner methods` lists them.", show_default="uniform"),
+        typer.Option(help="What to do with unlabelled spans; `lacuner methods` lists them.", show_default="lacuner"),
     ] = None,
     encoder: Annotated[
         str | None,
@@ -50,6 +50,13 @@ def train(
         ),
     ] = None,
     config: Annotated[Path | None, typer.Option(help="TOML file with settings.", show_default=False)] = None,
+    dev_incomplete: Annotated[
+        bool,
+        typer.Option(
+            "--dev-incomplete",
+            help="DEV has gaps, too: choose by recall² / share of predictions (PU estimate) instead of F1.",
+        ),
+    ] = False,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on where a run with the same --out was stopped.")
     ] = False,
@@ -63,18 +70,17 @@ def train(
 ) -> None:
     """Train a model on data with gaps.
 
-    Example: `lacuner train distant.conll --dev dev.conll --out model --method uniform`
+    Example: `lacuner train distant.conll --dev dev.conll --out model`
     """
     from accelerate import PartialState
 
-    from lacuner.cli.progress import TerminalObserver
+    from lacuner.cli.progress import TerminalObserver, describe_dev
     from lacuner.recognizer import Recognizer
     from lacuner.training.settings import parse_assignments, read_config, resolve_settings
 
     overrides: dict[str, Any] = parse_assignments(settings or ())
-    for key, value in {"training.epochs": epochs, "training.seed": seed}.items():
-        if value is not None:
-            overrides[key] = value
+    given = {"training.epochs": epochs, "training.seed": seed, "training.select": "pu" if dev_incomplete else None}
+    overrides |= {key: value for key, value in given.items() if value is not None}
     resolved = resolve_settings(method, encoder, overrides, read_config(config) if config else None)
     split: Splitting = "words" if resolved.split == "auto" else resolved.split
     corpora = [Corpus.read(path, data_format, strict, split) for path in data]
@@ -88,7 +94,7 @@ def train(
         logger.warning("%s exists; it will be replaced when training has ended.", out)
     say(f"Method {resolved.method.name}, encoder {resolved.encoder.name}, head {resolved.method.head.name}.")
     main_process = PartialState().is_main_process
-    observer = TerminalObserver() if main_process else None
+    observer = TerminalObserver(select=resolved.training.select) if main_process else None
     try:
         model = Recognizer.train(
             merge(corpora),
@@ -109,9 +115,10 @@ def train(
     if not main_process:
         return
     if json:
-        scores = record.dev and {name: record.dev[name] for name in ("precision", "recall", "f1")}
+        names = ("precision", "recall", "f1", *(["pu_estimate"] if dev_incomplete else []))
+        scores = record.dev and {name: record.dev[name] for name in names}
         result = {"dev": scores, "best_epoch": record.best_epoch, "epochs": len(record.history)}
         print_json(result | {"seconds": record.seconds, "model": str(out)})
         return
-    best = f" (dev F1 {100 * record.dev['f1']:.2f})" if record.dev else ""
+    best = f" ({describe_dev(record.dev, resolved.training.select)})" if record.dev else ""
     say(f"The model of epoch {record.best_epoch}{best} is in {out}, after {record.seconds:,.0f} seconds.")

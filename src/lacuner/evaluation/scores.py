@@ -29,6 +29,16 @@ class LabelScores:
         both = self.predicted + self.support
         return 2 * self.correct / both if both else 0.0
 
+    @property
+    def pu_estimate(self) -> float:
+        """Recall² divided by predictions per annotated entity: what to choose by where annotation has gaps (Lee & Liu 2003).
+
+        Recall can be measured where only some entities are annotated, precision cannot: what looks wrong may just be
+        missing. But recall² / Pr(predicted) is proportional to precision · recall as they truly are, as long as what is
+        annotated is a fair sample. Here it is scaled so that with complete annotation it equals their product.
+        """
+        return self.recall**2 * self.support / self.predicted if self.predicted else 0.0
+
     def as_dict(self) -> dict[str, Any]:
         """For JSON; fractions, not percent."""
         return {"precision": self.precision, "recall": self.recall, "f1": self.f1, "support": self.support}
@@ -48,7 +58,7 @@ class Scores(LabelScores):
         return {name: sum(getattr(label, name) for label in self.labels.values()) / count for name in names}
 
     def as_dict(self) -> dict[str, Any]:
-        own = super().as_dict() | {"macro": self.macro}
+        own = super().as_dict() | {"macro": self.macro, "pu_estimate": self.pu_estimate}
         return own | {"labels": {name: label.as_dict() for name, label in self.labels.items()}}
 
     def table(self) -> str:

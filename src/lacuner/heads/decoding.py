@@ -1,5 +1,6 @@
 """From scored spans to entities."""
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -39,23 +40,53 @@ def find_entities(
         nested: keep entities that overlap better ones.
         min_score: leave out entities that are less probable.
     """
+    spans, found = search_spans(score, lengths, is_entity, max_width, probabilities)
+    return decode(spans, found, lengths, labels, nested, min_score)
+
+
+def is_entity(probabilities: Tensor) -> Tensor:
+    """Whether the best label is not ``O``: ``(N, L) → (N,)``."""
+    return probabilities.argmax(-1) != 0
+
+
+def search_spans(
+    score: Callable[[Spans], SpanScores],
+    lengths: Tensor,
+    keep: Callable[[Tensor], Tensor],
+    max_width: int | None = None,
+    probabilities: Probabilities = softmax_of_logits,
+) -> tuple[Spans, Tensor]:
+    """The spans of a batch that ``keep`` keeps by their probabilities, and these: ``(N, L)``."""
     spans = enumerate_spans(lengths, max_width)
-    found: list[tuple[Spans, Tensor, Tensor]] = []
+    found: list[tuple[Spans, Tensor]] = []
     for begin in range(0, len(spans), SEARCH_CHUNK):
         part = spans[begin : begin + SEARCH_CHUNK]
-        best, label = probabilities(score(part)).max(-1)
-        kept = ((label != 0) & (best >= min_score)).nonzero().squeeze(1)
-        found.append((part[kept], label[kept], best[kept]))
+        probable = probabilities(score(part))
+        kept = keep(probable).nonzero().squeeze(1)
+        found.append((part[kept], probable[kept]))
     if not found:
-        return [[] for _ in lengths]
-    kept_spans = Spans.concatenate([part for part, _, _ in found])
-    columns = (kept_spans.row, kept_spans.start, kept_spans.end, torch.cat([label for _, label, _ in found]))
-    row, start, end, kind = (column.cpu().numpy() for column in columns)
-    scores = torch.cat([best for _, _, best in found]).cpu().numpy()
-    order = np.lexsort((end, start, -scores, row))
+        return spans, torch.zeros(0, 1)
+    return Spans.concatenate([part for part, _ in found]), torch.cat([probable for _, probable in found])
+
+
+def decode(
+    spans: Spans,
+    probabilities: Tensor,
+    lengths: Tensor,
+    labels: Sequence[str],
+    nested: bool = False,
+    min_score: float = 0.0,
+) -> list[list[Entity]]:
+    """Entities among ``spans`` with these probabilities; see :func:`find_entities`."""
+    best, label = probabilities.max(-1) if len(spans) else (probabilities.new_zeros(0), spans.row)
+    kept = (label != 0) & (best >= min_score)
+    columns = (spans.row, spans.start, spans.end, label, best)
+    row, start, end, kind, scores = (column[kept].cpu().numpy() for column in columns)
     entities: list[list[Entity]] = [[] for _ in lengths]
+    if not len(row):
+        return entities
     taken = np.zeros((len(lengths), int(lengths.max())), dtype=bool)
-    for index in order:
+    for index in np.lexsort((end, start, -scores, row)):
         where = row[index], slice(start[index], end[index])
         if not nested:
             if taken[where].any():
@@ -65,3 +96,12 @@ def find_entities(
             Entity(int(start[index]), int(end[index]), labels[kind[index]], score=float(scores[index]), source="model")
         )
     return [sorted(sentence) for sentence in entities]
+
+
+def shift_outside(probabilities: Tensor, threshold: float) -> Tensor:
+    """As if the logit of ``O`` were greater by ``threshold``: ``(N, L) → (N, L)``. Above 0, fewer spans become entities."""
+    if not threshold:
+        return probabilities
+    outside = probabilities[:, :1] * math.exp(threshold)
+    shifted = torch.cat([outside, probabilities[:, 1:]], dim=-1)
+    return shifted * (probabilities.sum(-1, keepdim=True) / shifted.sum(-1, keepdim=True))

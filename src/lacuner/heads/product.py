@@ -58,3 +58,7 @@ class ProductHead(SpanHead):
         weight = self.layer.weight[:, 3 * self.size :]  # W₄
         hidden = torch.tanh(torch.addmm(summed, self.dropout(product), weight.T))
         return SpanScores(self.classifier(hidden), hidden)
+
+    def represent(self, projected: _Projected, spans: Spans) -> Tensor:
+        first, last = pick(projected.words, spans.row, spans.start), pick(projected.words, spans.row, spans.end - 1)
+        return torch.cat([first, last, first - last, first * last], dim=-1)

@@ -38,6 +38,10 @@ class SpanHead(nn.Module, ABC):
     def combine(self, projected: Any, spans: Spans) -> SpanScores:
         """Scores of ``spans``."""
 
+    @abstractmethod
+    def represent(self, projected: Any, spans: Spans) -> Tensor:
+        """What :meth:`combine` is a function of, written out: ``(N, r)``. For a few spans at a time only."""
+
     def forward(self, projected: Any, spans: Spans) -> SpanScores:
         size = CHUNK if torch.is_grad_enabled() else SEARCH_CHUNK
         if len(spans) <= size:
@@ -50,6 +54,16 @@ class SpanHead(nn.Module, ABC):
             else:
                 parts.append(self.combine(projected, part))
         return SpanScores(torch.cat([part.logits for part in parts]), torch.cat([part.hidden for part in parts]))
+
+    @torch.no_grad()
+    def peek(self, projected: Any, spans: Spans) -> SpanScores:
+        """Scores without gradient, and without dropout on single spans: a look that teaches nothing."""
+        training = self.training
+        self.eval()
+        try:
+            return self(projected, spans)  # type: ignore[no-any-return]
+        finally:
+            self.train(training)
 
 
 def pick(words: Tensor, row: Tensor, column: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""The span model of Top-Neg (Xu et al. 2023) and NRCES (Zhang et al. 2022), with a learned width embedding."""
+"""The span model of Top-Neg (Xu et al. 2023) and NRCES (Kang et al. 2022), with a learned width embedding."""
 
 from typing import Literal, NamedTuple
 
@@ -30,6 +30,7 @@ class WidthConfig(Part):
 
 
 class _Projected(NamedTuple):
+    words: EncodedWords
     left: Tensor  # (B, n, h)
     right: Tensor  # (B, n, h)
     width: Tensor  # (widths, h)
@@ -53,6 +54,7 @@ class WidthHead(SpanHead):
     def project(self, words: EncodedWords) -> _Projected:
         first, last, width = torch.split(self.layer.weight, self.sizes, dim=1)  # W₁, W₂, W₃
         return _Projected(
+            words,
             nn.functional.linear(words.first, first, self.layer.bias),
             nn.functional.linear(words.last, last),
             nn.functional.linear(self.widths.weight, width),
@@ -60,8 +62,16 @@ class WidthHead(SpanHead):
 
     def combine(self, projected: _Projected, spans: Spans) -> SpanScores:
         last = spans.end - 1
-        width = projected.width.index_select(0, (last - spans.start).clamp(max=len(projected.width) - 1))
+        width = projected.width.index_select(0, self._width(spans))
         summed = pick(projected.left, spans.row, spans.start) + pick(projected.right, spans.row, last) + width
         hidden = self.dropout(torch.relu(summed))
         hidden = self.dropout(torch.relu(self.second(hidden)))
         return SpanScores(self.classifier(hidden), hidden)
+
+    def represent(self, projected: _Projected, spans: Spans) -> Tensor:
+        first = pick(projected.words.first, spans.row, spans.start)
+        last = pick(projected.words.last, spans.row, spans.end - 1)
+        return torch.cat([first, last, self.widths(self._width(spans))], dim=-1)
+
+    def _width(self, spans: Spans) -> Tensor:
+        return (spans.end - spans.start - 1).clamp(max=self.widths.num_embeddings - 1)

@@ -8,14 +8,14 @@ its module in the entry-point group ``lacuner.methods``.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from pydantic import Field, SerializeAsAny
 from torch import Tensor
 
 from lacuner.encoding.spans import Spans
-from lacuner.heads import ProductConfig, SpanScores, WidthConfig
+from lacuner.heads import HeadConfig, SpanScores
 from lacuner.parts import Part
 
 
@@ -25,6 +25,7 @@ class Step(NamedTuple):
     epoch: int  # from 0
     epochs: int
     generator: torch.Generator
+    watch: Callable[[Spans], None] | None = None  # told which unknown spans became negatives
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,8 @@ class Draw:
     unknown: Spans
     positives: Spans
     lengths: Tensor  # (B,) words of each sentence
-    score: Callable[[Spans], SpanScores]
+    score: Callable[[Spans], SpanScores]  # without gradient, and without the dropout of single spans
+    represent: Callable[[Spans], Tensor]  # what the head makes its scores from: (N, r)
     step: Step
 
 
@@ -50,13 +52,13 @@ class Loss(Part, ABC):
     """What does a span cost?"""
 
     @abstractmethod
-    def __call__(self, logits: Tensor, possible: Tensor, negative: Tensor, step: Step) -> Tensor:
+    def __call__(self, logits: Tensor, possible: Tensor, guessed: Tensor, step: Step) -> Tensor:
         """A single number.
 
         Args:
             logits: ``(N, L)``, ``N > 0``.
             possible: ``(N, L)`` bool, the labels that each span may have.
-            negative: ``(N,)`` bool, spans that are no annotated entity.
+            guessed: ``(N,)`` bool, negatives that the method drew from the unknown; the others are known.
             step: where training stands.
         """
 
@@ -64,7 +66,12 @@ class Loss(Part, ABC):
 class Contrast(Part, ABC):
     """Are representations pulled apart?"""
 
-    weight: float = Field(0.1, ge=0, le=1, description="share of the contrastive loss in the whole")
+    weight: float = Field(
+        0.1,
+        ge=0,
+        lt=1,
+        description="share of the contrastive loss in the whole; 1 would leave the classifier untrained",
+    )
 
     @abstractmethod
     def __call__(self, hidden: Tensor, label: Tensor) -> Tensor:
@@ -79,7 +86,8 @@ class Inference(Part, ABC):
         """What to keep of the training set: tensors that are saved with the model.
 
         Args:
-            spans: hidden layers ``(P, h)`` and label numbers ``(P,)`` of annotated spans, batch by batch.
+            spans: hidden layers ``(N, h)`` and label numbers ``(N,)`` of all spans, some at a time; what is not annotated
+                counts as ``O``, since nearly all of it is.
             labels: how many labels there are, ``O`` included.
         """
 
@@ -88,14 +96,50 @@ class Inference(Part, ABC):
         """``(N, L)`` probabilities of the labels."""
 
 
+class Teacher(Part, ABC):
+    """Who judges the gaps before the model is trained?
+
+    Several models do, each of which learns without one of as many parts of the school, so that what they judge, they have
+    not seen. A teacher says what their school is, and what to teach of what they think.
+    """
+
+    folds: int = Field(4, ge=2, description="how many teachers; each learns without one of as many parts")
+    school: Literal["trusted", "all"] = Field(
+        "trusted",
+        description="what they learn from: complete sentences (no teacher if too few), or all but what they judge",
+    )
+    enough: int = Field(500, ge=1, description="entities that complete sentences must hold to teach by themselves")
+    rounds: int = Field(
+        1, ge=1, description="how often models are trained one after the other, each taught by the one before"
+    )
+    least: float = Field(
+        0.05, ge=0, le=1, description="spans that are entities with a lower probability are not judged"
+    )
+    settled: bool = Field(False, description="take spans that are not judged as known to be no entity")
+
+    @abstractmethod
+    def belief(self, probabilities: Tensor, annotated: Tensor) -> Tensor:
+        """What to teach about spans.
+
+        Args:
+            probabilities: ``(N, L)``, what models think that have not seen these spans.
+            annotated: ``(N, L)`` bool, the labels that the corpus gives them; none for unknown spans.
+
+        Returns:
+            ``(N, L)`` probabilities.
+        """
+
+
 class Method(Part):
     """A span-level method: a composition of parts, with the paper that it comes from."""
 
     level: Literal["span"] = "span"
     paper: str = Field(description="where it was published")
     summary: str = Field(description="the idea, in a sentence")
-    head: ProductConfig | WidthConfig = Field(discriminator="name")
+    head: HeadConfig = Field(discriminator="name")
     negatives: SerializeAsAny[Negatives]
     loss: SerializeAsAny[Loss]
     contrast: SerializeAsAny[Contrast] | None = None
     inference: SerializeAsAny[Inference] | None = None
+    teacher: SerializeAsAny[Teacher] | None = None
+    training: dict[str, Any] = Field(default_factory=dict, description="settings of training that belong to it")

@@ -3,6 +3,7 @@
 from typing import Literal
 
 import torch
+from pydantic import Field
 from torch import Tensor
 
 from lacuner.heads import WidthConfig
@@ -19,15 +20,17 @@ class All(Negatives):
 
 
 class CrossEntropy(Loss):
-    """``cross-entropy``: minus the log of the summed probability of the labels that a span may have; the mean over spans.
+    """``cross-entropy``: minus the log of the summed probability of the labels that a span may have.
 
     With a single possible label that is the ordinary cross-entropy.
     """
 
     name: Literal["cross-entropy"] = "cross-entropy"
+    reduction: Literal["mean", "sum"] = Field("mean", description="mean or sum over the spans of a batch")
 
-    def __call__(self, logits: Tensor, possible: Tensor, negative: Tensor, step: Step) -> Tensor:
-        return summed_cross_entropy(logits, possible).mean()
+    def __call__(self, logits: Tensor, possible: Tensor, guessed: Tensor, step: Step) -> Tensor:
+        loss = summed_cross_entropy(logits, possible)
+        return loss.mean() if self.reduction == "mean" else loss.sum()
 
 
 def summed_cross_entropy(logits: Tensor, possible: Tensor) -> Tensor:

@@ -11,13 +11,21 @@ from typing import Any
 
 from lacuner.errors import ConfigError
 from lacuner.heads import SPAN_HEADS
-from lacuner.methods.composition import Contrast, Inference, Loss, Method, Negatives
+from lacuner.methods.composition import Contrast, Inference, Loss, Method, Negatives, Teacher
 from lacuner.parts import Part
 
 logger = logging.getLogger(__name__)
 
 ENTRY_POINTS = "lacuner.methods"
-KINDS: dict[str, type[Part]] = {"negatives": Negatives, "loss": Loss, "contrast": Contrast, "inference": Inference}
+KINDS: dict[str, type[Part]] = {
+    "negatives": Negatives,
+    "loss": Loss,
+    "contrast": Contrast,
+    "inference": Inference,
+    "teacher": Teacher,
+}
+OPTIONAL_PARTS = ("contrast", "inference", "teacher")
+"""Kinds that a method need not have; ``none`` takes them out."""
 
 
 @dataclass
@@ -28,19 +36,28 @@ class Registry:
     parts: dict[str, dict[str, type[Part]]] = field(default_factory=lambda: {kind: {} for kind in KINDS})
 
     def add(self, module: Any) -> None:
-        """Take what a module lists in ``PARTS`` and ``METHODS``."""
+        """Take what a module lists in ``PARTS`` and ``METHODS``: everything, or nothing if something is wrong with it."""
+        entries: list[tuple[dict[str, Any], str, Any, str]] = []
         for part in getattr(module, "PARTS", ()):
-            kind = next((kind for kind, base in KINDS.items() if issubclass(part, base)), None)
+            kind = next(
+                (kind for kind, base in KINDS.items() if isinstance(part, type) and issubclass(part, base)), None
+            )
             if kind is None:
-                raise ConfigError(f"{part.__name__} in PARTS is none of: {', '.join(KINDS)}")
-            self._put(self.parts[kind], part.model_fields["name"].default, part, kind)
+                raise ConfigError(f"{part!r} in PARTS is none of: {', '.join(KINDS)}")
+            entries.append((self.parts[kind], part.model_fields["name"].default, part, kind))
         for method in getattr(module, "METHODS", ()):
-            self._put(self.methods, method.name, method, "method")
-
-    @staticmethod
-    def _put(table: dict[str, Any], name: str, value: Any, kind: str) -> None:
-        if table.setdefault(name, value) is not value:
-            raise ConfigError(f"two {kind} entries are called {name!r}; uninstall one of the packages that bring them")
+            if not isinstance(method, Method):
+                raise ConfigError(f"{method!r} in METHODS is no Method")
+            entries.append((self.methods, method.name, method, "method"))
+        for table, name, value, kind in entries:
+            if not isinstance(name, str):
+                raise ConfigError(f"{value!r} in PARTS has no name; give it one: name: Literal[...] = ...")
+            if table.get(name, value) is not value:
+                raise ConfigError(
+                    f"two {kind} entries are called {name!r}; uninstall one of the packages that bring them"
+                )
+        for table, name, value, _ in entries:
+            table[name] = value
 
     def method(self, name: str) -> Method:
         """The preset with this name."""

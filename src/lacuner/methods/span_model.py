@@ -1,6 +1,6 @@
 """An encoder, a span head and a method: what is trained, and what predicts."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 import torch
@@ -11,8 +11,9 @@ from lacuner.encoders import Encoder
 from lacuner.encoding.pieces import PieceInputs
 from lacuner.encoding.spans import Spans, SpanTargets
 from lacuner.encoding.vocabulary import WordInputs
-from lacuner.heads import SpanScores
-from lacuner.heads.decoding import find_entities, softmax_of_logits
+from lacuner.heads import SpanHead, SpanScores
+from lacuner.heads.decoding import Probabilities, find_entities, search_spans, shift_outside, softmax_of_logits
+from lacuner.heads.scores import SEARCH_CHUNK
 from lacuner.methods.composition import Draw, Method, Step
 
 Inputs = WordInputs | PieceInputs
@@ -26,6 +27,9 @@ class SpanModel(nn.Module):
         method: which head there is, what training does with the unknown, what decides at inference.
         labels: names of the labels; the first is ``O``.
         memory: what the method's inference keeps of the training set.
+
+    Attributes:
+        threshold: how much more than ``O`` an entity must weigh, as a difference of logits; 0 lets the greater one win.
     """
 
     def __init__(
@@ -35,29 +39,42 @@ class SpanModel(nn.Module):
         self.encoder = encoder
         self.method = method
         self.labels = tuple(labels)
-        self.head = method.head.build(encoder.size, len(self.labels))
+        self.head: SpanHead = method.head.build(encoder.size, len(self.labels))
         self.memory = dict(memory or {})
+        self.threshold = 0.0
 
     def forward(self, inputs: Inputs, targets: SpanTargets, step: Step) -> Tensor:
         """The loss of a batch."""
         method = self.method
         parts = targets.partition(method.head.max_span_width)
-        score = self.scorer(inputs)
-        chosen = method.negatives.draw(Draw(parts.unknown, parts.positives, targets.lengths, score, step))
-        negatives = Spans.concatenate([parts.negatives, parts.unknown[chosen]])
+        projected = self.head.project(self.encoder(inputs))
+        score = partial(self.head, projected)
+        draw = Draw(
+            parts.unknown,
+            parts.positives,
+            targets.lengths,
+            partial(self.head.peek, projected),
+            partial(self.head.represent, projected),
+            step,
+        )
+        chosen = method.negatives.draw(draw)
+        drawn = parts.unknown[chosen]
+        if step.watch is not None:
+            step.watch(drawn)
+        negatives = Spans.concatenate([parts.negatives, drawn])
         may_be = targets.negative[negatives.row]  # (negatives, L)
         may_be[: parts.rejected, 1:] = False
-        scores = score(Spans.concatenate([parts.positives, negatives]))
+        scores: SpanScores = score(Spans.concatenate([parts.positives, negatives]))
         if not len(scores.logits):
             return scores.logits.sum()
         possible = torch.cat([parts.possible, may_be])  # (N, L)
-        is_negative = torch.arange(len(possible), device=possible.device) >= len(parts.positives)
-        loss = method.loss(scores.logits, possible, is_negative, step)
+        guessed = torch.arange(len(possible), device=possible.device) >= len(possible) - len(drawn)
+        loss = method.loss(scores.logits, possible, guessed, step)
         if method.contrast is None:
             return loss
         certain = possible.sum(-1) == 1
         contrast = method.contrast(scores.hidden[certain], possible[certain].int().argmax(-1))
-        return (1 - method.contrast.weight) * loss + method.contrast.weight * contrast
+        return torch.lerp(loss, contrast, method.contrast.weight)
 
     def scorer(self, inputs: Inputs) -> Callable[[Spans], SpanScores]:
         """Encode a batch once; the result scores any of its spans."""
@@ -66,23 +83,56 @@ class SpanModel(nn.Module):
     @torch.no_grad()
     def entities(self, inputs: Inputs, nested: bool = False, min_score: float = 0.0) -> list[list[Entity]]:
         """What the model finds in a batch."""
-        inference = self.method.inference
-        probabilities = softmax_of_logits
-        if inference is not None and self.memory:  # while training there is nothing to remember yet
-            probabilities = partial(inference.probabilities, memory=self.memory)
         return find_entities(
             self.scorer(inputs),
             inputs.lengths,
             self.labels,
             max_width=self.method.head.max_span_width,
-            probabilities=probabilities,
+            probabilities=self.probabilities,
             nested=nested,
             min_score=min_score,
         )
 
     @torch.no_grad()
-    def annotated(self, inputs: Inputs, targets: SpanTargets) -> tuple[Tensor, Tensor]:
-        """Hidden layers and label numbers of the annotated spans of a batch, for :meth:`Inference.remember`."""
+    def candidates(
+        self, inputs: Inputs, least: float, also: Spans | None = None, probabilities: Probabilities | None = None
+    ) -> tuple[Spans, Tensor]:
+        """Spans that are entities with a probability of at least ``least``, and their label probabilities ``(N, L)``.
+
+        Args:
+            inputs: a batch.
+            least: from 0 to 1.
+            also: spans to judge in any case; they come last, whether or not they are among the others.
+            probabilities: scores → probabilities of the labels; by default :meth:`probabilities`.
+        """
+        score, probabilities = self.scorer(inputs), probabilities or self.probabilities
+        spans, probable = search_spans(
+            score,
+            inputs.lengths,
+            lambda probable: 1 - probable[:, 0] >= least,
+            self.method.head.max_span_width,
+            probabilities,
+        )
+        if also is None or not len(also):
+            return spans, probable
+        return Spans.concatenate([spans, also]), torch.cat([probable, probabilities(score(also))])
+
+    def probabilities(self, scores: SpanScores) -> Tensor:
+        """What classifier, memory and threshold together say: ``(N, L)``."""
+        inference = self.method.inference
+        if inference is None or not self.memory:  # while training there is nothing to remember yet
+            return shift_outside(softmax_of_logits(scores), self.threshold)
+        return shift_outside(inference.probabilities(scores, self.memory), self.threshold)
+
+    @torch.no_grad()
+    def hidden_layers(self, inputs: Inputs, targets: SpanTargets) -> Iterator[tuple[Tensor, Tensor]]:
+        """Hidden layers and label numbers of all spans of a batch, for :meth:`Inference.remember`; some at a time."""
         parts = targets.partition(self.method.head.max_span_width)
         certain = parts.possible.sum(-1) == 1
-        return self.scorer(inputs)(parts.positives[certain]).hidden, parts.possible[certain].int().argmax(-1)
+        others = Spans.concatenate([parts.negatives, parts.unknown])
+        spans = Spans.concatenate([parts.positives[certain], others])
+        label = torch.cat([parts.possible[certain].int().argmax(-1), torch.zeros_like(others.row)])
+        score = self.scorer(inputs)
+        for begin in range(0, len(spans), SEARCH_CHUNK):
+            chunk = slice(begin, begin + SEARCH_CHUNK)
+            yield score(spans[chunk]).hidden, label[chunk]

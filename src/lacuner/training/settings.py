@@ -1,5 +1,6 @@
 """All settings of a training run: presets, then a TOML file, then ``--set``, checked and typed."""
 
+import math
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -7,19 +8,19 @@ from typing import Any, Literal
 
 from pydantic import Field, PositiveInt
 
+from lacuner.corpus import Sentence
 from lacuner.encoders import ENCODERS, RecurrentConfig, TransformerConfig
 from lacuner.errors import ConfigError
 from lacuner.methods.composition import Method
-from lacuner.methods.registry import KINDS, registry
+from lacuner.methods.registry import KINDS, OPTIONAL_PARTS, registry
 from lacuner.parts import Part, Settings, build_part, validate
 
-DEFAULT_METHOD = "uniform"
+DEFAULT_METHOD = "lacuner"
 DEFAULT_ENCODER = "recurrent"
 
 _EPOCHS = {"recurrent": 15, "transformer": 10}
 _FEWEST_STEPS, _MOST_EPOCHS = 400, 200
 _METHOD_PARTS = ("head", *KINDS)
-_OPTIONAL_PARTS = ("contrast", "inference")
 _BY_ENCODER: dict[str, dict[str, Any]] = {
     "recurrent": {"batch_tokens": 256, "encoder_learning_rate": 2e-3, "head_learning_rate": 2e-3},
     "transformer": {"batch_tokens": 1024, "encoder_learning_rate": 5e-5, "head_learning_rate": 5e-4},
@@ -39,6 +40,22 @@ class TrainingConfig(Settings):
     weight_decay: float = Field(1e-5, ge=0, description="decoupled weight decay")
     warmup: float = Field(0.1, ge=0, lt=1, description="share of training in which the learning rates rise")
     clip: float = Field(5.0, gt=0, description="greatest norm of the gradient")
+    average: float | None = Field(
+        None,
+        gt=0,
+        allow_inf_nan=False,
+        description="average the weights over about this many epochs; none: take them as they are",
+    )
+    fit_threshold: bool = Field(False, description="choose on dev data how much more than O an entity must weigh")
+    cover: float | None = Field(
+        None,
+        gt=0,
+        le=1,
+        description="widen head.max_span_width to this share of the annotated entities; none: leave it",
+    )
+    select: Literal["f1", "pu"] = Field(
+        "f1", description="what dev data chooses by; pu: recall² / share of predictions, for dev data with gaps"
+    )
     patience: PositiveInt | Literal["auto"] | None = Field(
         "auto",
         description="epochs without a better dev F1 before training stops (auto: a third, at least 5); none: never",
@@ -51,6 +68,20 @@ class TrainingConfig(Settings):
         patience = max(5, epochs // 3) if self.patience == "auto" else self.patience
         return self.model_copy(update={"epochs": epochs, "patience": patience})
 
+    def stretched(self, factor: float) -> "TrainingConfig":
+        """The same with so many times the epochs."""
+        numbers = {name: getattr(self, name) for name in ("epochs", "patience")}
+        stretched = {name: round(value * factor) for name, value in numbers.items() if isinstance(value, int)}
+        return self.model_copy(update=stretched)
+
+
+class TrustedConfig(Settings):
+    """What complete sentences weigh beside those with gaps."""
+
+    share: float | None = Field(
+        None, gt=0, lt=1, description="share of complete sentences in an epoch; none: as in the data"
+    )
+
 
 class RunSettings(Settings):
     """A method, an encoder, how they are trained, and how raw text is split."""
@@ -58,7 +89,22 @@ class RunSettings(Settings):
     method: Method
     encoder: RecurrentConfig | TransformerConfig = Field(discriminator="name")
     training: TrainingConfig
+    trusted: TrustedConfig = TrustedConfig()
     split: Literal["auto", "words", "whitespace", "characters"] = "auto"
+
+    def for_corpus(self, sentences: Iterable[Sentence]) -> "RunSettings":
+        """With what depends on the corpus: how long training takes, and how wide spans are."""
+        lengths, widths = 0, []
+        for sentence in sentences:
+            lengths += len(sentence)
+            widths += [entity.end - entity.start for entity in sentence.entities]
+        training = self.training.for_corpus(lengths, self.encoder.name)
+        method, bound = self.method, self.method.head.max_span_width
+        if training.cover is not None and bound is not None and widths:
+            needed = sorted(widths)[math.ceil(training.cover * len(widths)) - 1]
+            head = method.head.model_copy(update={"max_span_width": max(bound, needed)})
+            method = method.model_copy(update={"head": head})
+        return self.model_copy(update={"training": training, "method": method})
 
 
 def resolve_settings(
@@ -85,13 +131,15 @@ def resolve_settings(
     if encoder is not None:
         encoder_layers[-1]["name"] = encoder
     chosen = _encoder(encoder_layers)
-    training = dict(_BY_ENCODER[chosen.name])
+    training = _BY_ENCODER[chosen.name] | preset.training
+    trusted: dict[str, Any] = {}
     split = {"split": "auto"}
     for layer in layers:
         training |= layer.pop("training", {})
+        trusted |= layer.pop("trusted", {})
         split["split"] = layer.pop("split", {}).get("name", split["split"])
         if layer:
-            known = ", ".join(["method", "encoder", *_METHOD_PARTS, "split", "training"])
+            known = ", ".join(["method", "encoder", *_METHOD_PARTS, "split", "training", "trusted"])
             raise ConfigError(f"there is no setting {next(iter(layer))}; settings begin with one of: {known}")
     return validate(
         RunSettings,
@@ -99,6 +147,7 @@ def resolve_settings(
             "method": preset.model_copy(update=parts),
             "encoder": chosen,
             "training": validate(TrainingConfig, training, "training."),
+            "trusted": validate(TrustedConfig, trusted, "trusted."),
             **split,
         },
     )
@@ -161,7 +210,7 @@ def _part(kind: str, default: Part | None, layers: Iterable[Mapping[str, Any]]) 
     """A part of the method: the preset's, with what is set on top."""
     merged = _merge({} if default is None else default.model_dump(), layers)
     if merged.get("name") == "none":
-        if kind not in _OPTIONAL_PARTS:
+        if kind not in OPTIONAL_PARTS:
             raise ConfigError(f"{kind}=none: a method needs a {kind}; choose {', '.join(registry().choices(kind))}")
         return None
     if merged and "name" not in merged:

@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,22 +15,35 @@ from torch import Tensor
 
 from lacuner.corpus import Corpus, Sentence
 from lacuner.encoding.batches import plan_batches
-from lacuner.encoding.spans import build_targets
+from lacuner.encoding.spans import Spans, build_targets
 from lacuner.errors import TrainingError
 from lacuner.evaluation import Scores
 from lacuner.methods.composition import Step
 from lacuner.methods.span_model import SpanModel
-from lacuner.training.checkpoint import CheckpointFolder, Progress, put_weights, trained_weights
+from lacuner.training.checkpoint import CheckpointFolder, Progress, WeightAverage, put_weights, trained_weights
+from lacuner.training.lessons import Lessons
 from lacuner.training.settings import TrainingConfig
 
 logger = logging.getLogger(__name__)
+
+CRITERIA: dict[str, Callable[[Scores], float]] = {
+    "f1": lambda scores: scores.f1,
+    "pu": lambda scores: scores.pu_estimate,
+}
+"""What dev data can choose an epoch or a threshold by."""
 
 
 class Observer:
     """Told how training goes; the command line shows it. Does nothing by itself."""
 
+    def stage_started(self, title: str) -> None:
+        """A model is going to be trained: one of several, if the method has teachers."""
+
     def epoch_started(self, epoch: int, epochs: int, words: int) -> None:
         """``epoch`` counts from 1; ``words`` is how many it has."""
+
+    def negatives_drawn(self, sentences: Sequence[int], spans: Spans) -> None:
+        """These unknown spans became negatives; ``sentences`` are the batch's places in the corpus, row by row."""
 
     def batch_done(self, words: int) -> None:
         """A batch with this many words has been learned from."""
@@ -48,7 +62,7 @@ class TrainingResult:
 
 def fit(
     model: SpanModel,
-    corpus: Corpus,
+    corpus: Corpus | Lessons,
     config: TrainingConfig,
     evaluate: Callable[[], Scores] | None = None,
     checkpoints: CheckpointFolder | None = None,
@@ -59,7 +73,7 @@ def fit(
 
     Args:
         model: fresh weights.
-        corpus: sentences with at least one word each.
+        corpus: sentences with at least one word each; or what each epoch takes from them.
         config: how.
         evaluate: scores the model on dev data after every epoch; without it all epochs run and the last one counts.
         checkpoints: where to keep the state after each epoch.
@@ -79,28 +93,33 @@ def fit(
     )
     learner, optimizer = accelerator.prepare(model, optimizer)
     progress, best = Progress(), trained_weights(model)
+    average = None if config.average is None else WeightAverage(model)
     if resume and checkpoints is not None:
-        found = checkpoints.load(model, optimizer)
+        found = checkpoints.load(model, optimizer, average)
         if found is not None:
             progress, best = found
             logger.info("Going on after epoch %d.", progress.epochs_done)
-    lengths = model.encoder.index.lengths(sentence.tokens for sentence in corpus)
-    words = sum(map(len, corpus))
+    lessons = corpus if isinstance(corpus, Lessons) else Lessons(corpus)
+    lengths = list(model.encoder.index.lengths(sentence.tokens for sentence in lessons.corpus))
     for epoch in range(progress.epochs_done, config.epochs):
         if _out_of_patience(progress, config):
             break
         began = time.perf_counter()
+        places = lessons.indices(epoch)
+        words = sum(len(lessons.corpus[place]) for place in places)
         observer.epoch_started(epoch + 1, config.epochs, words)
         generator = _seed(config.seed, epoch, accelerator.process_index)
-        batches = _share(plan_batches(lengths, config.batch_tokens, (config.seed, epoch)), accelerator)
+        plan = plan_batches([lengths[place] for place in places], config.batch_tokens, (config.seed, epoch))
+        batches = _share([[places[number] for number in batch] for batch in plan], accelerator)
         learner.train()
         total = 0.0
         for number, indices in enumerate(batches):
-            sentences = [corpus[index] for index in indices]
+            sentences = [lessons.sentence(index, epoch) for index in indices]
             _set_rates(optimizer, (epoch + number / len(batches)) / config.epochs, config.warmup)
             inputs = model.encoder.index.collate([s.tokens for s in sentences]).to(accelerator.device)
             targets = build_targets(sentences, model.labels).to(accelerator.device)
-            loss: Tensor = learner(inputs, targets, Step(epoch, config.epochs, generator))
+            step = Step(epoch, config.epochs, generator, partial(observer.negatives_drawn, indices))
+            loss: Tensor = learner(inputs, targets, step)
             _check_finite(loss, indices, sentences)
             optimizer.zero_grad()
             accelerator.backward(loss)
@@ -108,22 +127,32 @@ def fit(
             if accelerator.scaler is None:  # half precision overflows now and then, and skips the step by itself
                 _check_finite(norm, indices, sentences)
             optimizer.step()
+            if average is not None and config.average is not None:
+                average.update(model, config.average * len(batches))
             total += loss.item()
             observer.batch_done(sum(map(len, sentences)) * accelerator.num_processes)
         seconds = time.perf_counter() - began
         record: dict[str, Any] = {"epoch": epoch + 1, "loss": total / len(batches), "seconds": round(seconds, 2)}
         record["words_per_second"] = round(words / seconds)
+        unaveraged = trained_weights(model) if average is not None else None
+        if average is not None:
+            put_weights(model, average.weights)
+        quality = 0.0
         if evaluate is not None:
-            record["dev"] = evaluate().as_dict()
+            scores = evaluate()
+            quality = CRITERIA[config.select](scores)
+            record["dev"] = scores.as_dict()
         progress.epochs_done = epoch + 1
         progress.history.append(record)
         # While nothing is found at all, the later epoch is the better one.
-        if evaluate is None or record["dev"]["f1"] > progress.best_f1 or progress.best_f1 == 0:
+        if evaluate is None or quality > progress.best_quality or progress.best_quality == 0:
             progress.best_epoch = epoch + 1
-            progress.best_f1 = record["dev"]["f1"] if evaluate is not None else progress.best_f1
+            progress.best_quality = quality if evaluate is not None else progress.best_quality
             best = trained_weights(model)
+        if unaveraged is not None:
+            put_weights(model, unaveraged)
         if checkpoints is not None and accelerator.is_main_process:
-            checkpoints.save(model, optimizer, progress, best)
+            checkpoints.save(model, optimizer, progress, best, average)
         observer.epoch_ended(record)
     put_weights(model, best)
     model.eval()
@@ -150,9 +179,8 @@ def fingerprint(settings: str, corpora: Sequence[Corpus | None]) -> str:
 
 
 def _out_of_patience(progress: Progress, config: TrainingConfig) -> bool:
-    if (
-        not isinstance(config.patience, int) or progress.best_f1 <= 0
-    ):  # a model that finds nothing yet has not stopped learning
+    # A model that finds nothing yet has not stopped learning.
+    if not isinstance(config.patience, int) or progress.best_quality <= 0:
         return False
     return progress.epochs_done - progress.best_epoch >= config.patience
 

@@ -1,0 +1,63 @@
+"""Hidden entities: those that exist, as a gold standard knows, but that the training data does not annotate (``ŷ``)."""
+
+import logging
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from lacuner.corpus import Sentence
+from lacuner.corpus.jsonl import read_records
+from lacuner.corpus.records import entity_from_record
+from lacuner.corpus.statistics import aligned
+from lacuner.errors import DataError
+
+logger = logging.getLogger(__name__)
+
+Place = tuple[int, int]
+"""Words ``[start, end)`` of a sentence."""
+Places = frozenset[Place]
+
+
+def annotated_places(sentence: Sentence) -> Places:
+    """Where a sentence has an annotated entity; a span with two labels is one place."""
+    return frozenset((entity.start, entity.end) for entity in sentence.entities)
+
+
+def hidden_against_gold(train: Iterable[Sentence], gold: Iterable[Sentence], path: object) -> list[Places]:
+    """For each sentence, the gold entities whose exact span has no label in ``train``.
+
+    Args:
+        train: sentences with gaps.
+        gold: the same sentences, completely annotated.
+        path: the gold file, for the message when the sentences are not the same.
+    """
+    pairs = aligned(train, gold, path)
+    return [annotated_places(theirs) - annotated_places(ours) for ours, theirs in pairs]
+
+
+def read_hidden(path: str | Path, train: Sequence[Sentence]) -> list[Places]:
+    """For each sentence of ``train``, what ``lacuner mask --hidden`` wrote about it.
+
+    A span that ``train`` annotates nevertheless is not hidden; how many there are is said.
+    """
+    found: list[set[Place]] = [set() for _ in train]
+    annotated = 0
+    for line, record in read_records(path):
+        index = record.get("sentence")
+        if isinstance(index, bool) or not isinstance(index, int):
+            raise DataError('"sentence" must be a whole number', "give the file that mask --hidden wrote", path, line)
+        entity = entity_from_record(record, path, line)
+        if not 0 <= index < len(train):
+            what = f"there is no sentence {index} in the training data, which has {len(train)} (counted from 0)"
+            raise DataError(what, "give the file that was written together with it", path, line)
+        sentence = train[index]
+        text = sentence.text_of(entity.start, entity.end) if entity.end <= len(sentence) else None
+        if text is None or entity.text not in (None, text):
+            what = f"{entity} does not stand in sentence {index} ({' '.join(sentence.tokens[:8])} …)"
+            raise DataError(what, "give the file that was written together with the training data", path, line)
+        if (entity.start, entity.end) in annotated_places(sentence):
+            annotated += 1
+        else:
+            found[index].add((entity.start, entity.end))
+    if annotated:
+        logger.warning("%d entities in %s are annotated in the training data, and so not hidden.", annotated, path)
+    return [frozenset(places) for places in found]

@@ -1,0 +1,69 @@
+"""The biaffine span model of Yu et al. (2020), *Named Entity Recognition as Dependency Parsing*."""
+
+from typing import Literal, NamedTuple
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from lacuner.encoders.dropout import Dropout
+from lacuner.encoders.words import EncodedWords
+from lacuner.encoding.spans import Spans
+from lacuner.heads.scores import SpanHead, SpanScores, pick
+from lacuner.parts import Part
+
+
+class BiaffineConfig(Part):
+    """``biaffine``: ``a_iᵀ U b_j + W (a_i ⊕ b_j)`` with one small layer for first and one for last words."""
+
+    name: Literal["biaffine"] = "biaffine"
+    hidden: int = Field(150, ge=1, description="width of the two layers")
+    dropout: float = Field(0.2, ge=0, lt=1, description="dropout on the two layers")
+    max_span_width: int | None = Field(None, ge=1, description="longest span in words; none: no bound")
+
+    def build(self, size: int, labels: int) -> "BiaffineHead":
+        return BiaffineHead(self, size, labels)
+
+
+class _Projected(NamedTuple):
+    begins: Tensor  # (B, n, h), a
+    ends: Tensor  # (B, n, h), b
+    towards: Tensor  # (B, n, L * (h + 1)): U b_j + w_a, and w_b b_j + bias
+
+
+class BiaffineHead(SpanHead):
+    """Everything that depends on one word is computed once a word; a span costs ``L`` dot products.
+
+    Its hidden layer, for methods that compare spans, is ``a_i ⊕ b_j``.
+    """
+
+    def __init__(self, config: BiaffineConfig, size: int, labels: int) -> None:
+        super().__init__()
+        self.labels = labels
+        self.begin = nn.Linear(size, config.hidden)
+        self.end = nn.Linear(size, config.hidden)
+        # For each label a form (h + 1, h + 1): U, w_a, w_b and the bias in its last column, row and corner.
+        self.form = nn.Linear(config.hidden, labels * (config.hidden + 1))
+        nn.init.normal_(self.form.weight, std=config.hidden**-0.5 / 4)
+        nn.init.zeros_(self.form.bias)
+        self.dropout = Dropout(config.dropout)
+
+    def project(self, words: EncodedWords) -> _Projected:
+        begins = self.dropout(torch.relu(self.begin(words.first)))
+        ends = self.dropout(torch.relu(self.end(words.last)))
+        return _Projected(begins, ends, self.form(ends))
+
+    def combine(self, projected: _Projected, spans: Spans) -> SpanScores:
+        last = spans.end - 1
+        begin, end = pick(projected.begins, spans.row, spans.start), pick(projected.ends, spans.row, last)  # (N, h)
+        towards = pick(projected.towards, spans.row, last).view(
+            len(spans), self.labels, begin.shape[1] + 1
+        )  # (N, L, h + 1)
+        logits = (towards[..., :-1] @ begin[..., None]).squeeze(-1) + towards[..., -1]
+        return SpanScores(logits, torch.cat([begin, end], dim=-1))
+
+    def represent(self, projected: _Projected, spans: Spans) -> Tensor:
+        last = spans.end - 1
+        return torch.cat(
+            [pick(projected.begins, spans.row, spans.start), pick(projected.ends, spans.row, last)], dim=-1
+        )

@@ -1,0 +1,164 @@
+"""Methods that somebody else publishes as a package: listed, trained and stored like ours.
+
+The package is the example of docs/methods/README.md, laid out as an installer would, in a folder on ``PYTHONPATH``.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lacuner import Corpus
+from lacuner.cli.methods import methods as print_methods
+
+PAGE = (Path(__file__).parents[1] / "docs" / "methods" / "README.md").read_text(encoding="utf-8")
+LONG_ENOUGH = {"training.epochs": 25, "training.patience": "none"}
+TEXT = "Grace Hopper moved to Oslo ."
+FOUND = ["Grace Hopper", "Oslo"]
+
+
+def block(language: str) -> str:
+    """The first block of code in this language on the page about methods."""
+    found = re.search(rf"^```{language}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    assert found
+    return found[1]
+
+
+def install(folder: Path, module: str, code: str, entry_point: str) -> Path:
+    """Lay a package out in ``folder`` as an installer would."""
+    folder.mkdir(exist_ok=True)
+    (folder / f"{module}.py").write_text(code, encoding="utf-8")
+    information = folder / f"{module}-1.0.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module.replace('_', '-')}\nVersion: 1.0\n")
+    (information / "entry_points.txt").write_text(f"[lacuner.methods]\n{entry_point} = {module}\n")
+    return folder
+
+
+def lacuner(
+    *arguments: object, packages: Path | None = None, given: str | None = None
+) -> subprocess.CompletedProcess[str]:
+    """The command in a process of its own, where ``packages`` are installed."""
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": "" if packages is None else str(packages)}
+    command = [sys.executable, "-m", "lacuner", *map(str, arguments)]
+    return subprocess.run(command, input=given, capture_output=True, text=True, check=False, env=environment)
+
+
+def train(corpus: Path, out: Path, packages: Path, settings: dict[str, object], *options: str) -> dict[str, Any]:
+    """What ``lacuner train`` reports."""
+    assigned = [text for key, value in settings.items() for text in ("--set", f"{key}={value}")]
+    done = lacuner("train", corpus, "--dev", corpus, "--out", out, "--json", *assigned, *options, packages=packages)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def entities_in(text: str, model: Path, packages: Path | None = None) -> list[str]:
+    """What ``lacuner predict`` finds."""
+    done = lacuner("predict", model, "-", packages=packages, given=text)
+    assert done.returncode == 0, done.stderr
+    return [entity["text"] for entity in json.loads(done.stdout)["entities"]]
+
+
+@pytest.fixture(scope="module")
+def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the package of the documentation."""
+    points = tomllib.loads(block("toml"))["project"]["entry-points"]["lacuner.methods"]
+    ((entry_point, module),) = points.items()
+    return install(tmp_path_factory.mktemp("installed"), module, block("python"), entry_point)
+
+
+@pytest.fixture(scope="module")
+def corpus(toy: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("corpus") / "toy.conll"
+    toy.write(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def settings(small_settings: dict[str, object]) -> dict[str, object]:
+    """Learns the corpus by heart in a moment."""
+    return small_settings | LONG_ENOUGH | {"negatives.share": 0.9}
+
+
+@pytest.fixture(scope="module")
+def model(corpus: Path, packages: Path, settings: dict[str, object], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that was trained with the package's method."""
+    folder = tmp_path_factory.mktemp("plugin") / "model"
+    report = train(corpus, folder, packages, settings, "--method", "tiny")
+    assert report["dev"]["f1"] > 0.9
+    return folder
+
+
+def test_an_installed_method_is_listed_among_ours(packages: Path) -> None:
+    done = lacuner("methods", packages=packages)
+    assert done.returncode == 0, done.stderr
+    assert not done.stderr
+    names = {line.split()[0] for line in done.stdout.splitlines() if line and not line.startswith(" ")}
+    assert {"tiny", "full", "uniform"} <= names
+    assert re.search(r"^  negatives +.*\bnarrow\b", done.stdout, re.MULTILINE)
+
+
+def test_its_parameters_are_described(packages: Path) -> None:
+    (described,) = json.loads(lacuner("methods", "tiny", "--json", packages=packages).stdout)
+    assert described["summary"] == "Some short unlabelled spans are negatives."
+    parameters = described["parameters"]
+    assert parameters.items() >= {"negatives": "narrow", "negatives.widest": 3, "negatives.share": 0.3}.items()
+
+
+@pytest.mark.slow
+def test_a_model_of_it_finds_entities_in_a_new_process(model: Path, packages: Path) -> None:
+    stored = json.loads((model / "config.json").read_text(encoding="utf-8"))["settings"]["method"]
+    assert stored["name"] == "tiny"
+    assert stored["negatives"] == {"name": "narrow", "widest": 3, "share": 0.9}
+    assert entities_in(TEXT, model, packages) == FOUND
+
+
+@pytest.mark.slow
+def test_without_the_package_one_sentence_says_what_is_missing(model: Path) -> None:
+    done = lacuner("predict", model, "-", given=TEXT)
+    assert done.returncode in (1, 2)
+    assert not done.stdout
+    (sentence,) = done.stderr.splitlines()
+    assert str(model) in sentence
+    assert "'narrow'" in sentence
+
+
+@pytest.mark.slow
+def test_its_part_goes_into_a_method_of_ours_even_beside_a_broken_package(
+    corpus: Path, settings: dict[str, object], tmp_path: Path
+) -> None:
+    installed, out = tmp_path / "installed", tmp_path / "model"
+    install(installed, "a_broken_method", "raise RuntimeError('too old')", "broken")
+    install(installed, "tiny_method", block("python"), "tiny")
+    train(corpus, out, installed, settings, "--method", "uniform", "--set", "negatives=narrow")
+    stored = json.loads((out / "config.json").read_text(encoding="utf-8"))["settings"]["method"]
+    assert stored["name"] == "uniform"
+    assert stored["negatives"] == {"name": "narrow", "widest": 3, "share": 0.9}
+    assert entities_in(TEXT, out, installed) == FOUND
+
+
+BROKEN = {
+    "an import that fails": ("import a_package_that_nobody_has", "a_package_that_nobody_has"),
+    "a part whose name is taken": (block("python").replace('"narrow"', '"uniform"'), "'uniform'"),
+    "a method whose name is taken": (block("python").replace('"tiny"', '"full"'), "'full'"),
+}
+
+
+@pytest.mark.parametrize(("code", "reason"), BROKEN.values(), ids=BROKEN)
+def test_a_broken_package_is_reported_and_leaves_ours_as_they_are(
+    code: str, reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done = lacuner("methods", "--json", packages=install(tmp_path / "installed", "broken_method", code, "broken"))
+    assert done.returncode == 0, done.stderr
+    (warning,) = done.stderr.splitlines()
+    assert warning.startswith("warning: ")
+    assert "broken_method" in warning
+    assert reason in warning
+    print_methods(json=True)
+    assert json.loads(done.stdout) == json.loads(capsys.readouterr().out)
