@@ -219,14 +219,14 @@ def options() -> argparse.ArgumentParser:
     return parser
 
 
-COMMAND = re.compile(r"^<!-- python benchmarks/methods.py (.*) -->\n\n(?:\|.*\n)*", re.MULTILINE)
+COMMAND = re.compile(r"^<!-- python benchmarks/methods.py (.*) -->\n\n*(?:\|.*\n)*\n*", re.MULTILINE)
 
 
 def renewed(page: str) -> str:
     """A page with its tables made anew: each stands below a comment with the command that makes it."""
 
     def renew(found: re.Match[str]) -> str:
-        return f"{found[0].splitlines()[0]}\n\n{show(options().parse_args(shlex.split(found[1])))}\n"
+        return f"{found[0].splitlines()[0]}\n\n{show(options().parse_args(shlex.split(found[1])))}\n\n"
 
     return COMMAND.sub(renew, page)
 

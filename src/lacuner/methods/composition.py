@@ -110,7 +110,9 @@ class Teacher(Part, ABC):
     )
     enough: int = Field(500, ge=1, description="entities that complete sentences must hold to teach by themselves")
     rounds: int = Field(
-        1, ge=1, description="how often models are trained one after the other, each taught by the one before"
+        1,
+        ge=1,
+        description="models trained one after the other, each taught by the one before, while dev data improves",
     )
     least: float = Field(
         0.05, ge=0, le=1, description="spans that are entities with a lower probability are not judged"

@@ -58,6 +58,8 @@ class TrainingResult:
 
     best_epoch: int
     history: tuple[dict[str, Any], ...]
+    best_quality: float = -1.0
+    """Of the best epoch, by what ``training.select`` selects by."""
 
 
 def fit(
@@ -156,7 +158,7 @@ def fit(
         observer.epoch_ended(record)
     put_weights(model, best)
     model.eval()
-    return TrainingResult(progress.best_epoch, tuple(progress.history))
+    return TrainingResult(progress.best_epoch, tuple(progress.history), progress.best_quality)
 
 
 def fingerprint(settings: str, corpora: Sequence[Corpus | None]) -> str:

@@ -1,8 +1,9 @@
 """How a model is made: teachers first, if the method has them, then the model itself."""
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import torch
@@ -52,13 +53,22 @@ class Workshop:
         if teacher is None or not unsure or not self._can_teach(teacher):
             return self._fit("model", "", lessons)
         beliefs = self._ask_teachers(teacher, unsure)
+        best: tuple[SpanModel, TrainingResult] | None = None
         for number in range(1, teacher.rounds + 1):
             weighed = weigh(beliefs, self.corpus, self.labels, teacher)
             taught = replace(lessons, beliefs=weighed, settled=teacher.settled, labels=self.labels)
-            if number == teacher.rounds:
+            again = number > 1
+            model, result = self._fit(
+                f"model-{number}" if again else "model", f"round {number}" if again else "", taught
+            )
+            if best is not None and result.best_quality <= best[1].best_quality and self.dev is not None:
+                logger.info("Round %d is no better on the dev data than the one before, which is kept.", number)
                 break
-            beliefs = self._judged(f"pupil-{number}", f"pupil {number}", taught, unsure, teacher.least)
-        return self._fit("model", "", taught)
+            best = model, result
+            if number < teacher.rounds:
+                beliefs = judge(model, self.corpus, unsure, teacher.least)
+        assert best is not None
+        return best
 
     def _can_teach(self, teacher: Teacher) -> bool:
         """Whether the school has enough to teach with."""
@@ -90,29 +100,22 @@ class Workshop:
                     "annotate more, or train with --set teacher=none"
                 )
             training = self.settings.training.stretched(min(_LONGEST_SCHOOL, _words(self.corpus) / _words(corpus)))
-            lessons = Lessons(corpus, training.seed)
-            title = f"teacher {fold + 1}/{teacher.folds}"
-            judged = self._judged(
-                f"teacher-{fold + 1}", title, lessons, unsure if alone else away, teacher.least, training
+            training = training.model_copy(update={"seed": training.seed + fold})  # the more they differ, the better
+            judges = partial(judge, corpus=self.corpus, places=unsure if alone else away, least=teacher.least)
+            beliefs.append(
+                self._opinion(f"teacher-{fold + 1}", f"teacher {fold + 1}/{teacher.folds}", corpus, training, judges)
             )
-            beliefs.append(judged)
         return average(beliefs) if alone else join(beliefs)
 
-    def _judged(
-        self,
-        name: str,
-        title: str,
-        lessons: Lessons,
-        places: list[int],
-        least: float,
-        training: TrainingConfig | None = None,
+    def _opinion(
+        self, name: str, title: str, school: Corpus, training: TrainingConfig, judges: Callable[[SpanModel], Beliefs]
     ) -> Beliefs:
-        """What a model that learns from ``lessons`` thinks of the sentences at ``places``."""
+        """What a model that learns from ``school`` thinks; if it has said so before a kill, it is not trained again."""
         kept = self.folder.kept(name) if self.folder is not None and self.resume else None
         if kept is not None:
             return Beliefs(**{key: value.numpy() for key, value in kept.items()})
-        model, _ = self._fit(name, title, lessons, training)
-        beliefs = judge(model, self.corpus, places, least)
+        model, _ = self._fit(name, title, Lessons(school, training.seed), training)
+        beliefs = judges(model)
         if self.folder is not None and PartialState().is_main_process:
             self.folder.keep(name, {key: torch.from_numpy(value).clone() for key, value in vars(beliefs).items()})
         return beliefs
@@ -125,14 +128,15 @@ class Workshop:
     ) -> tuple[SpanModel, TrainingResult]:
         """Train a model from fresh weights."""
         settings, dev = self.settings, self.dev
-        criterion = CRITERIA[settings.training.select]
+        training = training or settings.training
+        criterion = CRITERIA[training.select]
         self.observer.stage_started(title)
-        torch.manual_seed(settings.training.seed)
+        torch.manual_seed(training.seed)
         model = SpanModel(create_encoder(settings, lessons.corpus), settings.method, self.labels)
 
         def evaluate() -> Scores:
             assert dev is not None
-            if settings.training.fit_threshold:
+            if training.fit_threshold:
                 model.threshold, scores = fit_threshold(model, dev, criterion)
                 return scores
             found = find_in(model, [sentence.tokens for sentence in dev])
@@ -141,7 +145,7 @@ class Workshop:
         result = fit(
             model,
             lessons,
-            training or settings.training,
+            training,
             None if dev is None else evaluate,
             None if self.folder is None else self.folder.stage(name),
             self.resume,
@@ -156,7 +160,7 @@ class Workshop:
                 for item in model.hidden_layers(inputs, targets_of(model, [sentences[place] for place in chosen]))
             )
             model.memory = inference.remember(spans, len(model.labels))
-        if settings.training.fit_threshold and dev is not None:
+        if training.fit_threshold and dev is not None:
             model.threshold, _ = fit_threshold(model, dev, criterion)
         return model, result
 
