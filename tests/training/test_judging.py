@@ -343,3 +343,12 @@ def test_finding_leaves_the_mode_as_it_was_and_knows_no_dropout(unsure, toy, tra
     changing.train(training)
     assert find_in(changing, sentences) == expected
     assert changing.training is changing.encoder.training is training
+
+
+def test_a_judge_that_knew_all_negatives_leaves_its_threshold_aside(unsure, gappy):
+    shifted = copy.deepcopy(unsure)
+    shifted.threshold = -2.0
+    places = range(len(gappy))
+    plain = judge(unsure, gappy, places, 0.05)
+    assert as_dict(judge(shifted, gappy, places, 0.05, shifted=False)) == as_dict(plain)
+    assert as_dict(judge(shifted, gappy, places, 0.05)) != as_dict(plain)

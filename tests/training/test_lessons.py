@@ -185,3 +185,16 @@ def test_without_a_share_every_sentence_comes_once():
 def test_where_all_sentences_are_of_one_kind_a_share_changes_nothing():
     for corpus in (mixed(0, 5), mixed(5, 0)):
         assert Lessons(corpus, 1, 0.3).indices(2) == list(range(5))
+
+
+def test_in_the_end_only_complete_sentences_are_read():
+    corpus = mixed(3, 8)
+    taught = Lessons(corpus, finish=2)
+    assert [taught.indices(epoch) for epoch in (0, 1)] == [list(range(11))] * 2
+    for epoch in (2, 3):
+        counts = Counter(taught.indices(epoch))
+        assert all(corpus[index].complete for index in counts)
+        assert sorted(counts.values()) == [3, 4, 4]
+    assert Lessons(corpus, share=0.5, finish=1).indices(0) == Lessons(corpus, share=0.5).indices(0)
+    for one_kind in (mixed(0, 4), mixed(4, 0)):
+        assert Lessons(one_kind, finish=0).indices(0) == [0, 1, 2, 3]

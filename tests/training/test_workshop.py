@@ -61,9 +61,9 @@ def school(monkeypatch) -> School:
         seen.configs.append(config)
         return TrainingResult(1, ({"epoch": 1, "loss": 0.0},))
 
-    def spy(model, corpus, places, least):
+    def spy(model, corpus, places, least, shifted=True):
         seen.judged.append((model, list(places)))
-        seen.beliefs.append(judge(model.eval(), corpus, places, least))
+        seen.beliefs.append(judge(model.eval(), corpus, places, least, shifted))
         return seen.beliefs[-1]
 
     monkeypatch.setattr(workshop, "fit", fit)
@@ -232,6 +232,53 @@ def test_in_a_second_round_the_pupil_teaches(toy, small_settings, school):
     assert len(school.lessons[3].beliefs) == sum(map(len, school.beliefs[:3]))
     assert school.lessons[3].corpus is school.lessons[4].corpus is corpus
     assert school.lessons[4].beliefs.probabilities == pytest.approx(school.beliefs[3].probabilities, abs=1e-6)
+
+
+def test_what_the_teachers_think_is_weighed_against_the_annotation(toy, small_settings, school):
+    run(toy, small_settings, **{"teacher.trust": 7, "teacher.rounds": 2})
+    for thoughts, lessons in ((school.beliefs[:2], school.lessons[2]), (school.beliefs[2:], school.lessons[3])):
+        expected = {}
+        for b in thoughts:
+            for place, start, end, row in zip(b.sentence, b.start, b.end, b.probabilities, strict=True):
+                given = {e.label for e in toy[place].entities if (e.start, e.end) == (start, end)}
+                weights = [p * (7 if label in given else 1) for p, label in zip(row, ("O", "LOC", "PER"), strict=True)]
+                expected[place, start, end] = [weight / sum(weights) for weight in weights]
+        taught = lessons.beliefs
+        keys = zip(taught.sentence, taught.start, taught.end, strict=True)
+        assert {
+            key: pytest.approx(row.tolist(), abs=1e-6) for key, row in zip(keys, taught.probabilities, strict=True)
+        } == (expected)
+
+
+def test_teachers_begin_with_different_weights_and_the_model_with_its_own(toy, small_settings, school):
+    run(toy, small_settings, **{"teacher.folds": 3, "training.seed": 5})
+    assert [config.seed for config in school.configs] == [5, 6, 7, 5]
+    first = [model.head.classifier.weight for model in school.models]
+    assert torch.equal(first[0], first[3])
+    assert not torch.equal(first[0], first[1])
+    assert not torch.equal(first[1], first[2])
+
+
+@pytest.mark.parametrize(
+    ("qualities", "trained", "kept"),
+    [([0.5, 0.6, 0.7], 3, 3), ([0.5, 0.6, 0.4], 3, 2), ([0.5, 0.5, 0.7], 2, 1), ([0.5, 0.4, 0.7], 2, 1)],
+)
+def test_rounds_go_on_while_dev_data_improves(toy, small_settings, school, monkeypatch, qualities, trained, kept):
+    untaught, coming = workshop.fit, iter([0.0, 0.0, *qualities])
+    monkeypatch.setattr(workshop, "fit", lambda *given: replace(untaught(*given), best_quality=next(coming)))
+    settings = resolve_settings("uniform", overrides=small_settings | TEACHER | {"teacher.rounds": 3})
+    training = settings.training.model_copy(update={"epochs": 2})
+    settings = settings.model_copy(update={"training": training})
+    model, result = Workshop(toy, toy, settings, None, False, Observer()).train()
+    assert len(school.models) == 2 + trained
+    assert model is school.models[1 + kept]
+    assert result.best_quality == qualities[kept - 1]
+
+
+def test_without_dev_data_all_rounds_run_and_the_last_is_kept(toy, small_settings, school):
+    model = run(toy, small_settings, **{"teacher.rounds": 3})
+    assert len(school.models) == 2 + 3
+    assert model is school.models[-1]
 
 
 def test_folds_depend_on_the_seed(toy, small_settings, school):

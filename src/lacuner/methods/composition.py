@@ -117,7 +117,10 @@ class Teacher(Part, ABC):
     least: float = Field(
         0.05, ge=0, le=1, description="spans that are entities with a lower probability are not judged"
     )
-    settled: bool = Field(False, description="take spans that are not judged as known to be no entity")
+    settled: bool = Field(True, description="take spans that are not judged as known to be no entity")
+    finish: float = Field(
+        0.5, ge=0, lt=1, description="last part of training, in which the model reads complete sentences only"
+    )
 
     @abstractmethod
     def belief(self, probabilities: Tensor, annotated: Tensor) -> Tensor:

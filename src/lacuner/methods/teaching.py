@@ -22,7 +22,7 @@ class FoldTeacher(Teacher):
     """
 
     name: Literal["folds"] = "folds"
-    trust: float = Field(10.0, gt=0, description="how many times more probable a label is because it is annotated")
+    trust: float = Field(3.0, gt=0, description="how many times more probable a label is because it is annotated")
 
     def belief(self, probabilities: Tensor, annotated: Tensor) -> Tensor:
         weighed = probabilities * (1 + (self.trust - 1) * annotated)  # Bayes, with ``trust`` as the likelihood ratio

@@ -60,16 +60,24 @@ def find_in(
     return found
 
 
-def judge(model: SpanModel, corpus: Corpus, places: Sequence[int], least: float) -> Beliefs:
+def judge(model: SpanModel, corpus: Corpus, places: Sequence[int], least: float, shifted: bool = True) -> Beliefs:
     """What ``model`` thinks of the sentences at ``places``.
 
     Judged are the annotated spans that the head can score, and all others that are entities with a probability of at least
     ``least``, unless somebody has rejected them.
+
+    Args:
+        model: the judge.
+        corpus: all sentences.
+        places: of those to judge.
+        least: from 0 to 1.
+        shifted: by the model's threshold. A model that knew all negatives has seen how rare entities are, and needs no shift;
+            what is best for F1 would make it believe in too many.
     """
     widest = model.method.head.max_span_width
     columns: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []
     # Label centres leave probabilities that are good for a decision, but do not sum to 1: the classifier alone is asked.
-    thinks = softmax_of_logits if model.memory else None
+    thinks = None if shifted and not model.memory else softmax_of_logits
     for chosen, inputs in batches_of(model, corpus.sentences, places):
         annotated = targets_of(model, [corpus[place] for place in chosen]).partition(widest).positives
         spans, probabilities = model.candidates(inputs, least, annotated, thinks)

@@ -48,6 +48,7 @@ class Lessons:
             the corpus, whatever the share.
         beliefs: what a teacher thinks of the sentences that are not complete; in each epoch its spans get a label that
             is drawn anew from what it thinks. On average, a student learns the probabilities themselves.
+        finish: from this epoch on (counted from 0) only complete sentences are read, if there are any.
         settled: take what the teacher did not think worth a thought as known to be no entity.
         labels: names of the labels that the beliefs number.
     """
@@ -55,6 +56,7 @@ class Lessons:
     corpus: Corpus
     seed: int = 1
     share: float | None = None
+    finish: int | None = None
     beliefs: Beliefs | None = None
     settled: bool = False
     labels: Sequence[str] = ()
@@ -67,9 +69,10 @@ class Lessons:
 
     def indices(self, epoch: int) -> list[int]:
         """Places of the epoch's sentences in the corpus."""
-        if self.share is None or not all(self._parts):
+        finishing = self.finish is not None and epoch >= self.finish
+        if (self.share is None and not finishing) or not all(self._parts):
             return list(range(len(self.corpus)))
-        wanted = round(self.share * len(self.corpus))
+        wanted = len(self.corpus) if finishing else round((self.share or 0) * len(self.corpus))
         generator = np.random.default_rng([self.seed, epoch, 1])
         counts = (wanted, len(self.corpus) - wanted)
         return [

@@ -53,10 +53,12 @@ class Workshop:
         if teacher is None or not unsure or not self._can_teach(teacher):
             return self._fit("model", "", lessons)
         beliefs = self._ask_teachers(teacher, unsure)
+        assert self.settings.training.epochs is not None
+        finish = round((1 - teacher.finish) * self.settings.training.epochs)
         best: tuple[SpanModel, TrainingResult] | None = None
         for number in range(1, teacher.rounds + 1):
             weighed = weigh(beliefs, self.corpus, self.labels, teacher)
-            taught = replace(lessons, beliefs=weighed, settled=teacher.settled, labels=self.labels)
+            taught = replace(lessons, finish=finish, beliefs=weighed, settled=teacher.settled, labels=self.labels)
             again = number > 1
             model, result = self._fit(
                 f"model-{number}" if again else "model", f"round {number}" if again else "", taught
@@ -66,7 +68,7 @@ class Workshop:
                 break
             best = model, result
             if number < teacher.rounds:
-                beliefs = judge(model, self.corpus, unsure, teacher.least)
+                beliefs = judge(model, self.corpus, unsure, teacher.least, shifted=not teacher.settled)
         assert best is not None
         return best
 
@@ -101,7 +103,8 @@ class Workshop:
                 )
             training = self.settings.training.stretched(min(_LONGEST_SCHOOL, _words(self.corpus) / _words(corpus)))
             training = training.model_copy(update={"seed": training.seed + fold})  # the more they differ, the better
-            judges = partial(judge, corpus=self.corpus, places=unsure if alone else away, least=teacher.least)
+            judged = unsure if alone else away
+            judges = partial(judge, corpus=self.corpus, places=judged, least=teacher.least, shifted=not alone)
             beliefs.append(
                 self._opinion(f"teacher-{fold + 1}", f"teacher {fold + 1}/{teacher.folds}", corpus, training, judges)
             )
