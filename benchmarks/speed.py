@@ -29,6 +29,7 @@ from lacuner.methods.composition import Step
 from lacuner.methods.registry import registry
 from lacuner.methods.span_model import SpanModel
 from lacuner.sample import read_sample
+from lacuner.training.checkpoint import WeightAverage
 
 MEMORY_LIMIT = 2 * 2**30
 BATCH_TOKENS = 1024
@@ -76,9 +77,14 @@ def measure(
         inputs = [bare.index.collate([s.tokens for s in batch]) for batch in batches]
         optimizers = [torch.optim.AdamW(m.parameters(), lr=1e-5, fused=True) for m in (model, bare)]
         generator = torch.Generator().manual_seed(0)
+        average = WeightAverage(model) if method.training.get("average") else None
 
         def train_ours(
-            number: int, model: Any = model, optimizers: Any = optimizers, generator: Any = generator
+            number: int,
+            model: Any = model,
+            optimizers: Any = optimizers,
+            generator: Any = generator,
+            average: Any = average,
         ) -> None:
             batch = batches[number]
             encoded = model.encoder.index.collate([s.tokens for s in batch])
@@ -87,6 +93,8 @@ def measure(
             torch.autograd.backward(loss)
             torch.nn.utils.clip_grad_norm_(model.parameters(), 5.0)
             optimizers[0].step()
+            if average is not None:
+                average.update(model, 100)
 
         def train_bare(number: int, bare: Any = bare, optimizers: Any = optimizers, inputs: Any = inputs) -> None:
             loss = run_bare(bare, inputs[number]).sum()

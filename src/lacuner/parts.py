@@ -57,4 +57,6 @@ def validate(model: type[AnyModel], value: Mapping[str, Any], prefix: str = "") 
             raise ConfigError(f"there is no setting {key}; there are: {known}") from None
         if first["type"] == "missing":
             raise ConfigError(f"{key} is missing") from None
-        raise ConfigError(f"{key}={first['input']!r}: {first['msg'].lower()}") from None
+        field = model.model_fields.get(str(first["loc"][0])) if first["loc"] else None
+        meaning = f" ({field.description})" if field is not None and field.description else ""
+        raise ConfigError(f"{key}={first['input']!r}: {first['msg'].lower()}{meaning}") from None
