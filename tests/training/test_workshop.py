@@ -281,6 +281,15 @@ def test_without_dev_data_all_rounds_run_and_the_last_is_kept(toy, small_setting
     assert model is school.models[-1]
 
 
+@pytest.mark.parametrize("epochs", [1, 2, 3, 8])
+def test_what_was_judged_is_read_before_training_ends_on_complete_sentences(toy, small_settings, school, epochs):
+    corpus = mixed(toy, 6)
+    run(corpus, small_settings, **TRUSTED | {"training.epochs": epochs})
+    read = [set(school.lessons[-1].indices(epoch)) for epoch in range(epochs)]
+    assert read[0] == set(range(len(corpus)))
+    assert epochs == 1 or read[-1].isdisjoint(incomplete(corpus))
+
+
 def test_folds_depend_on_the_seed(toy, small_settings, school):
     for seed in (1, 1, 2):
         run(toy, small_settings, **{"training.seed": seed})

@@ -54,7 +54,7 @@ class Workshop:
             return self._fit("model", "", lessons)
         beliefs = self._ask_teachers(teacher, unsure)
         assert self.settings.training.epochs is not None
-        finish = round((1 - teacher.finish) * self.settings.training.epochs)
+        finish = max(1, round((1 - teacher.finish) * self.settings.training.epochs))
         best: tuple[SpanModel, TrainingResult] | None = None
         for number in range(1, teacher.rounds + 1):
             weighed = weigh(beliefs, self.corpus, self.labels, teacher)
