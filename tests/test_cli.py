@@ -7,6 +7,8 @@ import pytest
 
 from lacuner import Corpus
 from lacuner.cli import main
+from lacuner.cli.progress import TerminalObserver
+from lacuner.evaluation import Scores
 from lacuner.methods.registry import registry
 from lacuner.training.settings import parse_assignments, resolve_settings
 from lacuner.version import __version__
@@ -210,6 +212,17 @@ def test_what_a_method_prints_can_be_set(run, name):
         resolve_settings(name).method.model_dump(exclude=set(PAPER))
     )
     assert resolve_settings("full", overrides=given).training == resolve_settings(name).training
+
+
+@pytest.mark.parametrize(("select", "best"), [("f1", [True, True, True]), ("pu", [True, False, False])])
+def test_the_best_so_far_is_the_best_by_what_is_chosen_by(capsys, select, best):
+    observer = TerminalObserver(select=select)
+    observer.stage_started("")
+    for epoch, (correct, predicted) in enumerate([(56, 60), (71, 100), (72, 100)], 1):
+        observer.epoch_started(epoch, 3, 100)
+        dev = Scores(correct, predicted, 100).as_dict()
+        observer.epoch_ended({"epoch": epoch, "loss": 1.0, "dev": dev, "words_per_second": 10})
+    assert ["best so far" in line for line in capsys.readouterr().err.splitlines()] == best
 
 
 PAPER = ("name", "paper", "summary", "training")
