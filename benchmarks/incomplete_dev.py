@@ -24,7 +24,6 @@ from lacuner.methods.span_model import SpanModel
 from lacuner.training.judging import find_in
 from lacuner.training.settings import resolve_settings
 from lacuner.training.trainer import fit
-from lacuner.training.workshop import create_encoder
 
 ROOT = Path(__file__).parents[1]
 DATA = Path(os.environ.get("LACUNER_DATA", ROOT.parent / "shared" / "data")) / "conll03"
@@ -38,7 +37,7 @@ def run(method: str, hidden: float, seed: int) -> dict[str, Any]:
     overrides = {"training.epochs": EPOCHS, "training.seed": seed, "training.patience": "none"}
     settings = resolve_settings(method, overrides=overrides)
     torch.manual_seed(seed)
-    model = SpanModel(create_encoder(settings, corpus), settings.method, ("O", *corpus.labels))
+    model = SpanModel(settings.encoder.create(corpus.tokens), settings.method, ("O", *corpus.labels))
     epochs: list[dict[str, float]] = []
 
     def evaluate() -> Scores:

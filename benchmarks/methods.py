@@ -83,6 +83,11 @@ def wikigold(file: str) -> Task:
     return Task("wikigold", partial(read, file=file), epochs=12)
 
 
+def masked(folder: str, hidden: float, epochs: int) -> Task:
+    """A Chinese corpus with some of its labels hidden."""
+    return Task(folder, partial(read, file="train.gold.conll", hidden=hidden), epochs, settings=CHINESE)
+
+
 def ec(
     file: str,
     part: Callable[[Path], Corpus] | None = None,
@@ -115,6 +120,8 @@ TASKS = {
     "news-human": news(partial(read, file="train.human.conll", sentences=1000, complete=True), epochs=12),
     "news-trusted": news(partial(read, file="train.distant.conll", sentences=1240), partial(trusted, sentences=1000)),
 }
+TASKS |= {f"weibo-{hidden}": masked("weibo", hidden, epochs=15) for hidden in (0.1, 0.3, 0.5, 0.7)}
+TASKS |= {f"resume-{hidden}": masked("resume", hidden, epochs=8) for hidden in (0.1, 0.3, 0.5, 0.7)}
 GAPS = ("conll03", "conll03-0.5", "conll03-0.7", "conll03-0.8", "conll03-0.9", "wikigold", "ec", "news")
 """Tasks without trusted data."""
 

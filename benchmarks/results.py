@@ -25,6 +25,7 @@ RUNS = {
     "gold": ("all labels, `full`", "full", 0.0),
     "masked-full": ("70 % hidden, `full`", "full", 0.7),
     "masked-uniform": ("70 % hidden, `uniform`", "uniform", 0.7),
+    "masked-lacuner": ("70 % hidden, `lacuner`", "lacuner", 0.7),
 }
 
 

@@ -20,19 +20,23 @@ from typing import Any
 import torch
 
 from lacuner import Corpus, Sentence
-from lacuner.encoders import Encoder, RecurrentConfig, RecurrentEncoder, TransformerConfig, TransformerEncoder
+from lacuner.encoders import Encoder, RecurrentConfig, TransformerConfig
+from lacuner.encoders.recurrent import RecurrentEncoder
+from lacuner.encoders.transformer import TransformerEncoder
 from lacuner.encoders.vectors import choose_vectors
 from lacuner.encoding.batches import plan_batches
-from lacuner.encoding.spans import build_targets
 from lacuner.encoding.vocabulary import Vocabulary
-from lacuner.methods.composition import Step
+from lacuner.heads.tagging import CrfConfig, SoftmaxConfig
+from lacuner.methods.composition import SpanMethod
+from lacuner.methods.method import Step
+from lacuner.methods.models import build_model
 from lacuner.methods.registry import registry
-from lacuner.methods.span_model import SpanModel
 from lacuner.sample import read_sample
 from lacuner.training.checkpoint import WeightAverage
 
 MEMORY_LIMIT = 2 * 2**30
 BATCH_TOKENS = 1024
+WORDS = 30
 
 
 def minilm() -> str:
@@ -73,7 +77,7 @@ def measure(
     rows = []
     for method in map(registry().method, methods):
         torch.manual_seed(0)
-        model, bare = SpanModel(make(), method, labels), make()
+        model, bare = build_model(make(), method, labels), make()
         inputs = [bare.index.collate([s.tokens for s in batch]) for batch in batches]
         optimizers = [torch.optim.AdamW(m.parameters(), lr=1e-5, fused=True) for m in (model, bare)]
         generator = torch.Generator().manual_seed(0)
@@ -88,7 +92,7 @@ def measure(
         ) -> None:
             batch = batches[number]
             encoded = model.encoder.index.collate([s.tokens for s in batch])
-            loss = model(encoded, build_targets(batch, labels), Step(0, 1, generator))
+            loss = model(encoded, model.targets(batch), Step(0, 1, generator))
             optimizers[0].zero_grad()
             torch.autograd.backward(loss)
             torch.nn.utils.clip_grad_norm_(model.parameters(), 5.0)
@@ -124,6 +128,33 @@ def measure(
     return rows
 
 
+def compare_taggers(name: str, make: Callable[[], Encoder], corpus: Corpus, batches: int) -> list[dict[str, Any]]:
+    """A training step of a CRF against that of a softmax tagger: 9 tags, sentences of 30 words."""
+    labels = ("O", "LOC", "MISC", "ORG", "PER")
+    tokens = [token for sentence in corpus for token in sentence.tokens]
+    size = BATCH_TOKENS // WORDS
+    sentences = [Sentence(tuple(tokens[begin : begin + WORDS])) for begin in range(0, size * batches * WORDS, WORDS)]
+    steps = []
+    for head in (CrfConfig(scheme="bio2"), SoftmaxConfig(scheme="bio2")):
+        method = registry().method("crf").model_copy(update={"head": head})
+        torch.manual_seed(0)
+        model = build_model(make(), method, labels)
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5, fused=True)
+
+        def step(number: int, model: Any = model, optimizer: Any = optimizer) -> None:
+            batch = sentences[number * size : (number + 1) * size]
+            inputs = model.encoder.index.collate([s.tokens for s in batch])
+            loss = model(inputs, model.targets(batch), Step(0, 1, torch.Generator()))
+            optimizer.zero_grad()
+            torch.autograd.backward(loss)
+            optimizer.step()
+
+        steps.append(step)
+    total, ratios = in_turns(steps[0], steps[1], batches)
+    rate = size * WORDS * (batches - 1) / total
+    return [row(f"crf ({name}, 9 tags, {WORDS} words)", "train", ratios, "softmax tagger step", rate)]
+
+
 def run_bare(encoder: Any, inputs: Any) -> torch.Tensor:
     """The encoder alone: for a transformer, what Hugging Face gives, without anything of ours around it."""
     if isinstance(encoder, TransformerEncoder):
@@ -151,14 +182,13 @@ def _train_on_500_words(name: str) -> tuple[int, float]:
     tokens = [token for sentence in read_sample("train") for token in sentence.tokens][:500]
     sentence = Sentence(tuple(tokens), read_sample("train")[0].entities)
     preset = registry().method(name)
-    method = preset.model_copy(update={"head": preset.head.model_copy(update={"max_span_width": None})})
-    model = SpanModel(
-        TransformerEncoder.create(TransformerConfig(model=minilm())), method, ("O", "LOC", "MISC", "ORG", "PER")
-    )
+    unbounded = {"max_span_width": None} if isinstance(preset, SpanMethod) else {}
+    method = preset.model_copy(update={"head": preset.head.model_copy(update=unbounded)})
+    model = build_model(TransformerConfig(model=minilm()).create(), method, ("O", "LOC", "MISC", "ORG", "PER"))
     began = time.perf_counter()
     inputs = model.encoder.index.collate([sentence.tokens])
     step = Step(0, 1, torch.Generator().manual_seed(0))
-    model(inputs, build_targets([sentence], model.labels), step).backward()
+    model(inputs, model.targets([sentence]), step).backward()
     model.eval().entities(inputs)
     rate = 500 / (time.perf_counter() - began)
     status = Path("/proc/self/status").read_text()  # ru_maxrss would include the parent's peak
@@ -174,7 +204,7 @@ def main() -> None:
     arguments = parser.parse_args()
     source, corpus = load_sentences()
     folder = arguments.encoder or minilm()
-    transformer = TransformerEncoder.create(TransformerConfig(model=folder))
+    transformer = TransformerConfig(model=folder).create()
     lengths = transformer.index.lengths(sentence.tokens for sentence in corpus)
     plan = plan_batches(lengths, BATCH_TOKENS, shuffle=(0, 0))[: arguments.batches + 1]
     batches = [[corpus[index] for index in indices] for indices in plan]
@@ -183,7 +213,7 @@ def main() -> None:
     vocabulary = Vocabulary.build(tokens, vectors.words if vectors else ())
 
     def make_transformer() -> Encoder:
-        return TransformerEncoder.create(TransformerConfig(model=folder))
+        return TransformerConfig(model=folder).create()
 
     def make_recurrent() -> Encoder:
         return RecurrentEncoder.create(RecurrentConfig(), vocabulary, vectors)
@@ -192,6 +222,8 @@ def main() -> None:
     rows = measure(label, make_transformer, f"bare {label}", batches, arguments.methods)
     if not arguments.encoder:
         rows += measure("recurrent", make_recurrent, "bare BiLSTM", batches, arguments.methods)
+        rows += compare_taggers("recurrent", make_recurrent, corpus, arguments.batches)
+    rows += compare_taggers(label, make_transformer, corpus, arguments.batches)
     rows += [peak_memory(name) for name in arguments.methods]
     print(f"{arguments.batches} batches of {BATCH_TOKENS} tokens from {source}, {torch.get_num_threads()} threads\n")
     width = max(len(item["name"]) for item in rows)

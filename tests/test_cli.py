@@ -189,9 +189,15 @@ def test_methods_are_listed_with_their_parameters(run):
 def test_methods_lists_every_kind_of_part(run):
     code, output, _ = run("methods")
     assert code == 0
-    kinds = dict(line.split(maxsplit=1) for line in output.partition("--set KIND=NAME:")[2].strip().splitlines())
-    assert kinds.keys() == {"head", "negatives", "loss", "contrast", "inference", "teacher"}
-    assert kinds["teacher"] == "folds, none"
+    spans, words = (
+        dict(line.split(maxsplit=1) for line in part.partition("\n\n")[0].strip().splitlines())
+        for part in output.split("--set KIND=NAME:")[1:]
+    )
+    assert spans.keys() == {"head", "negatives", "loss", "contrast", "inference", "teacher"}
+    assert spans["teacher"] == "folds, none"
+    assert words.keys() == {"head", "untagged", "sampling", "balance", "stage"}
+    assert words["head"] == "crf, softmax"
+    assert words["stage"] == "folds, o-values, none"
     assert set(registry().methods) <= {line.split()[0] for line in output.splitlines() if line}
 
 
@@ -204,14 +210,16 @@ def test_what_a_method_prints_can_be_set(run, name):
     assert code == 0
     (method,) = json.loads(output)
     assert method.keys() == {"name", "level", "paper", "summary", "parameters"}
-    assert (method["name"], method["level"]) == (name, "span")
+    level = registry().method(name).level
+    assert (method["name"], method["level"]) == (name, level)
     assert shown == {key: str(value) for key, value in method["parameters"].items()}
-    assert {"head", "negatives", "loss", "contrast", "inference", "teacher"} <= shown.keys()
+    assert set(registry().method(name).kinds()) <= shown.keys()
     given = parse_assignments(f"{key}={value}" for key, value in method["parameters"].items())
-    assert resolve_settings("full", overrides=given).method.model_dump(exclude=set(PAPER)) == (
+    plain = {"span": "full", "token": "crf"}[level]
+    assert resolve_settings(plain, overrides=given).method.model_dump(exclude=set(PAPER)) == (
         resolve_settings(name).method.model_dump(exclude=set(PAPER))
     )
-    assert resolve_settings("full", overrides=given).training == resolve_settings(name).training
+    assert resolve_settings(plain, overrides=given).training == resolve_settings(name).training
 
 
 @pytest.mark.parametrize(("select", "best"), [("f1", [True, True, True]), ("pu", [True, False, False])])

@@ -9,7 +9,7 @@ from lacuner import Corpus
 from lacuner.cli import main
 from lacuner.cli.analyse import analyse
 
-KINDS = ["missampling", "uncertainty", "bound", "sparsity"]
+KINDS = ["missampling", "uncertainty", "o-values", "bound", "sparsity"]
 QUICK = [
     "--set", "encoder.vectors=none", "--set", "encoder.hidden=16", "--set", "training.batch_tokens=64",
     "--set", "training.encoder_learning_rate=0.01", "--set", "training.head_learning_rate=0.01",
@@ -55,7 +55,7 @@ def test_every_analysis_has_help_with_an_example(run, kind):
 
 def test_the_documentation_shows_every_analysis_and_no_other():
     text = (Path(__file__).parents[1] / "docs" / "analysis.md").read_text(encoding="utf-8")
-    names = {command.callback.__name__ for command in analyse.registered_commands}
+    names = {command.name or command.callback.__name__ for command in analyse.registered_commands}
     assert names == set(KINDS) == set(re.findall(r"\blacuner analyse ([a-z-]+)", text))
 
 
@@ -144,6 +144,51 @@ def test_the_uncertainty_experiment_over_seeds(run, files):
     assert "test F1" not in output
 
 
+def test_o_values_of_both_decision_vectors_over_seeds(run, files):
+    arguments = ["o-values", "masked.conll", "--hidden", "hidden.jsonl", "--epochs", 3, *QUICK]
+    code, output, log = run(*arguments, "--seeds", "1,2", "--json", "--figure", "figure.svg")
+    assert code == 0, log
+    report = json.loads(output)
+    assert list(report["decisions"]) == ["plain", "angle"]
+    assert report["base_rate"] == report["hidden"] / report["words"]
+    assert [(run["decision"], run["seed"]) for run in report["runs"]] == [
+        ("plain", 1), ("plain", 2), ("angle", 1), ("angle", 2),
+    ]  # fmt: skip
+    for decision, epochs in report["decisions"].items():
+        assert [epoch["epoch"] for epoch in epochs] == [1, 2, 3]
+        both = [run["epochs"][1]["average_precision"] for run in report["runs"] if run["decision"] == decision]
+        assert epochs[1]["average_precision"] == pytest.approx(sum(both) / 2)
+        assert epochs[1]["average_precision_deviation"] == pytest.approx(abs(both[0] - both[1]) / 2**0.5)
+        assert len(epochs[1]["detection"]) == 8
+    assert "seed 2, angle" in log
+    assert Path("figure.svg").read_text().startswith("<?xml")
+
+    code, output, _ = run(*arguments, "--seeds", "1,2")
+    assert code == 0
+    assert re.search(r"^ +plain +angle$", output, re.MULTILINE)
+    assert re.search(r"^    3( +-?\d+\.\d\d +-?\d+\.\d\d +\d+\.\d ± \d+\.\d%){2}$", output, re.MULTILINE)
+    assert "Means of 2 seeds" in output
+
+
+def test_o_values_of_one_decision_vector(run, files):
+    arguments = ["o-values", "masked.conll", "--gold", "gold.conll", "--method", "token", "--epochs", 3, *QUICK]
+    code, output, log = run(*arguments, "--after", 9, "--seed", 2, "--set", "head.angle=true")
+    assert code == 0, log
+    report = json.loads(run(*arguments, "--seed", 2, "--set", "head.angle=true", "--json")[1])
+    share = report["base_rate"]
+    assert output.startswith(f"{report['hidden']} of {report['words']} untagged words belong to hidden entities;")
+    assert f"at random would have a precision of {share:.1%}" in output
+    assert list(report["decisions"]) == ["angle"]
+    assert report["seeds"] == [2]
+    assert "after epoch 3:" in output  # there are no nine
+    assert "plain" not in output
+    assert "seeds" not in output
+    (last,) = (epochs[-1] for epochs in report["decisions"].values())
+    found = last["detection"][5]
+    assert f"10.00%  {found['picked']:6}    {found['precision']:9.1%}  {found['recall']:6.1%}" in output
+    assert f"{last['hidden']:6.2f}  {last['outside']:7.2f}  {last['average_precision']:6.1%}" in output
+
+
 def test_the_bound_in_theory_and_on_data(run, files):
     code, output, _ = run("bound", "--json", "--figure", "figure.png")
     theory = json.loads(output)
@@ -206,7 +251,13 @@ def test_sparsity(run, files):
         (["bound", "masked.conll", "--gold", "short.conll"], 1, "short.conll: the two files have different"),
         (["bound", "masked.conll", "--fewest", "99"], 1, "masked.conll: no length has 99 sentences"),
         (["sparsity", "empty.conll"], 1, "empty.conll: there is no sentence"),
-        (["o-values"], 2, "o-values"),
+        (["o-values", "masked.conll"], 2, "Give either --gold GOLD or --hidden FILE"),
+        (["o-values", "gold.conll", "--gold", "gold.conll"], 1, "gold.conll: no entity is hidden — give data"),
+        (["o-values", "masked.conll", "--gold", "gold.conll", "--method", "uniform"], 2, "uniform scores spans"),
+        (["o-values", "masked.conll", "--gold", "gold.conll", "--method", "two-step"], 2, "trains several models"),
+        (["o-values", "masked.conll", "--gold", "gold.conll", "--set", "negatives.ratio=1"], 2, "token-level method"),
+        (["o-values", "masked.conll", "--gold", "gold.conll", "--after", "0"], 2, "--after"),
+        (["magic"], 2, "magic"),
     ],
 )  # fmt: skip
 def test_errors_are_one_sentence_without_a_traceback(run, files, toy, arguments, code, message):

@@ -14,8 +14,8 @@ import typer
 import lacuner.methods
 from lacuner.cli import app
 from lacuner.cli.methods import methods as print_methods
-from lacuner.methods.composition import Method
-from lacuner.methods.registry import KINDS, registry
+from lacuner.methods.method import Method
+from lacuner.methods.registry import LEVELS, registry
 from lacuner.training.settings import parse_assignments, resolve_settings
 
 FOLDER = Path(__file__).parents[1] / "docs" / "methods"
@@ -24,6 +24,8 @@ PAGES = sorted(FOLDER.glob("*.md"))
 CODE = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"^lacuner train .+|(?<=`)lacuner train [^`\n]+(?=`)", re.MULTILINE)
 OPTIONS = re.compile(r"(?<=`)--(?:method|set) [a-z][^`\n]+(?=`)")
+BAR = re.compile(r"(?<!\\)\|")
+"""What separates the cells of a table; one that is part of a cell has a backslash before it."""
 HEADER = ("setting", "default", "meaning")
 
 
@@ -43,7 +45,7 @@ def printed_settings(name: str, capsys: pytest.CaptureFixture[str]) -> list[tupl
 def table_of(page: Path) -> list[tuple[str, ...]]:
     """The rows of the page's table of settings."""
     rows = [
-        tuple(cell.strip().strip("`") for cell in line.strip().strip("|").split("|"))
+        tuple(cell.strip().strip("`").replace(r"\|", "|") for cell in BAR.split(line.strip())[1:-1])
         for line in page.read_text(encoding="utf-8").splitlines()
         if line.startswith("|")
     ]
@@ -79,14 +81,15 @@ def test_every_method_has_a_page_that_the_index_links(method: Method) -> None:
     assert f"`{method.name}`" in page.read_text(encoding="utf-8").splitlines()[0]
 
 
-@pytest.mark.parametrize("name", [method.name for method in own_methods()])
+@pytest.mark.parametrize("method", own_methods(), ids=lambda method: method.name)
 def test_the_settings_on_the_page_are_those_that_the_command_prints(
-    name: str, capsys: pytest.CaptureFixture[str]
+    method: Method, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    expected = printed_settings(name, capsys)
-    assert len(expected) > len(KINDS)
-    table = "\n".join(f"| `{key}` | {default} | {text} |".replace("|  |", "| |") for key, default, text in expected)
-    assert table_of(FOLDER / f"{name}.md") == expected, f"the table of {name}.md should be:\n{table}"
+    expected = printed_settings(method.name, capsys)
+    assert len(expected) > len(method.kinds())
+    escaped = [(key, default, text.replace("|", r"\|")) for key, default, text in expected]
+    table = "\n".join(f"| `{key}` | {default} | {text} |".replace("|  |", "| |") for key, default, text in escaped)
+    assert table_of(FOLDER / f"{method.name}.md") == expected, f"the table of {method.name}.md should be:\n{table}"
 
 
 def test_the_printed_settings_are_all_there_are(capsys: pytest.CaptureFixture[str]) -> None:
@@ -116,13 +119,15 @@ def test_the_commands_on_the_pages_are_accepted(page: Path, with_the_example: No
         assert settings.method.name == given["method"]
 
 
-def test_the_index_names_every_part() -> None:
-    text = INDEX.read_text(encoding="utf-8")
-    parts = registry()
-    for kind in ("head", *KINDS):
-        (row,) = re.findall(rf"^\| `{kind}` \|.*$", text, re.MULTILINE)
-        own = {name for name, part in parts.choices(kind).items() if part.__module__.startswith("lacuner.")}
-        assert set(re.findall(r"`([^`]+)`", row)) - {kind, "none"} == own
+@pytest.mark.parametrize("level", LEVELS)
+def test_the_index_names_every_part(level: str) -> None:
+    (section,) = re.findall(rf"^{level.capitalize()} level:\n\n(.*?)\n\n", INDEX.read_text("utf-8"), re.M | re.S)
+    rows = {row[0]: row[1:] for row in (re.findall(r"`([^`]+)`", line) for line in section.splitlines()[2:])}
+    assert list(rows) == list(LEVELS[level].kinds())
+    for kind, named in rows.items():
+        choices = registry().choices(kind, level).items()
+        own = {name for name, part in choices if part.__module__.startswith("lacuner.")}
+        assert set(named) == own | ({"none"} if LEVELS[level].optional(kind) else set())
 
 
 def test_every_page_stands_for_a_method() -> None:

@@ -32,7 +32,7 @@ def test_a_model_folder_has_what_was_promised(model_folder):
         "config.json", "model.safetensors", "vocabulary.json", "README.md", "metrics.jsonl",
     }  # fmt: skip
     config = json.loads((model_folder / "config.json").read_text())
-    assert config["format_version"] == 2
+    assert config["format_version"] == 3
     card = (model_folder / "README.md").read_text()
     assert "`full`" in card
     assert "| **all** |" in card

@@ -101,7 +101,7 @@ def test_an_installed_method_is_listed_among_ours(packages: Path) -> None:
     assert not done.stderr
     names = {line.split()[0] for line in done.stdout.splitlines() if line and not line.startswith(" ")}
     assert {"tiny", "full", "uniform"} <= names
-    assert re.search(r"^  negatives +.*\bnarrow\b", done.stdout, re.MULTILINE)
+    assert re.search(r"^ +negatives +.*\bnarrow\b", done.stdout, re.MULTILINE)
 
 
 def test_its_parameters_are_described(packages: Path) -> None:

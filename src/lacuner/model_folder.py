@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import tempfile
 from dataclasses import dataclass
@@ -15,24 +16,18 @@ from safetensors.torch import load_file, save_file
 from lacuner.corpus import OUTSIDE
 from lacuner.corpus.files import umask
 from lacuner.corpus.words import Splitting
-from lacuner.encoders import Encoder, RecurrentConfig, RecurrentEncoder, TransformerEncoder
-from lacuner.encoding.vocabulary import Vocabulary
+from lacuner.encoding.stored import read_json
 from lacuner.errors import ConfigError, ModelError
-from lacuner.methods.span_model import SpanModel
+from lacuner.methods.model import Model
+from lacuner.methods.models import build_model
 from lacuner.parts import validate
 from lacuner.training.settings import RunSettings, settings_from_dict
 from lacuner.version import __version__
 
-FORMAT_VERSION = 2
-"""2 has a threshold."""
+FORMAT_VERSION = 3
+"""2 has a threshold; 3 may hold a tagger, and reports."""
 
-_CONFIG, _WEIGHTS, _VOCABULARY, _METRICS, _CARD = (
-    "config.json",
-    "model.safetensors",
-    "vocabulary.json",
-    "metrics.jsonl",
-    "README.md",
-)
+_CONFIG, _WEIGHTS, _METRICS, _CARD = "config.json", "model.safetensors", "metrics.jsonl", "README.md"
 _MEMORY = "memory."
 
 
@@ -47,6 +42,7 @@ class _Config(BaseModel):
     record: dict[str, Any]
     architecture: dict[str, Any]
     threshold: float = Field(0.0, ge=-50, le=50)
+    reports: list[str] = []
 
     @field_validator("labels")
     @classmethod
@@ -55,12 +51,19 @@ class _Config(BaseModel):
             raise ValueError("the first label must be O, and none may stand twice")
         return labels
 
+    @field_validator("reports")
+    @classmethod
+    def _reports_stand_in_the_folder(cls, names: list[str]) -> list[str]:
+        if not all(re.fullmatch(r"[a-z-]+", name) for name in names):
+            raise ValueError("a report has small letters and hyphens as its name")
+        return names
+
 
 @dataclass(frozen=True)
 class ModelFolder:
     """What stands in a model folder."""
 
-    model: SpanModel
+    model: Model
     settings: RunSettings
     split: Splitting
     record: dict[str, Any]
@@ -100,13 +103,14 @@ def read_model_folder(folder: Path) -> ModelFolder:
     config = _read_config(folder)
     try:
         settings = settings_from_dict(config.settings)
-        encoder = _restore_encoder(folder, settings, config.architecture)
+        encoder = settings.encoder.restore(config.architecture, folder)
     except ConfigError as error:
         raise ModelError(f"{folder / _CONFIG}: {error} — or install the package that brings what is missing") from error
-    model = SpanModel(encoder, settings.method, config.labels)
+    model = build_model(encoder, settings.method, config.labels)
     _load_weights(folder, model)
     model.threshold = config.threshold
-    record = config.record | {"history": tuple(_read_metrics(folder))}
+    record = config.record | {"history": tuple(_read_lines(folder / _METRICS))}
+    record["reports"] = {name: tuple(_read_lines(folder / f"{name}.jsonl")) for name in config.reports}
     return ModelFolder(model, settings, config.split, record)
 
 
@@ -121,13 +125,13 @@ def check_target(folder: Path) -> None:
 def is_model_folder(folder: Path) -> bool:
     """Whether ``folder`` holds a model of ours, and not, say, a Hugging Face one."""
     try:
-        return isinstance(_read_json(folder, _CONFIG).get("format_version"), int)
+        return isinstance(read_json(folder, _CONFIG).get("format_version"), int)
     except ModelError:
         return False
 
 
 def _read_config(folder: Path) -> _Config:
-    content = _read_json(folder, _CONFIG)
+    content = read_json(folder, _CONFIG)
     version = content.get("format_version")
     if not isinstance(version, int):
         raise ModelError(f"{folder / _CONFIG} is not the configuration of a Lacuner model — check the path")
@@ -143,15 +147,9 @@ def _read_config(folder: Path) -> _Config:
 
 
 def _write(folder: Path, content: ModelFolder) -> None:
-    model, encoder = content.model, content.model.encoder
-    record = {key: value for key, value in content.record.items() if key != "history"}
-    if isinstance(encoder, RecurrentEncoder):
-        architecture = {"word_size": encoder.words.embedding_dim}
-        text = json.dumps(encoder.index.as_dict(), ensure_ascii=False)
-        (folder / _VOCABULARY).write_text(text, encoding="utf-8")
-    else:
-        architecture = encoder.architecture
-        encoder.index.save(folder)
+    model = content.model
+    record = {key: value for key, value in content.record.items() if key not in ("history", "reports")}
+    architecture = model.encoder.save(folder)
     config = _Config(
         format_version=FORMAT_VERSION,
         lacuner_version=__version__,
@@ -161,35 +159,20 @@ def _write(folder: Path, content: ModelFolder) -> None:
         record=record,
         architecture=architecture,
         threshold=model.threshold,
+        reports=sorted(content.record.get("reports", {})),
     )
     (folder / _CONFIG).write_text(config.model_dump_json(indent=2) + "\n", encoding="utf-8")
-    lines = (json.dumps(line) + "\n" for line in content.record["history"])
-    (folder / _METRICS).write_text("".join(lines), encoding="utf-8")
+    files = {_METRICS: content.record["history"]}
+    files |= {f"{name}.jsonl": records for name, records in content.record.get("reports", {}).items()}
+    for name, records in files.items():
+        lines = (json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+        (folder / name).write_text("".join(lines), encoding="utf-8")
     tensors = dict(model.state_dict()) | {_MEMORY + name: value for name, value in model.memory.items()}
     save_file({name: tensor.contiguous().cpu() for name, tensor in tensors.items()}, folder / _WEIGHTS)
     (folder / _CARD).write_text(_card(content), encoding="utf-8")
 
 
-def _restore_encoder(folder: Path, settings: RunSettings, architecture: dict[str, Any]) -> Encoder:
-    if not isinstance(settings.encoder, RecurrentConfig):
-        try:
-            return TransformerEncoder.restore(settings.encoder, architecture, folder)
-        except (OSError, ValueError, TypeError) as error:
-            reason = str(error).strip().splitlines()[0]
-            raise ModelError(
-                f"the tokenizer in {folder} cannot be loaded ({reason}) — copy the folder again"
-            ) from error
-    size = architecture.get("word_size")
-    if not isinstance(size, int):
-        raise ModelError(f"{folder / _CONFIG} lacks architecture.word_size — copy the folder again")
-    content = _read_json(folder, _VOCABULARY)
-    try:
-        return RecurrentEncoder(settings.encoder, Vocabulary.from_dict(content), size)
-    except (KeyError, TypeError) as error:
-        raise ModelError(f"{folder / _VOCABULARY} is damaged ({error!r}) — copy the folder again") from error
-
-
-def _load_weights(folder: Path, model: SpanModel) -> None:
+def _load_weights(folder: Path, model: Model) -> None:
     path = folder / _WEIGHTS
     if not path.is_file():
         raise ModelError(f"{path} is missing — copy the folder again")
@@ -210,27 +193,11 @@ def _load_weights(folder: Path, model: SpanModel) -> None:
     model.load_state_dict(tensors)
 
 
-def _read_json(folder: Path, name: str) -> dict[str, Any]:
-    if not folder.is_dir():
-        raise ModelError(f"there is no folder {folder} — check the path")
-    path = folder / name
-    if not path.is_file():
-        raise ModelError(f"{folder} is no model folder: {name} is missing — check the path")
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, OSError) as error:
-        raise ModelError(f"{path} is damaged ({error}) — copy the folder again") from error
-    if not isinstance(content, dict):
-        raise ModelError(f"{path} holds no JSON object — copy the folder again")
-    return content
-
-
-def _read_metrics(folder: Path) -> list[dict[str, Any]]:
-    path = folder / _METRICS
+def _read_lines(path: Path) -> list[dict[str, Any]]:
     if not path.is_file():
         return []
-    try:
-        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
+    try:  # str.splitlines would cut words in two that hold one of the rarer line ends
+        return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
     except ValueError as error:
         raise ModelError(f"{path} is damaged ({error}) — remove it; the model works without") from error
 
@@ -238,7 +205,6 @@ def _read_metrics(folder: Path) -> list[dict[str, Any]]:
 def _card(content: ModelFolder) -> str:
     """The model card."""
     method, encoder, record = content.settings.method, content.settings.encoder, content.record
-    name = encoder.name if isinstance(encoder, RecurrentConfig) else Path(encoder.model).name
     data = record["data"]
     lines = [
         "---",
@@ -253,7 +219,7 @@ def _card(content: ModelFolder) -> str:
         "| | |",
         "| --- | --- |",
         f"| method | `{method.name}` ({method.paper}) |",
-        f"| encoder | `{name}` |",
+        f"| encoder | `{encoder.title}` |",
         f"| head | `{method.head.name}` |",
         f"| training data | {data.get('sentences', 0):,} sentences, {data.get('entities', 0):,} annotated entities |",
         f"| best epoch | {record['best_epoch']} of {len(record['history'])}; seed {content.settings.training.seed} |",

@@ -13,10 +13,14 @@ from accelerate import PartialState
 
 from lacuner.corpus import Corpus, Entity, Sentence
 from lacuner.corpus.words import Passage, Splitting, split_passages, split_words
+from lacuner.encoding.tags import flat
 from lacuner.errors import ConfigError, TrainingError
 from lacuner.evaluation import Scores, score_entities
+from lacuner.methods.composition import SpanMethod
 from lacuner.methods.contrast_retrieval import SpanContrast
-from lacuner.methods.span_model import SpanModel
+from lacuner.methods.method import Method
+from lacuner.methods.model import Model
+from lacuner.methods.tagging import Anything, TokenMethod
 from lacuner.model_folder import ModelFolder, check_target, is_model_folder, read_model_folder, write_model_folder
 from lacuner.training.checkpoint import RunFolder
 from lacuner.training.judging import find_in
@@ -26,8 +30,6 @@ from lacuner.training.workshop import Workshop
 
 logger = logging.getLogger(__name__)
 
-_BATCH_TOKENS = 4096
-"""Tokens of a batch in prediction, padding included."""
 _READ_AHEAD = 1024
 """Sentences that prediction sorts by length at a time; a stream never holds more."""
 _LONGEST_PASSAGE = 256
@@ -46,6 +48,8 @@ class TrainingRecord:
     data: dict[str, int] = field(default_factory=dict)
     dev: dict[str, Any] | None = None
     fingerprint: str = ""
+    reports: dict[str, tuple[dict[str, Any], ...]] = field(default_factory=dict)
+    """What stages of training have found out; each stands in the model folder as a file of JSON Lines."""
 
 
 class Recognizer:
@@ -58,7 +62,7 @@ class Recognizer:
         record: how its training went.
     """
 
-    def __init__(self, model: SpanModel, settings: RunSettings, split: Splitting, record: TrainingRecord) -> None:
+    def __init__(self, model: Model, settings: RunSettings, split: Splitting, record: TrainingRecord) -> None:
         self.model = model.eval()
         self.settings = settings
         self.split: Splitting = split
@@ -130,7 +134,7 @@ class Recognizer:
             overrides |= {key: value for key, value in given.items() if value is not None}
             settings = resolve_settings(method, encoder, overrides)
         whole = train if trusted is None else trusted.as_complete() + train
-        settings = settings.for_corpus(whole)
+        settings = settings.for_corpus(whole, dev or ())
         corpus = _prepare(whole, dev, settings)
         key = fingerprint(settings.model_dump_json(), [corpus, dev])
         checkpoints = None
@@ -158,6 +162,7 @@ class Recognizer:
             data={"sentences": len(corpus), "entities": sum(len(sentence.entities) for sentence in corpus)},
             dev=best,
             fingerprint=key,
+            reports=_with_places(workshop.reports, whole, 0 if trusted is None else len(trusted)),
         )
         if checkpoints is not None and out is not None and PartialState().is_main_process:
             recognizer.save_pretrained(out)
@@ -299,15 +304,7 @@ def _prepare(train: Corpus, dev: Corpus | None, settings: RunSettings) -> Corpus
         logger.warning("%d sentences without words are left out.", len(train) - len(corpus))
     if not any(sentence.entities for sentence in corpus):
         raise TrainingError("no entity is annotated in the training data — annotate some, or check the tag column")
-    widest = settings.method.head.max_span_width
-    if widest is not None:
-        widths = [entity.end - entity.start for sentence in corpus for entity in sentence.entities]
-        too_wide = sum(width > widest for width in widths)
-        if too_wide:
-            logger.warning(
-                "%d of %d entities have more than %d words and cannot be found (--set head.max_span_width=%d finds all).",
-                too_wide, len(widths), widest, max(widths),
-            )  # fmt: skip
+    _warn_of_lost_entities(corpus, settings.method)
     _check_sense(corpus, dev, settings)
     if dev is not None and not any(sentence.entities for sentence in dev):
         logger.warning(
@@ -316,6 +313,40 @@ def _prepare(train: Corpus, dev: Corpus | None, settings: RunSettings) -> Corpus
     for label in sorted(set(dev.labels if dev is not None else ()) - set(corpus.labels)):
         logger.warning("The label %s is in the dev data only; none of its entities can be found.", label)
     return corpus
+
+
+def _warn_of_lost_entities(corpus: Corpus, method: Method) -> None:
+    """Say which annotated entities the method cannot learn."""
+    if isinstance(method, TokenMethod):
+        spans = [{(entity.start, entity.end) for entity in sentence.entities} for sentence in corpus]
+        lost = sum(len(places) - len(flat(sentence.entities)) for places, sentence in zip(spans, corpus, strict=True))
+        if lost:
+            logger.warning(
+                "%d of %d entities overlap others; a tagger cannot learn them (a span-level method can).",
+                lost, sum(map(len, spans)),
+            )  # fmt: skip
+        return
+    assert isinstance(method, SpanMethod)
+    widest = method.head.max_span_width
+    widths = [entity.end - entity.start for sentence in corpus for entity in sentence.entities]
+    too_wide = 0 if widest is None else sum(width > widest for width in widths)
+    if too_wide:
+        logger.warning(
+            "%d of %d entities have more than %d words and cannot be found (--set head.max_span_width=%d finds all).",
+            too_wide, len(widths), widest, max(widths),
+        )  # fmt: skip
+
+
+def _with_places(
+    reports: Mapping[str, Sequence[dict[str, Any]]], whole: Corpus, trusted: int
+) -> dict[str, tuple[dict[str, Any], ...]]:
+    """Reports that count sentences as the data does that was given: sentences without words too, trusted ones apart."""
+    places: list[dict[str, Any]] = [
+        {"sentence": place - trusted} if place >= trusted else {"sentence": place, "trusted": True}
+        for place, sentence in enumerate(whole)
+        if sentence.tokens
+    ]
+    return {name: tuple(record | places[record["sentence"]] for record in records) for name, records in reports.items()}
 
 
 def _check_sense(corpus: Corpus, dev: Corpus | None, settings: RunSettings) -> None:
@@ -331,14 +362,38 @@ def _check_sense(corpus: Corpus, dev: Corpus | None, settings: RunSettings) -> N
             f"trusted.share={settings.trusted.share:g} weighs complete sentences against others, but {which} complete — "
             "give both kinds (--trusted), or leave it out"
         )
-    contrast = settings.method.contrast
+    method = settings.method
+    if isinstance(method, TokenMethod):
+        _check_tagger(corpus, method)
+        return
+    assert isinstance(method, SpanMethod)
+    contrast = method.contrast
     if isinstance(contrast, SpanContrast) and not contrast.contrast_non_entities and len(corpus.labels) == 1:
         raise ConfigError(
             f"contrast.contrast_non_entities=false compares labels of entities, but there is only {corpus.labels[0]} — "
             "leave it out, or set contrast=none"
         )
-    if settings.method.teacher is not None and complete == len(corpus):
+    if method.teacher is not None and complete == len(corpus):
         logger.info("All sentences are complete, so there is nothing for a teacher to judge.")
+
+
+def _check_tagger(corpus: Corpus, method: TokenMethod) -> None:
+    """Refuse to train a tagger whose parts do not fit together, or that would see entities everywhere."""
+    weighs = method.stage is not None and method.stage.weighs
+    if not isinstance(method.untagged, Anything):
+        if weighs and method.stage is not None:
+            raise ConfigError(
+                f"stage={method.stage.name} weighs the tags of untagged words, but untagged={method.untagged.name} leaves no "
+                "choice — set untagged=anything, or stage=none"
+            )
+        return
+    if method.sampling or method.balance or weighs:
+        return
+    if not any(sentence.complete or sentence.non_entities for sentence in corpus):
+        raise ConfigError(
+            f"{method.name} cannot learn what is no entity: no sentence is complete, and no span rejected — "
+            "give complete sentences (--trusted), or draw non-entities (--set sampling=spans --set sampling.label=O)"
+        )
 
 
 def _choose_split(settings: RunSettings, corpus: Corpus) -> Splitting:

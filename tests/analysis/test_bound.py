@@ -20,7 +20,8 @@ from lacuner.analysis.bound import (
     with_assumed_share,
 )
 from lacuner.encoding.spans import enumerate_spans
-from lacuner.methods.composition import Draw, Step
+from lacuner.methods.composition import Draw
+from lacuner.methods.method import Step
 from lacuner.methods.negative_sampling import Uniform
 
 ratios = st.sampled_from(["0.001", "0.1", "0.35", "0.7", "1", "1.1", "3"])

@@ -12,11 +12,13 @@ from lacuner.analysis.figures import (
     bound_figure,
     check_figure_path,
     missampling_figure,
+    o_value_figure,
     save_figure,
     sparsity_figure,
     uncertainty_figure,
 )
 from lacuner.analysis.missampling import EpochMissampling
+from lacuner.analysis.o_values import DECISIONS, SHARES, Detection, EpochOValues, OValueRun
 from lacuner.analysis.sparsity import sparsity_by_length
 from lacuner.analysis.uncertainty import BANDS, BandResult, UncertaintyRun
 from lacuner.errors import ConfigError, DataError
@@ -30,11 +32,23 @@ def run(seed, test=None):
     return UncertaintyRun(seed, 0.35, 0.5, {b: BandResult(0.2, 9, 0.5 + seed / 10, test) for b in BANDS})
 
 
+def watched(decision, count):
+    found = tuple(Detection(share, 9, 0.9 - share, 2 * share) for share in SHARES)
+    seen = tuple(EpochOValues(n, 1 + n / 3, 2 + n / 2, 0.7, found) for n in range(1, count + 1))
+    return OValueRun(decision, 1, 1000, 120, seen)
+
+
+def o_values(count, *decisions):
+    return o_value_figure({name: [watched(name, count)] * 2 for name in decisions}, min(2, count))
+
+
 FIGURES = {
     "missampling": lambda: missampling_figure({name: epochs(30, 0.7) for name in "abcdefgh"}),
     "missampling of one epoch": lambda: missampling_figure({"uniform": epochs(1)}),
     "uncertainty": lambda: uncertainty_figure([run(1), run(2)]),
     "uncertainty of one seed": lambda: uncertainty_figure([run(1, 0.0)]),
+    "O-values": lambda: o_values(30, *DECISIONS),
+    "O-values of one epoch": lambda: o_values(1, "angle"),
     "theory": lambda: bound_figure(theoretical_curve(range(1, 50), 0.35), 0.35, "worst case"),
     "one vacuous length": lambda: bound_figure(bound_by_length([SentenceCounts(1, 0, 1)], 0.35), 0.35, "gold"),
     "sparsity": lambda: sparsity_figure(sparsity_by_length([(4, 1), (4, 3), (9, 2)]), 0.96),
@@ -61,6 +75,24 @@ def test_curves_can_be_told_apart_without_colours():
     assert [line.get_ydata()[-1] for line in lines] == [5.0] * 4  # percent
     assert len({line.get_marker() for line in lines}) == len({str(line.get_linestyle()) for line in lines}) == 4
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["uniform", "weighted", "top-neg", "nrces"]
+
+
+def test_o_values_are_shown_as_they_are_and_detection_in_percent():
+    figure = o_values(5, *DECISIONS)
+    left, right = figure.axes
+    hidden, outside, *others = left.get_lines()
+    assert (hidden.get_ydata()[-1], outside.get_ydata()[-1]) == (1 + 5 / 3, 2 + 5 / 2)
+    assert len({(line.get_marker(), line.get_linestyle()) for line in (hidden, outside, *others)}) == 4
+    precision, recall = right.get_lines()[:2]
+    assert precision.get_xdata()[5] == pytest.approx(10)
+    assert (precision.get_ydata()[5], recall.get_ydata()[5]) == (pytest.approx(80), pytest.approx(20))
+    assert right.get_lines()[-1].get_ydata()[0] == pytest.approx(12)
+    assert right.get_title() == "after epoch 2"
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == [
+        "plain",
+        "angle-based",
+        "precision at random",
+    ]
 
 
 def test_the_best_score_stands_beside_the_name():

@@ -110,6 +110,24 @@ def test_a_long_sentence_is_covered_by_overlapping_windows(window: int, folder: 
     assert len(set(inputs.first[0].tolist())) == len(words)
 
 
+def test_every_piece_of_every_window_knows_its_word(folder: Path, tokenizer: Any) -> None:
+    sentences = [["Ada", "x" * 500], [WORDS[number % len(WORDS)] for number in range(500)], [], ["\x00"]]
+    inputs = PieceIndex.load(folder, longest=512, window=128).collate(sentences)
+    assert inputs.word.shape == inputs.pieces.shape
+    owners = (inputs.first // inputs.pieces.shape[1]).tolist()
+    for window, (row, pieces) in enumerate(zip(inputs.word.tolist(), inputs.pieces.tolist(), strict=True)):
+        seen = int(inputs.attention[window].sum())
+        assert [place for place, word in enumerate(row) if word == -1] == [0, *range(seen - 1, len(row))]
+        for word in dict.fromkeys(row[1 : seen - 1]):
+            sentence, column = divmod(word, 500)
+            shown = [piece for piece, owner in zip(pieces, row, strict=True) if owner == word]
+            assert shown == pieces_at(inputs, sentence, column)
+            if owners[sentence][column] == window:
+                assert row.index(word) == inputs.first[sentence, column] % len(row)
+    known = [word for row in inputs.word.tolist() for word in row if word >= 0]
+    assert set(known) == {0, 1, *range(500, 1000), 1500}
+
+
 def test_every_window_of_a_long_sentence_begins_and_ends_like_a_sentence(folder: Path, tokenizer: Any) -> None:
     inputs = PieceIndex.load(folder, longest=512, window=128).collate([["Ada"] * 400])
     for row, seen in zip(inputs.pieces.tolist(), inputs.attention.sum(1).tolist(), strict=True):

@@ -238,7 +238,7 @@ from lacuner.corpus import Entity, Sentence
 from lacuner.encoders.words import EncodedWords
 from lacuner.encoding.spans import build_targets
 from lacuner.heads import ProductConfig
-from lacuner.methods.composition import Step
+from lacuner.methods.method import Step
 from lacuner.methods.registry import registry
 from lacuner.methods.span_model import SpanModel
 

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from lacuner.heads import ProductConfig, WidthConfig
-from lacuner.methods.composition import Contrast, Draw, Inference, Loss, Method, Negatives
+from lacuner.methods.composition import Contrast, Draw, Inference, Loss, Negatives, SpanMethod
 from lacuner.methods.full import All, CrossEntropy
 
 
@@ -30,9 +30,9 @@ class Nothing(Contrast):
         return hidden.sum() * 0
 
 
-def method(**changes: object) -> Method:
+def method(**changes: object) -> SpanMethod:
     parts = {"head": ProductConfig(), "negatives": All(), "loss": CrossEntropy()}
-    return Method(name="mine", paper="mine", summary="mine", **parts | changes)
+    return SpanMethod(name="mine", paper="mine", summary="mine", **parts | changes)
 
 
 @pytest.mark.parametrize("kind", [Negatives, Loss, Contrast, Inference])

@@ -13,7 +13,8 @@ from lacuner.corpus import Entity, Sentence, Span
 from lacuner.encoding.spans import Spans, build_targets
 from lacuner.errors import ConfigError
 from lacuner.heads import SpanScores
-from lacuner.methods.composition import Draw, Step
+from lacuner.methods.composition import Draw
+from lacuner.methods.method import Step
 from lacuner.methods.negative_sampling import (
     METHODS,
     Uniform,

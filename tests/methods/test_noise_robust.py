@@ -11,8 +11,9 @@ from torch import Tensor
 from lacuner.encoding.spans import Spans, enumerate_spans
 from lacuner.errors import ConfigError
 from lacuner.heads import WidthConfig
-from lacuner.methods.composition import Draw, Step
+from lacuner.methods.composition import Draw
 from lacuner.methods.full import CrossEntropy
+from lacuner.methods.method import Step
 from lacuner.methods.noise_robust import METHODS, NoiseRobust, Share
 from lacuner.parts import build_part
 

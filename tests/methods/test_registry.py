@@ -66,9 +66,10 @@ def test_our_presets_and_parts_are_there(install: Callable[..., Registry]) -> No
 def test_every_preset_is_made_of_registered_parts(install: Callable[..., Registry]) -> None:
     found = install()
     for method in found.methods.values():
-        for kind in ("head", "negatives", "loss", "contrast", "inference"):
+        for kind in method.kinds():
             part = getattr(method, kind)
-            assert part is None or found.choices(kind)[part.name] is type(part)
+            assert part is None or found.choices(kind, method.level)[part.name] is type(part)
+            assert part is not None or method.optional(kind)
 
 
 def test_every_preset_names_its_paper_and_its_idea(install: Callable[..., Registry]) -> None:

@@ -14,8 +14,9 @@ from lacuner.encoding.spans import Spans
 from lacuner.errors import ConfigError
 from lacuner.heads import SpanScores, WidthConfig
 from lacuner.heads.scores import SEARCH_CHUNK
-from lacuner.methods.composition import Draw, Step
+from lacuner.methods.composition import Draw
 from lacuner.methods.full import CrossEntropy
+from lacuner.methods.method import Step
 from lacuner.methods.top_negatives import METHODS, TopSimilar, mean_similarity
 from lacuner.parts import build_part
 

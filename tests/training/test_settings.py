@@ -56,12 +56,12 @@ def test_values_on_the_command_line_are_toml_or_plain_text():
     [
         (
             {"method": "nonesuch"},
-            "there is no method 'nonesuch'; choose full, lacuner, nrces, scl-rai, top-neg, uniform, weighted",
+            "there is no method 'nonesuch'; choose crf, eer, full, lacuner",
         ),
         ({"overrides": {"negatives.mu": 4}}, "there is no setting negatives.mu; there are: negatives.ratio"),
         ({"overrides": {"negatives": "nonesuch"}}, "there is no negatives 'nonesuch'; choose all"),
         ({"overrides": {"negatives.ratio": -1}}, "negatives.ratio=-1"),
-        ({"overrides": {"loss": "none"}}, "a method needs a loss"),
+        ({"overrides": {"loss": "none"}}, "loss=none: no method of this kind does without"),
         ({"overrides": {"contrast.weight": 1}}, "the method has no contrast"),
         ({"overrides": {"nonesuch.x": 1}}, "there is no setting nonesuch; settings begin with one of: method, encoder"),
         ({"overrides": {"training.epochs": 0}}, "training.epochs=0"),
@@ -112,7 +112,7 @@ def test_the_encoder_argument_outranks_the_file():
 
 def test_patience_that_is_set_stays_as_it_is():
     config = resolve_settings(overrides={"training.patience": 2}).training
-    assert config.for_corpus(100, "recurrent").patience == 2
+    assert config.for_corpus(100, 15).patience == 2
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_a_head_is_widened_to_cover_a_share_of_the_entities(cover, bound, expect
     corpus = [sentence_with_widths(width) for width in range(1, 11)]
     settings = resolve_settings("uniform", overrides=overrides).for_corpus(corpus)
     assert settings.method.head.max_span_width == expected
-    assert settings.training.epochs == settings.training.for_corpus(sum(map(len, corpus)), "recurrent").epochs
+    assert settings.training.epochs == settings.training.for_corpus(sum(map(len, corpus)), 15).epochs
 
 
 def test_a_corpus_without_entities_widens_nothing():
@@ -202,7 +202,8 @@ def test_a_corpus_without_entities_widens_nothing():
 
 @pytest.mark.parametrize("name", sorted(registry().methods))
 def test_every_preset_resolves_and_survives_json(name):
-    overrides = {"teacher": "folds", "teacher.trust": 3, "trusted.share": 0.25, "training.average": 2}
+    parts = {"span": {"teacher": "folds", "teacher.trust": 3}, "token": {"stage": "o-values", "stage.share": 0.05}}
+    overrides = parts[registry().method(name).level] | {"trusted.share": 0.25, "training.average": 2}
     for settings in (resolve_settings(name), resolve_settings(name, overrides=overrides)):
         assert settings.method.name == name
         assert settings_from_dict(settings.model_dump(mode="json")) == settings

@@ -11,7 +11,6 @@ from lacuner.methods.span_model import SpanModel
 from lacuner.training.checkpoint import trained_weights
 from lacuner.training.settings import RunSettings, resolve_settings
 from lacuner.training.trainer import Observer, TrainingResult, fit
-from lacuner.training.workshop import create_encoder
 
 
 class StopAfter(Observer):
@@ -118,10 +117,10 @@ def test_patience_begins_when_something_is_found(toy, small_settings):
 
 def test_a_small_corpus_is_read_more_often(small_settings):
     config = resolve_settings(overrides=small_settings).training
-    few, many = config.for_corpus(1_000, "recurrent"), config.for_corpus(1_000_000, "recurrent")
+    few, many = config.for_corpus(1_000, 15), config.for_corpus(1_000_000, 15)
     assert few.epochs > many.epochs == 15
     assert few.patience / few.epochs == pytest.approx(many.patience / many.epochs, rel=0.1)
-    assert config.model_copy(update={"epochs": 3}).for_corpus(1_000, "recurrent").epochs == 3
+    assert config.model_copy(update={"epochs": 3}).for_corpus(1_000, 15).epochs == 3
 
 
 def test_best_weights_belong_to_the_best_epoch(toy, small_settings):
@@ -194,13 +193,13 @@ def test_a_transformer_run_resumes_bit_identical(toy, minilm, tmp_path):
 
 def fresh(settings: RunSettings, corpus: Corpus) -> SpanModel:
     torch.manual_seed(settings.training.seed)
-    return SpanModel(create_encoder(settings, corpus), settings.method, ("O", *corpus.labels))
+    return SpanModel(settings.encoder.create(corpus.tokens), settings.method, ("O", *corpus.labels))
 
 
 def fitted(corpus: Corpus, settings: dict[str, object], evaluate=None, **more) -> tuple[SpanModel, TrainingResult]:
     """A model that was fitted without anything around it; ``evaluate`` is given the model."""
     resolved = resolve_settings("full", overrides=settings | more)
-    training = resolved.training.for_corpus(sum(map(len, corpus)), "recurrent")
+    training = resolved.training.for_corpus(sum(map(len, corpus)), 15)
     model = fresh(resolved, corpus)
     return model, fit(model, corpus, training, None if evaluate is None else lambda: evaluate(model))
 

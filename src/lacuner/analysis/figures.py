@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # matplotlib is an extra, and the training code takes seconds
     from matplotlib.figure import Figure
 
     from lacuner.analysis.missampling import EpochMissampling
+    from lacuner.analysis.o_values import Decision, OValueRun
     from lacuner.analysis.uncertainty import UncertaintyRun
 
 ENDINGS = (".png", ".svg")
@@ -131,6 +132,54 @@ def uncertainty_figure(runs: "Sequence[UncertaintyRun]") -> "Figure":
     axes.set_title(f"F1 by uncertainty of the negatives\n(k = ⌈{runs[0].ratio:g} n⌉ a sentence, none a hidden entity)")
     if len(runs) > 1:
         axes.legend(loc="upper right", ncols=2, frameon=False)
+    return figure
+
+
+@_look()
+def o_value_figure(results: "Mapping[Decision, Sequence[OValueRun]]", after: int) -> "Figure":
+    """Mean O-values by epoch, and beside it how well the smallest ones after one epoch detect hidden entities.
+
+    Args:
+        results: for each decision vector, the trainings with all seeds.
+        after: the epoch, from 1.
+    """
+    from lacuner.analysis.o_values import mean_of_runs
+
+    figure, (left, right) = _canvas(1, 2)
+    means = {decision: mean_of_runs(runs) for decision, runs in results.items()}
+    for (decision, epochs), (colour, marker, _) in zip(means.items(), _cycle(len(means)), strict=True):
+        numbers, detection = [epoch.epoch for epoch in epochs], epochs[after - 1].detection
+        shares = [100 * found.share for found in detection]
+        style: dict[str, Any] = {"color": colour, "marker": marker, "zorder": 3, "clip_on": False}
+        thinned = style | {"markevery": max(1, math.ceil(len(numbers) / _MOST_MARKERS))}
+        name = "plain" if decision == "plain" else "angle-based"
+        left.plot(numbers, [epoch.hidden for epoch in epochs], "-", label=name, **thinned)
+        left.plot(numbers, [epoch.outside for epoch in epochs], "--", **thinned)
+        right.plot(shares, [100 * found.precision for found in detection], "-", **style)
+        right.plot(shares, [100 * found.recall for found in detection], "--", **style)
+    first = next(iter(results.values()))[0]
+    last = max(2, len(first.epochs))
+    right.axhline(100 * first.base_rate, color="0.45", linestyle=":", zorder=2, label="precision at random")
+    figure.suptitle("Do small O-values give hidden entities away?", fontsize=17, fontweight="bold")
+    left.set(title="mean O-value", ylabel="score of O", xlabel="epoch", xlim=(1, last))
+    left.locator_params(axis="x", integer=True, nbins=6, min_n_ticks=3)
+    left.margins(y=0.2)
+    right.set(title=f"after epoch {after}", ylabel="precision, recall (%)", xlabel="smallest picked (%)")
+    right.set(xscale="log", ylim=(0, 100))
+    right.set_xticks([0.3, 1, 3, 10, 30], ["0.3", "1", "3", "10", "30"])
+    right.minorticks_off()
+    amid = [epochs[(len(epochs) - 1) // 2] for epochs in means.values()]
+    picked = [epochs[after - 1].detection for epochs in means.values()]
+    for axes, text, place, height, shift, begin in (
+        (left, "outside", (1 + last) / 2, max(epoch.outside for epoch in amid), (-4, 10), "right"),
+        (left, "hidden", (1 + last) / 2, min(epoch.hidden for epoch in amid), (4, -26), "left"),
+        (right, "precision", shares[0], 100 * min(found[0].precision for found in picked), (4, -26), "left"),
+        (right, "recall", shares[4], 100 * min(found[4].recall for found in picked), (12, -18), "left"),
+    ):
+        axes.annotate(text, (place, height), xytext=shift, textcoords="offset points", ha=begin, fontsize=14)
+    entries = [axes.get_legend_handles_labels() for axes in (left, right)]
+    handles, labels = ([item for entry in entries for item in entry[kind]] for kind in (0, 1))
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False, handlelength=2)
     return figure
 
 

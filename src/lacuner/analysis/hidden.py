@@ -8,7 +8,9 @@ from lacuner.corpus import Sentence
 from lacuner.corpus.jsonl import read_records
 from lacuner.corpus.records import entity_from_record
 from lacuner.corpus.statistics import aligned
-from lacuner.errors import DataError
+from lacuner.errors import ConfigError, DataError
+from lacuner.methods.composition import SpanMethod
+from lacuner.training.settings import RunSettings
 
 logger = logging.getLogger(__name__)
 
@@ -61,3 +63,13 @@ def read_hidden(path: str | Path, train: Sequence[Sentence]) -> list[Places]:
     if annotated:
         logger.warning("%d entities in %s are annotated in the training data, and so not hidden.", annotated, path)
     return [frozenset(places) for places in found]
+
+
+def span_method(settings: RunSettings, what: str) -> SpanMethod:
+    """The method, if it is one that draws spans; ``what`` is there to be measured."""
+    method = settings.method
+    if not isinstance(method, SpanMethod):
+        raise ConfigError(
+            f"{method.name} tags words; {what} is about spans that become negatives: give a span-level method"
+        )
+    return method

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lacuner.analysis.hidden import Places
+from lacuner.analysis.hidden import Places, span_method
 from lacuner.corpus import Corpus
 from lacuner.encoding.spans import Spans
 from lacuner.recognizer import Recognizer
@@ -170,6 +170,7 @@ def measure_missampling(
         dev: scored after every epoch.
         observer: told about progress.
     """
+    span_method(settings, "missampling")
     filled = [index for index, sentence in enumerate(train) if sentence.tokens]  # training leaves the others out
     counting = MissamplingObserver([hidden[index] for index in filled], observer)
     corpus = Corpus(tuple(train[index] for index in filled), train.report)

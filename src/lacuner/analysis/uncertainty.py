@@ -20,20 +20,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lacuner.analysis.hidden import Places
+from lacuner.analysis.hidden import Places, span_method
 from lacuner.corpus import Corpus, Span
-from lacuner.encoding.batches import plan_batches
 from lacuner.encoding.spans import Spans, build_targets
 from lacuner.errors import ConfigError, TrainingError
 from lacuner.methods.composition import Draw, Negatives
+from lacuner.methods.model import batches_of
 from lacuner.methods.negative_sampling import Uniform
+from lacuner.methods.span_model import SpanModel
 from lacuner.recognizer import Recognizer
 from lacuner.training.settings import RunSettings
 from lacuner.training.trainer import Observer
 
 Band = Literal["top", "middle", "bottom"]
 BANDS: tuple[Band, ...] = get_args(Band)
-_BATCH_TOKENS = 4096
 
 
 class NoNegatives(Negatives):
@@ -119,13 +119,13 @@ def with_uncertain_negatives(
     """
     chosen: dict[Band, list[tuple[Span, ...]]] = {band: [()] * len(corpus) for band in BANDS}
     entropies: dict[Band, list[Tensor]] = {band: [] for band in BANDS}
-    index = oracle.model.encoder.index
-    for batch in plan_batches(index.lengths(sentence.tokens for sentence in corpus), _BATCH_TOKENS):
-        spans = _candidates(corpus, hidden, batch, oracle.model.method.head.max_span_width)
-        inputs = index.collate([corpus[number].tokens for number in batch]).to(oracle.device)
+    model = oracle.model
+    assert isinstance(model, SpanModel)
+    for batch, inputs in batches_of(model, corpus.tokens, range(len(corpus))):
+        spans = _candidates(corpus, hidden, batch, model.method.head.max_span_width)
         with torch.no_grad():
-            scores = oracle.model.scorer(inputs)(spans.to(oracle.device))
-            uncertainty = entropy(oracle.model.probabilities(scores)).cpu()
+            scores = model.scorer(inputs)(spans.to(oracle.device))
+            uncertainty = entropy(model.probabilities(scores)).cpu()
         counts = sampling.counts(torch.tensor([len(corpus[number]) for number in batch]))
         for band in BANDS:
             kept = choose_band(uncertainty, spans.row, counts, band)
@@ -179,7 +179,8 @@ def measure_uncertainty(
         test: to score the three models on.
         observer: makes an observer for the training of ``oracle``, ``top``, ``middle`` and ``bottom``.
     """
-    sampling = settings.method.negatives
+    method = span_method(settings, "the experiment")
+    sampling = method.negatives
     if not isinstance(sampling, Uniform):
         raise ConfigError(
             f"negatives={sampling.name}: the experiment takes ⌈λ n⌉ negatives of a sentence; choose uniform or weighted"
@@ -192,7 +193,7 @@ def measure_uncertainty(
     first, second = (Corpus(tuple(train[index] for index in half), train.report) for half in halves)
     oracle = Recognizer.train(first, dev, settings=settings, observer=observer("oracle"))
     variants = with_uncertain_negatives(second, [hidden[index] for index in halves[1]], oracle, sampling)
-    method = settings.method.model_copy(update={"negatives": NoNegatives()})
+    method = method.model_copy(update={"negatives": NoNegatives()})
     settings = settings.model_copy(update={"method": method})
     results: dict[Band, BandResult] = {}
     for band, (corpus, uncertainty) in variants.items():

@@ -19,7 +19,7 @@ def methods(
 
     Example: `lacuner methods uniform`
     """
-    from lacuner.methods.registry import KINDS, OPTIONAL_PARTS, registry
+    from lacuner.methods.registry import LEVELS, registry
 
     found = registry()
     chosen = [found.method(name)] if name else [found.methods[key] for key in sorted(found.methods)]
@@ -34,13 +34,17 @@ def methods(
     if name:
         print(_describe(chosen[0]))
         return
-    for method in chosen:
-        print(f"{method.name:<12} {method.summary}")
-        print(f"{'':<12} {method.paper}")
-    print("\nParts that can be exchanged with --set KIND=NAME:")
-    for kind in ("head", *KINDS):
-        choices = sorted(found.choices(kind)) + (["none"] if kind in OPTIONAL_PARTS else [])
-        print(f"  {kind:<11} {', '.join(choices)}")
+    width = max(len(method.name) for method in chosen) + 1
+    for level, kind_of in LEVELS.items():
+        print(f"Methods that {'score spans' if level == 'span' else 'tag words'}:\n")
+        for method in (method for method in chosen if method.level == level):
+            print(f"{method.name:<{width}} {method.summary}")
+            print(f"{'':<{width}} {method.paper}")
+        print("\n  Their parts, which can be exchanged with --set KIND=NAME:")
+        for kind in kind_of.kinds():
+            choices = sorted(found.choices(kind, level)) + (["none"] if kind_of.optional(kind) else [])
+            print(f"    {kind:<11} {', '.join(choices)}")
+        print()
 
 
 def _parameters(method: Any) -> dict[str, Any]:
@@ -49,11 +53,10 @@ def _parameters(method: Any) -> dict[str, Any]:
 
 
 def _rows(method: Any) -> list[tuple[str, Any, str]]:
-    from lacuner.methods.registry import KINDS
     from lacuner.training.settings import TrainingConfig
 
     rows: list[tuple[str, Any, str]] = []
-    for kind in ("head", *KINDS):
+    for kind in method.kinds():
         part = getattr(method, kind)
         if part is None:
             rows.append((kind, "none", ""))

@@ -75,6 +75,11 @@ class Corpus(Sequence[Sentence]):
         write_sentences(self, path, format, scheme)
 
     @cached_property
+    def tokens(self) -> tuple[tuple[str, ...], ...]:
+        """The words of every sentence."""
+        return tuple(sentence.tokens for sentence in self.sentences)
+
+    @cached_property
     def labels(self) -> tuple[str, ...]:
         """All labels, sorted."""
         found = {entity.label for sentence in self.sentences for entity in sentence.entities}

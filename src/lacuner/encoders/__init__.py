@@ -1,20 +1,19 @@
 """Batch → one vector a word."""
 
-from lacuner.encoders.recurrent import RecurrentConfig, RecurrentEncoder
-from lacuner.encoders.transformer import TransformerConfig, TransformerEncoder
+from lacuner.encoders.bert_word import BertWordConfig
+from lacuner.encoders.encoder import Encoder, EncoderConfig, Inputs
+from lacuner.encoders.flat import FlatConfig
+from lacuner.encoders.lebert import LebertConfig
+from lacuner.encoders.recurrent import RecurrentConfig
+from lacuner.encoders.transformer import TransformerConfig
 from lacuner.encoders.words import EncodedWords
 
-EncoderConfig = RecurrentConfig | TransformerConfig
-Encoder = RecurrentEncoder | TransformerEncoder
-ENCODERS: dict[str, type[EncoderConfig]] = {"recurrent": RecurrentConfig, "transformer": TransformerConfig}
+ENCODERS: dict[str, type[EncoderConfig]] = {
+    "recurrent": RecurrentConfig,
+    "transformer": TransformerConfig,
+    "flat": FlatConfig,
+    "bert-word": BertWordConfig,
+    "lebert": LebertConfig,
+}
 
-__all__ = [
-    "ENCODERS",
-    "EncodedWords",
-    "Encoder",
-    "EncoderConfig",
-    "RecurrentConfig",
-    "RecurrentEncoder",
-    "TransformerConfig",
-    "TransformerEncoder",
-]
+__all__ = ["ENCODERS", "EncodedWords", "Encoder", "EncoderConfig", "Inputs", "RecurrentConfig", "TransformerConfig"]

@@ -1,20 +1,38 @@
 """Word vectors + character CNN + BiLSTM: an encoder that needs no download and trains fast on a CPU."""
 
-from typing import Literal
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
 from lacuner.encoders.dropout import Dropout
-from lacuner.encoders.vectors import WordVectors
+from lacuner.encoders.encoder import Encoder, EncoderConfig
+from lacuner.encoders.table import (
+    fixed_table,
+    forget,
+    look_up,
+    read_size,
+    read_stored,
+    start_from,
+    trained_table,
+    write_stored,
+)
+from lacuner.encoders.vectors import WordVectors, choose_vectors
 from lacuner.encoders.words import EncodedWords
-from lacuner.encoding.vocabulary import PADDING, UNKNOWN, Vocabulary, WordInputs
-from lacuner.parts import Part
+from lacuner.encoding.order import backwards, rearrange
+from lacuner.encoding.vocabulary import PADDING, Vocabulary, WordInputs
+
+VOCABULARY_FILE = "vocabulary.json"
 
 
-class RecurrentConfig(Part):
+class RecurrentConfig(EncoderConfig):
     """``recurrent``: word vectors, a character CNN and a BiLSTM."""
+
+    epochs: ClassVar = 15
+    training: ClassVar = {"batch_tokens": 256, "encoder_learning_rate": 2e-3, "head_learning_rate": 2e-3}
 
     name: Literal["recurrent"] = "recurrent"
     vectors: str = Field(
@@ -30,6 +48,15 @@ class RecurrentConfig(Part):
         0.3, ge=0, le=1, description="how often a word seen once is taken as unknown in training"
     )
 
+    def create(self, sentences: Sequence[Sequence[str]]) -> "RecurrentEncoder":
+        vectors = choose_vectors(self.vectors, sentences)
+        vocabulary = Vocabulary.build(sentences, vectors.words if vectors else ())
+        return RecurrentEncoder.create(self, vocabulary, vectors)
+
+    def restore(self, architecture: dict[str, Any], folder: Path) -> "RecurrentEncoder":
+        size = read_size(architecture, folder)
+        return RecurrentEncoder(self, read_stored(folder, VOCABULARY_FILE, Vocabulary.from_dict), size)
+
 
 class BiLSTM(nn.Module):
     """Two LSTMs, one of which reads each sentence from its own last word to its first.
@@ -44,17 +71,12 @@ class BiLSTM(nn.Module):
         self.inward = nn.LSTM(size, hidden, batch_first=True)
 
     def forward(self, words: Tensor, lengths: Tensor) -> Tensor:
-        place = torch.arange(words.shape[1], device=words.device)  # (n,)
-        turned = torch.where(place < lengths[:, None], lengths[:, None] - 1 - place, place)  # (B, n), its own inverse
-        read_back, _ = self.inward(_rearrange(words, turned))
-        return torch.cat([self.onward(words)[0], _rearrange(read_back, turned)], dim=-1)
+        turned = backwards(lengths, words.shape[1])
+        read_back, _ = self.inward(rearrange(words, turned))
+        return torch.cat([self.onward(words)[0], rearrange(read_back, turned)], dim=-1)
 
 
-def _rearrange(words: Tensor, order: Tensor) -> Tensor:
-    return words.gather(1, order[..., None].expand(-1, -1, words.shape[-1]))
-
-
-class RecurrentEncoder(nn.Module):
+class RecurrentEncoder(Encoder):
     """Words → vectors of size ``2 * hidden``.
 
     Words of the training corpus have vectors that are trained (starting from a file's, if there is one); all other words of
@@ -64,18 +86,14 @@ class RecurrentEncoder(nn.Module):
     def __init__(self, config: RecurrentConfig, vocabulary: Vocabulary, word_size: int) -> None:
         super().__init__()
         self.config = config
-        self.index = vocabulary
-        self.words = nn.Embedding(vocabulary.trained + 2, word_size, padding_idx=PADDING)
-        nn.init.uniform_(self.words.weight, -((3 / word_size) ** 0.5), (3 / word_size) ** 0.5)
-        fixed = torch.zeros(len(vocabulary.words) - vocabulary.trained, word_size, dtype=torch.float16)
+        self.index: Vocabulary = vocabulary
+        self.words = trained_table(vocabulary.trained + 2, word_size)
         self.fixed: Tensor
-        self.register_buffer("fixed", fixed)
+        self.register_buffer("fixed", fixed_table(len(vocabulary.words) - vocabulary.trained, word_size))
         self.rare: Tensor
         self.register_buffer("rare", vocabulary.rare_words(), persistent=False)
-        self.characters = nn.Embedding(len(vocabulary.characters) + 2, config.character_size, padding_idx=PADDING)
-        nn.init.uniform_(
-            self.characters.weight, -((3 / config.character_size) ** 0.5), (3 / config.character_size) ** 0.5
-        )
+        # Its padding is zero, as the convolution pads, so that a longer word changes nothing.
+        self.characters = trained_table(len(vocabulary.characters) + 2, config.character_size)
         self.convolution = nn.Conv1d(config.character_size, config.character_filters, kernel_size=3, padding=1)
         sizes = [word_size + config.character_filters, *[2 * config.hidden] * (config.layers - 1)]
         self.layers = nn.ModuleList(BiLSTM(size, config.hidden) for size in sizes)
@@ -86,22 +104,12 @@ class RecurrentEncoder(nn.Module):
     def create(cls, config: RecurrentConfig, vocabulary: Vocabulary, vectors: WordVectors | None) -> "RecurrentEncoder":
         """A fresh encoder, its words initialised from ``vectors``."""
         encoder = cls(config, vocabulary, config.word_size if vectors is None else vectors.table.shape[1])
-        if vectors is not None:
-            place = {word: number for number, word in enumerate(vectors.words)}
-            table = torch.from_numpy(vectors.table)
-            both = [
-                (row, place[word])
-                for row, word in enumerate(vocabulary.words[: vocabulary.trained], 2)
-                if word in place
-            ]
-            with torch.no_grad():
-                if both:
-                    rows, places = torch.tensor(both).T
-                    encoder.words.weight[rows] = table[places].float()
-                encoder.fixed.copy_(table[[place[word] for word in vocabulary.words[vocabulary.trained :]]])
-        for embedding in (encoder.words, encoder.characters):
-            embedding.weight.data[PADDING] = 0  # as the convolution itself pads, so that a longer word changes nothing
+        start_from(vectors, vocabulary.words, encoder.words, encoder.fixed)
         return encoder
+
+    def save(self, folder: Path) -> dict[str, Any]:
+        write_stored(folder, VOCABULARY_FILE, self.index.as_dict())
+        return {"word_size": self.words.embedding_dim}
 
     def forward(self, inputs: WordInputs) -> EncodedWords:
         hidden = torch.cat([self._look_up(inputs.words), self._spelling(inputs)], dim=-1)  # (B, n, word + filters)
@@ -112,20 +120,8 @@ class RecurrentEncoder(nn.Module):
 
     def _look_up(self, words: Tensor) -> Tensor:
         if self.training and self.config.unknown_share:
-            trained = words.clamp(max=len(self.rare) - 1)
-            forget = (
-                self.rare[trained]
-                & (words == trained)
-                & (torch.rand(words.shape) < self.config.unknown_share).to(words.device)
-            )
-            words = words.masked_fill(forget, UNKNOWN)
-        count = self.words.num_embeddings
-        vectors: Tensor = self.words(words.clamp(max=count - 1))
-        if not len(self.fixed):
-            return vectors
-        beyond = words >= count
-        fixed = self.fixed[(words - count).clamp(min=0)].to(vectors.dtype)
-        return torch.where(beyond[..., None], fixed, vectors)
+            words = forget(words, self.rare, self.config.unknown_share)
+        return look_up(words, self.words, self.fixed)
 
     def _spelling(self, inputs: WordInputs) -> Tensor:
         embedded = self.characters(inputs.characters)  # (U, longest word, character)

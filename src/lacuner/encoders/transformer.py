@@ -1,28 +1,32 @@
 """Any Hugging Face encoder, by name or folder."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import AutoConfig, AutoModel
 from transformers.utils import logging as hugging_face_logging
 
 from lacuner.encoders.dropout import Dropout
+from lacuner.encoders.encoder import Encoder, EncoderConfig
+from lacuner.encoders.recurrent import BiLSTM
 from lacuner.encoders.words import EncodedWords
 from lacuner.encoding.pieces import PieceIndex, PieceInputs
-from lacuner.errors import ConfigError
-from lacuner.parts import Part
+from lacuner.errors import ConfigError, ModelError
 
 _RUNS_CODE = frozenset({"auto_map", "attn_implementation", "_attn_implementation"})
 _LONGEST_WINDOW = 512  # attention costs the square of it, and a sentence rarely needs more
 
 
-class TransformerConfig(Part):
+class TransformerConfig(EncoderConfig):
     """``transformer``: a pretrained Hugging Face encoder that is fine-tuned."""
+
+    epochs: ClassVar = 10
+    training: ClassVar = {"batch_tokens": 1024, "encoder_learning_rate": 5e-5, "head_learning_rate": 5e-4}
 
     name: Literal["transformer"] = "transformer"
     model: str = Field(description="hub name or folder")
@@ -30,10 +34,30 @@ class TransformerConfig(Part):
         None, ge=128, description="pieces seen at once; by default what the model takes, up to 512"
     )
     dropout: float = Field(0.1, ge=0, lt=1, description="dropout on the word vectors")
+    lstm: int | None = Field(None, ge=1, description="size of a BiLSTM on top, in each direction; none: none")
+
+    @property
+    def title(self) -> str:
+        return Path(self.model).name
+
+    def create(self, sentences: Sequence[Sequence[str]] = ()) -> "TransformerEncoder":
+        return TransformerEncoder.create(self)
+
+    def restore(self, architecture: dict[str, Any], folder: Path) -> "TransformerEncoder":
+        try:
+            return TransformerEncoder.restore(self, architecture, folder)
+        except (OSError, ValueError, TypeError) as error:
+            reason = str(error).strip().splitlines()[0]
+            raise ModelError(
+                f"the tokenizer in {folder} cannot be loaded ({reason}) — copy the folder again"
+            ) from error
 
 
-class TransformerEncoder(nn.Module):
-    """Words → vectors of their first and last pieces, in float32 whatever type the weights are stored in."""
+class TransformerEncoder(Encoder):
+    """Words → vectors of their first and last pieces, in float32 whatever type the weights are stored in.
+
+    With ``lstm``, a BiLSTM reads the mean of the two.
+    """
 
     def __init__(self, config: TransformerConfig, model: Any, index: PieceIndex) -> None:
         super().__init__()
@@ -43,9 +67,10 @@ class TransformerEncoder(nn.Module):
             model.pooler = None  # it would be carried along untrained
         self.config = config
         self.model = model
-        self.index = index
+        self.index: PieceIndex = index
         self.dropout = Dropout(config.dropout)
-        self.size: int = model.config.hidden_size
+        self.lstm = None if config.lstm is None else BiLSTM(model.config.hidden_size, config.lstm)
+        self.size: int = model.config.hidden_size if config.lstm is None else 2 * config.lstm
 
     @classmethod
     def create(cls, config: TransformerConfig) -> "TransformerEncoder":
@@ -79,10 +104,22 @@ class TransformerEncoder(nn.Module):
         described.pop("dtype", None)
         return described | {"model_type": self.model.config.model_type}
 
+    def save(self, folder: Path) -> dict[str, Any]:
+        self.index.save(folder)
+        return self.architecture
+
     def forward(self, inputs: PieceInputs) -> EncodedWords:
         hidden = self.model(input_ids=inputs.pieces, attention_mask=inputs.attention).last_hidden_state  # (W, m, d)
-        pieces = self.dropout(hidden).reshape(-1, self.size)  # (W * m, d)
-        return EncodedWords(_gather(pieces, inputs.first), _gather(pieces, inputs.last))
+        return self.at_words(hidden, inputs)
+
+    def at_words(self, hidden: Tensor, inputs: PieceInputs) -> EncodedWords:
+        """What the model's last layer ``(W, m, d)`` says about each word."""
+        pieces = self.dropout(hidden).flatten(0, 1)  # (W * m, d)
+        words = EncodedWords(_gather(pieces, inputs.first), _gather(pieces, inputs.last))
+        if self.lstm is None:
+            return words
+        read = self.dropout(self.lstm(words.mean(), inputs.lengths))  # (B, n, 2 * lstm)
+        return EncodedWords(read, read)
 
 
 @contextmanager

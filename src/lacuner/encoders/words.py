@@ -13,3 +13,7 @@ class EncodedWords(NamedTuple):
 
     first: Tensor  # (B, n, d)
     last: Tensor  # (B, n, d)
+
+    def mean(self) -> Tensor:
+        """One vector a word; that of its only piece, where it has only one."""
+        return (self.first + self.last) / 2  # (B, n, d)

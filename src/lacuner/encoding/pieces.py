@@ -28,6 +28,7 @@ class PieceInputs:
     attention: Tensor  # (W, m)
     first: Tensor  # (B, n): place of each word's first piece in the flattened (W * m) pieces
     last: Tensor  # (B, n)
+    word: Tensor  # (W, m): place of each piece's word in the flattened (B * n) words; -1 for pieces of no word
 
     def to(self, device: torch.device) -> "PieceInputs":
         return PieceInputs(**{name: value.to(device) for name, value in vars(self).items()})
@@ -78,18 +79,22 @@ class PieceIndex:
     def collate(self, sentences: Sequence[Sequence[str]]) -> PieceInputs:
         """A batch of sentences."""
         windows: list[list[int]] = []
+        owners: list[list[int]] = []
         longest = max(map(len, sentences), default=0)
         places: list[list[tuple[int, int, int]]] = []  # for each word: window, first and last piece in it
-        for words in self._pieces_of(sentences):
+        for row, words in enumerate(self._pieces_of(sentences)):
             placed: list[tuple[int, int, int]] = [(0, 0, 0)] * len(words)
             for begin, end, owned in plan_windows([len(word) for word in words], self._room):
                 position = len(self._before)
+                owner = [-1] * position
                 for word in range(begin, end):
                     if word in owned:
                         placed[word] = (len(windows), position, position + len(words[word]) - 1)
                     position += len(words[word])
+                    owner += [row * longest + word] * len(words[word])
                 pieces = [piece for word in words[begin:end] for piece in word]
                 windows.append([*self._before, *pieces, *self._after])
+                owners.append(owner)
             places.append(placed + [(0, 0, 0)] * (longest - len(placed)))
         width = max(map(len, windows), default=0)
         index = torch.tensor(places, dtype=torch.long).reshape(len(sentences), longest, 3)
@@ -99,6 +104,7 @@ class PieceIndex:
             attention=torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in windows]),
             first=index[..., 0] * width + index[..., 1],
             last=index[..., 0] * width + index[..., 2],
+            word=torch.tensor([row + [-1] * (width - len(row)) for row in owners]),
         )
 
     def _pieces_of(self, sentences: Iterable[Sequence[str]]) -> Iterator[tuple[tuple[int, ...], ...]]:

@@ -8,24 +8,15 @@ its module in the entry-point group ``lacuner.methods``.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Literal
 
-import torch
 from pydantic import Field, SerializeAsAny
 from torch import Tensor
 
 from lacuner.encoding.spans import Spans
 from lacuner.heads import HeadConfig, SpanScores
+from lacuner.methods.method import Method, Step
 from lacuner.parts import Part
-
-
-class Step(NamedTuple):
-    """Where training stands, and where this step's randomness comes from."""
-
-    epoch: int  # from 0
-    epochs: int
-    generator: torch.Generator
-    watch: Callable[[Spans], None] | None = None  # told which unknown spans became negatives
 
 
 @dataclass(frozen=True)
@@ -135,16 +126,13 @@ class Teacher(Part, ABC):
         """
 
 
-class Method(Part):
-    """A span-level method: a composition of parts, with the paper that it comes from."""
+class SpanMethod(Method):
+    """A span-level method."""
 
     level: Literal["span"] = "span"
-    paper: str = Field(description="where it was published")
-    summary: str = Field(description="the idea, in a sentence")
     head: HeadConfig = Field(discriminator="name")
     negatives: SerializeAsAny[Negatives]
     loss: SerializeAsAny[Loss]
     contrast: SerializeAsAny[Contrast] | None = None
     inference: SerializeAsAny[Inference] | None = None
     teacher: SerializeAsAny[Teacher] | None = None
-    training: dict[str, Any] = Field(default_factory=dict, description="settings of training that belong to it")

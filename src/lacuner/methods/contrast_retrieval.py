@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from lacuner.heads import ProductConfig, SpanScores
-from lacuner.methods.composition import Contrast, Inference, Method
+from lacuner.methods.composition import Contrast, Inference, SpanMethod
 from lacuner.methods.full import CrossEntropy
 from lacuner.methods.negative_sampling import Uniform
 
@@ -89,7 +89,7 @@ class LabelCentres(Inference):
 
 PARTS = (SpanContrast, LabelCentres)
 METHODS = (
-    Method(
+    SpanMethod(
         name="scl-rai",
         paper="Si et al. 2022, SCL-RAI: Span-based Contrastive Learning with Retrieval Augmented Inference (COLING)",
         summary="Spans of one label are pulled together in training; at inference the label centres are asked, too.",

@@ -7,7 +7,8 @@ from pydantic import Field
 from torch import Tensor
 
 from lacuner.heads import WidthConfig
-from lacuner.methods.composition import Draw, Loss, Method, Negatives, Step
+from lacuner.methods.composition import Draw, Loss, Negatives, SpanMethod
+from lacuner.methods.method import Step
 
 
 class All(Negatives):
@@ -40,7 +41,7 @@ def summed_cross_entropy(logits: Tensor, possible: Tensor) -> Tensor:
 
 PARTS = (All, CrossEntropy)
 METHODS = (
-    Method(
+    SpanMethod(
         name="full",
         paper="the naive baseline of all papers (Span in Xu et al. 2023)",
         summary="Every span without a label is a negative.",

@@ -11,7 +11,7 @@ from pydantic import Field
 from torch import Tensor
 
 from lacuner.heads import ProductConfig
-from lacuner.methods.composition import Draw, Method, Negatives
+from lacuner.methods.composition import Draw, Negatives, SpanMethod
 from lacuner.methods.full import CrossEntropy
 
 
@@ -81,7 +81,7 @@ def largest_of_each_row(keys: Tensor, row: Tensor, counts: Tensor) -> Tensor:
 
 PARTS = (Uniform, Weighted)
 METHODS = (
-    Method(
+    SpanMethod(
         name="uniform",
         paper="Li et al. 2021, Empirical Analysis of Unlabeled Entity Problem in Named Entity Recognition (ICLR)",
         summary="Only a few random unlabelled spans are negatives, so few of them are entities that somebody forgot.",
@@ -89,7 +89,7 @@ METHODS = (
         negatives=Uniform(),
         loss=CrossEntropy(),
     ),
-    Method(
+    SpanMethod(
         name="weighted",
         paper="Li et al. 2022, Rethinking Negative Sampling for Handling Missing Entity Annotations (ACL)",
         summary="Negatives are drawn where the model is unsure, but not where it sees an entity.",

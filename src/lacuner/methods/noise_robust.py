@@ -11,8 +11,9 @@ from pydantic import Field
 from torch import Tensor
 
 from lacuner.heads import WidthConfig
-from lacuner.methods.composition import Draw, Loss, Method, Negatives, Step
+from lacuner.methods.composition import Draw, Loss, Negatives, SpanMethod
 from lacuner.methods.full import summed_cross_entropy
+from lacuner.methods.method import Step
 from lacuner.methods.negative_sampling import largest_of_each_row, rounded_up
 
 
@@ -54,7 +55,7 @@ class NoiseRobust(Loss):
 
 PARTS = (Share, NoiseRobust)
 METHODS = (
-    Method(
+    SpanMethod(
         name="nrces",
         paper="Kang et al. 2022, A Noise-Robust Loss for Unlabeled Entity Problem in Named Entity Recognition",
         summary="Half of the unlabelled spans are negatives; later in training those that look like entities cost little.",

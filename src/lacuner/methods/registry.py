@@ -11,7 +11,10 @@ from typing import Any
 
 from lacuner.errors import ConfigError
 from lacuner.heads import SPAN_HEADS
-from lacuner.methods.composition import Contrast, Inference, Loss, Method, Negatives, Teacher
+from lacuner.heads.tagging import TAG_HEADS
+from lacuner.methods.composition import Contrast, Inference, Loss, Negatives, SpanMethod, Teacher
+from lacuner.methods.method import Method
+from lacuner.methods.tagging import Balance, Sampling, Stage, TokenMethod, Untagged
 from lacuner.parts import Part
 
 logger = logging.getLogger(__name__)
@@ -23,9 +26,14 @@ KINDS: dict[str, type[Part]] = {
     "contrast": Contrast,
     "inference": Inference,
     "teacher": Teacher,
+    "untagged": Untagged,
+    "sampling": Sampling,
+    "balance": Balance,
+    "stage": Stage,
 }
-OPTIONAL_PARTS = ("contrast", "inference", "teacher")
-"""Kinds that a method need not have; ``none`` takes them out."""
+"""What packages can bring parts of; a method has some of these kinds, and a head."""
+LEVELS: dict[str, type[Method]] = {"span": SpanMethod, "token": TokenMethod}
+HEADS: dict[str, dict[str, type[Part]]] = {"span": dict(SPAN_HEADS), "token": dict(TAG_HEADS)}
 
 
 @dataclass
@@ -46,8 +54,8 @@ class Registry:
                 raise ConfigError(f"{part!r} in PARTS is none of: {', '.join(KINDS)}")
             entries.append((self.parts[kind], part.model_fields["name"].default, part, kind))
         for method in getattr(module, "METHODS", ()):
-            if not isinstance(method, Method):
-                raise ConfigError(f"{method!r} in METHODS is no Method")
+            if not isinstance(method, SpanMethod | TokenMethod):
+                raise ConfigError(f"{method!r} in METHODS is no SpanMethod or TokenMethod")
             entries.append((self.methods, method.name, method, "method"))
         for table, name, value, kind in entries:
             if not isinstance(name, str):
@@ -65,9 +73,9 @@ class Registry:
             raise ConfigError(f"there is no method {name!r}; choose {', '.join(sorted(self.methods))}")
         return self.methods[name]
 
-    def choices(self, kind: str) -> dict[str, type[Part]]:
-        """The parts of a kind (``head`` is one, too)."""
-        return dict(SPAN_HEADS) if kind == "head" else self.parts[kind]
+    def choices(self, kind: str, level: str = "span") -> dict[str, type[Part]]:
+        """The parts of a kind (``head`` is one, too, of which each level has its own)."""
+        return HEADS[level] if kind == "head" else self.parts[kind]
 
 
 @lru_cache(maxsize=1)

@@ -1,50 +1,38 @@
-"""An encoder, a span head and a method: what is trained, and what predicts."""
+"""A model that scores spans."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from lacuner.corpus import Entity
-from lacuner.encoders import Encoder
-from lacuner.encoding.pieces import PieceInputs
-from lacuner.encoding.spans import Spans, SpanTargets
-from lacuner.encoding.vocabulary import WordInputs
+from lacuner.corpus import Entity, Sentence
+from lacuner.encoders import Encoder, Inputs
+from lacuner.encoding.spans import Spans, SpanTargets, build_targets
+from lacuner.encoding.tags import Advice
 from lacuner.heads import SpanHead, SpanScores
 from lacuner.heads.decoding import Probabilities, find_entities, search_spans, shift_outside, softmax_of_logits
 from lacuner.heads.scores import SEARCH_CHUNK
-from lacuner.methods.composition import Draw, Method, Step
+from lacuner.methods.composition import Draw, SpanMethod
+from lacuner.methods.method import Step
+from lacuner.methods.model import Model
 
-Inputs = WordInputs | PieceInputs
 
+class SpanModel(Model):
+    """Scores spans of sentences."""
 
-class SpanModel(nn.Module):
-    """Scores spans of sentences.
-
-    Args:
-        encoder: words → vectors.
-        method: which head there is, what training does with the unknown, what decides at inference.
-        labels: names of the labels; the first is ``O``.
-        memory: what the method's inference keeps of the training set.
-
-    Attributes:
-        threshold: how much more than ``O`` an entity must weigh, as a difference of logits; 0 lets the greater one win.
-    """
+    method: SpanMethod
 
     def __init__(
-        self, encoder: Encoder, method: Method, labels: Sequence[str], memory: Mapping[str, Tensor] | None = None
+        self, encoder: Encoder, method: SpanMethod, labels: Sequence[str], memory: Mapping[str, Tensor] | None = None
     ) -> None:
-        super().__init__()
-        self.encoder = encoder
-        self.method = method
-        self.labels = tuple(labels)
+        super().__init__(encoder, method, labels, memory)
         self.head: SpanHead = method.head.build(encoder.size, len(self.labels))
-        self.memory = dict(memory or {})
-        self.threshold = 0.0
+
+    def targets(self, sentences: Sequence[Sentence], advice: Sequence[Advice | None] | None = None) -> SpanTargets:
+        return build_targets(sentences, self.labels)
 
     def forward(self, inputs: Inputs, targets: SpanTargets, step: Step) -> Tensor:
-        """The loss of a batch."""
         method = self.method
         parts = targets.partition(method.head.max_span_width)
         projected = self.head.project(self.encoder(inputs))
@@ -82,7 +70,6 @@ class SpanModel(nn.Module):
 
     @torch.no_grad()
     def entities(self, inputs: Inputs, nested: bool = False, min_score: float = 0.0) -> list[list[Entity]]:
-        """What the model finds in a batch."""
         return find_entities(
             self.scorer(inputs),
             inputs.lengths,

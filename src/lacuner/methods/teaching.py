@@ -9,7 +9,7 @@ from pydantic import Field
 from torch import Tensor
 
 from lacuner.heads import WidthConfig
-from lacuner.methods.composition import Method, Teacher
+from lacuner.methods.composition import SpanMethod, Teacher
 from lacuner.methods.full import CrossEntropy
 from lacuner.methods.negative_sampling import Uniform
 
@@ -31,7 +31,7 @@ class FoldTeacher(Teacher):
 
 PARTS = (FoldTeacher,)
 METHODS = (
-    Method(
+    SpanMethod(
         name="lacuner",
         paper="ours; docs/methods/lacuner.md has what was tried",
         summary="Few random negatives, averaged weights, a threshold from dev data; trusted sentences judge distant ones.",

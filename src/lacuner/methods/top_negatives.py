@@ -14,7 +14,7 @@ from torch.nn.functional import normalize
 from lacuner.encoding.spans import Spans
 from lacuner.heads import WidthConfig
 from lacuner.heads.scores import SEARCH_CHUNK
-from lacuner.methods.composition import Draw, Method, Negatives
+from lacuner.methods.composition import Draw, Negatives, SpanMethod
 from lacuner.methods.full import CrossEntropy
 
 
@@ -61,7 +61,7 @@ def _part_of(share: float, count: int) -> int:
 
 PARTS = (TopSimilar,)
 METHODS = (
-    Method(
+    SpanMethod(
         name="top-neg",
         paper="Xu et al. 2023, Better Sampling of Negatives for Distantly Supervised NER (Findings of ACL)",
         summary="Only the unlabelled spans that look most like entities are negatives: they teach most.",

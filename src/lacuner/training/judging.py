@@ -1,7 +1,7 @@
 """What a trained model thinks of annotated sentences: as a teacher of another one, or about its own threshold."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 
 import numpy as np
@@ -9,54 +9,35 @@ import torch
 from torch import Tensor
 
 from lacuner.corpus import Corpus, Entity, Sentence
-from lacuner.encoding.batches import plan_batches
-from lacuner.encoding.spans import Spans, SpanTargets, build_targets
+from lacuner.encoding.spans import Spans, SpanTargets
 from lacuner.evaluation import Scores, score_entities
 from lacuner.heads.decoding import decode, shift_outside, softmax_of_logits
 from lacuner.methods.composition import Teacher
-from lacuner.methods.span_model import Inputs, SpanModel
+from lacuner.methods.model import Model, batches_of, evaluating
+from lacuner.methods.span_model import SpanModel
 from lacuner.training.lessons import Beliefs
 
-_BATCH_TOKENS = 4096
 _STEPS = (1.0, 0.5, 0.25)
 """Thresholds from -4 to 4 are tried, then closer ones."""
 _LEAST_LIKELY = 1 / (1 + math.exp(4.75))
 """With the lowest threshold, a span with a lower probability is no entity."""
 
 
-def batches_of(
-    model: SpanModel, sentences: Sequence[Sentence], places: Sequence[int]
-) -> Iterator[tuple[list[int], Inputs]]:
-    """The sentences at ``places`` once, as batches: their places and the model's inputs."""
-    device = next(model.parameters()).device
-    lengths = model.encoder.index.lengths(sentences[place].tokens for place in places)
-    for batch in plan_batches(lengths, _BATCH_TOKENS):
-        chosen = [places[number] for number in batch]
-        yield chosen, model.encoder.index.collate([sentences[place].tokens for place in chosen]).to(device)
-
-
 def targets_of(model: SpanModel, sentences: Sequence[Sentence]) -> SpanTargets:
     """What is known about a batch of sentences, on the model's device."""
-    return build_targets(sentences, model.labels).to(next(model.parameters()).device)
+    return model.targets(sentences).to(next(model.parameters()).device)
 
 
-@torch.no_grad()
 def find_in(
-    model: SpanModel, sentences: Sequence[Sequence[str]], nested: bool = False, min_score: float = 0.0
+    model: Model, sentences: Sequence[Sequence[str]], nested: bool = False, min_score: float = 0.0
 ) -> list[list[Entity]]:
     """Entities of sentences, in words."""
     found: list[list[Entity]] = [[] for _ in sentences]
     filled = [index for index, tokens in enumerate(sentences) if tokens]
-    device = next(model.parameters()).device
-    lengths = model.encoder.index.lengths(sentences[index] for index in filled)
-    training = model.training
-    model.eval()
-    for batch in plan_batches(lengths, _BATCH_TOKENS):
-        places = [filled[number] for number in batch]
-        inputs = model.encoder.index.collate([sentences[place] for place in places]).to(device)
-        for place, entities in zip(places, model.entities(inputs, nested, min_score), strict=True):
-            found[place] = entities
-    model.train(training)
+    with evaluating(model):
+        for places, inputs in batches_of(model, sentences, filled):
+            for place, entities in zip(places, model.entities(inputs, nested, min_score), strict=True):
+                found[place] = entities
     return found
 
 
@@ -78,7 +59,7 @@ def judge(model: SpanModel, corpus: Corpus, places: Sequence[int], least: float,
     columns: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []
     # Label centres leave probabilities that are good for a decision, but do not sum to 1: the classifier alone is asked.
     thinks = None if shifted and not model.memory else softmax_of_logits
-    for chosen, inputs in batches_of(model, corpus.sentences, places):
+    for chosen, inputs in batches_of(model, corpus.tokens, places):
         annotated = targets_of(model, [corpus[place] for place in chosen]).partition(widest).positives
         spans, probabilities = model.candidates(inputs, least, annotated, thinks)
         columns.append((torch.tensor(chosen)[spans.row.cpu()], spans.start.cpu(), spans.end.cpu(), probabilities.cpu()))
@@ -136,15 +117,13 @@ def weigh(beliefs: Beliefs, corpus: Corpus, labels: Sequence[str], teacher: Teac
 
 def fit_threshold(model: SpanModel, dev: Corpus, criterion: Callable[[Scores], float]) -> tuple[float, Scores]:
     """The threshold with which the model does best on dev data, and how well it does; of equals the one nearest to 0."""
-    training = model.training
-    model.eval()
     model.threshold = 0.0
     pieces: list[tuple[list[Sentence], Spans, Tensor, Tensor]] = []
     filled = [index for index, sentence in enumerate(dev) if sentence.tokens]
-    for chosen, inputs in batches_of(model, dev.sentences, filled):
-        spans, probabilities = model.candidates(inputs, _LEAST_LIKELY)
-        pieces.append(([dev[index] for index in chosen], spans, probabilities, inputs.lengths))
-    model.train(training)
+    with evaluating(model):
+        for chosen, inputs in batches_of(model, dev.tokens, filled):
+            spans, probabilities = model.candidates(inputs, _LEAST_LIKELY)
+            pieces.append(([dev[index] for index in chosen], spans, probabilities, inputs.lengths))
 
     @cache
     def scores(threshold: float) -> Scores:

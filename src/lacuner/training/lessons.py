@@ -1,13 +1,14 @@
 """Which sentences an epoch consists of, and what is taken as known about them."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
 from lacuner.corpus import Corpus, Entity, Sentence, Span
+from lacuner.encoding.tags import Advice
 
 FloatArray = npt.NDArray[np.float32]
 IntArray = npt.NDArray[np.int64]
@@ -51,6 +52,7 @@ class Lessons:
         finish: from this epoch on (counted from 0) only complete sentences are read, if there are any.
         settled: take what the teacher did not think worth a thought as known to be no entity.
         labels: names of the labels that the beliefs number.
+        advice: what an earlier stage of training has found out about sentences, by place.
     """
 
     corpus: Corpus
@@ -60,6 +62,7 @@ class Lessons:
     beliefs: Beliefs | None = None
     settled: bool = False
     labels: Sequence[str] = ()
+    advice: Mapping[int, Advice] = field(default_factory=dict)
 
     @cached_property
     def _parts(self) -> tuple[list[int], list[int]]:
@@ -100,6 +103,10 @@ class Lessons:
             non_entities=tuple(sorted({*sentence.non_entities, *rejected})),
             complete=self.settled,
         )
+
+    def advice_for(self, indices: Sequence[int]) -> list[Advice | None] | None:
+        """What is known about these sentences from an earlier stage; none, if there was no such stage."""
+        return [self.advice.get(index) for index in indices] if self.advice else None
 
     def _drawn(self, epoch: int) -> IntArray:
         assert self.beliefs is not None

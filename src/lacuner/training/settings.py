@@ -2,29 +2,28 @@
 
 import math
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, PositiveInt
+from pydantic import Field, PositiveInt, SerializeAsAny
 
 from lacuner.corpus import Sentence
-from lacuner.encoders import ENCODERS, RecurrentConfig, TransformerConfig
+from lacuner.encoders import ENCODERS, EncoderConfig
 from lacuner.errors import ConfigError
-from lacuner.methods.composition import Method
-from lacuner.methods.registry import KINDS, OPTIONAL_PARTS, registry
+from lacuner.methods.composition import SpanMethod
+from lacuner.methods.method import Method
+from lacuner.methods.registry import KINDS, LEVELS, registry
+from lacuner.methods.tagging import TokenMethod
 from lacuner.parts import Part, Settings, build_part, validate
 
 DEFAULT_METHOD = "lacuner"
 DEFAULT_ENCODER = "recurrent"
 
-_EPOCHS = {"recurrent": 15, "transformer": 10}
+_ENOUGH_WORDS = 100
+"""Fewer do not tell how many words belong to entities."""
 _FEWEST_STEPS, _MOST_EPOCHS = 400, 200
 _METHOD_PARTS = ("head", *KINDS)
-_BY_ENCODER: dict[str, dict[str, Any]] = {
-    "recurrent": {"batch_tokens": 256, "encoder_learning_rate": 2e-3, "head_learning_rate": 2e-3},
-    "transformer": {"batch_tokens": 1024, "encoder_learning_rate": 5e-5, "head_learning_rate": 5e-4},
-}
 
 
 class TrainingConfig(Settings):
@@ -61,10 +60,15 @@ class TrainingConfig(Settings):
         description="epochs without a better dev F1 before training stops (auto: a third, at least 5); none: never",
     )
 
-    def for_corpus(self, words: int, encoder: str) -> "TrainingConfig":
-        """With what depends on the corpus: one of few words is read often enough to learn something from it."""
+    def for_corpus(self, words: int, usual: int) -> "TrainingConfig":
+        """With what depends on the corpus: one of few words is read often enough to learn something from it.
+
+        Args:
+            words: of the corpus.
+            usual: epochs, if the corpus is large enough.
+        """
         needed = -(-_FEWEST_STEPS * self.batch_tokens // max(1, words))
-        epochs = self.epochs or min(max(_EPOCHS[encoder], needed), _MOST_EPOCHS)
+        epochs = self.epochs or min(max(usual, needed), _MOST_EPOCHS)
         patience = max(5, epochs // 3) if self.patience == "auto" else self.patience
         return self.model_copy(update={"epochs": epochs, "patience": patience})
 
@@ -86,25 +90,47 @@ class TrustedConfig(Settings):
 class RunSettings(Settings):
     """A method, an encoder, how they are trained, and how raw text is split."""
 
-    method: Method
-    encoder: RecurrentConfig | TransformerConfig = Field(discriminator="name")
+    method: SerializeAsAny[Method]
+    encoder: SerializeAsAny[EncoderConfig]
     training: TrainingConfig
     trusted: TrustedConfig = TrustedConfig()
     split: Literal["auto", "words", "whitespace", "characters"] = "auto"
 
-    def for_corpus(self, sentences: Iterable[Sentence]) -> "RunSettings":
-        """With what depends on the corpus: how long training takes, and how wide spans are."""
-        lengths, widths = 0, []
-        for sentence in sentences:
-            lengths += len(sentence)
-            widths += [entity.end - entity.start for entity in sentence.entities]
-        training = self.training.for_corpus(lengths, self.encoder.name)
-        method, bound = self.method, self.method.head.max_span_width
-        if training.cover is not None and bound is not None and widths:
-            needed = sorted(widths)[math.ceil(training.cover * len(widths)) - 1]
-            head = method.head.model_copy(update={"max_span_width": max(bound, needed)})
-            method = method.model_copy(update={"head": head})
+    def for_corpus(self, sentences: Sequence[Sentence], dev: Sequence[Sentence] = ()) -> "RunSettings":
+        """With what depends on the data: how long training takes, how wide spans are, how many words are in entities."""
+        training = self.training.for_corpus(sum(map(len, sentences)), self.encoder.epochs)
+        method = self.method
+        if isinstance(method, SpanMethod) and training.cover is not None:
+            method = _cover(method, sentences, training.cover)
+        if isinstance(method, TokenMethod) and method.balance is not None:
+            shares = [_share_in_entities(sentences), None if training.select == "pu" else _share_in_entities(dev, True)]
+            known = next((share for share in shares if share is not None), None)
+            method = method.model_copy(update={"balance": method.balance.prepared(known)})
         return self.model_copy(update={"training": training, "method": method})
+
+
+def _cover(method: SpanMethod, sentences: Iterable[Sentence], share: float) -> SpanMethod:
+    """The method with spans as wide as this share of the entities are."""
+    bound = method.head.max_span_width
+    widths = sorted(entity.end - entity.start for sentence in sentences for entity in sentence.entities)
+    if bound is None or not widths:
+        return method
+    needed = widths[math.ceil(share * len(widths)) - 1]
+    head = method.head.model_copy(update={"max_span_width": max(bound, needed)})
+    return method.model_copy(update={"head": head})
+
+
+def _share_in_entities(sentences: Iterable[Sentence], complete: bool = False) -> float | None:
+    """How many of the words belong to entities, where all of them are annotated; none, if there are too few such words.
+
+    Args:
+        sentences: only those that are complete count.
+        complete: take all as such, as dev data is.
+    """
+    whole = [s for s in sentences if (s.complete or complete) and s.annotated_labels is None and not s.unknown_tokens]
+    words = sum(map(len, whole))
+    inside = sum(len({place for e in sentence.entities for place in range(e.start, e.end)}) for sentence in whole)
+    return inside / words if words >= _ENOUGH_WORDS else None
 
 
 def resolve_settings(
@@ -124,14 +150,17 @@ def resolve_settings(
     layers = [_sections(config or {}), _sections(overrides or {})]
     names = [layer.pop("method", {}).get("name") for layer in layers]
     preset = registry().method(method or names[1] or names[0] or DEFAULT_METHOD)
-    parts = {
-        kind: _part(kind, getattr(preset, kind), [layer.pop(kind, {}) for layer in layers]) for kind in _METHOD_PARTS
-    }
+    parts = {kind: _part(preset, kind, [layer.pop(kind, {}) for layer in layers]) for kind in preset.kinds()}
+    for foreign in (kind for layer in layers for kind in layer if kind in _METHOD_PARTS):
+        raise ConfigError(
+            f"{foreign} is set, but {preset.name} is a {preset.level}-level method and has none; "
+            f"it consists of: {', '.join(preset.kinds())}"
+        )
     encoder_layers = [layer.pop("encoder", {}) for layer in layers]
     if encoder is not None:
         encoder_layers[-1]["name"] = encoder
     chosen = _encoder(encoder_layers)
-    training = _BY_ENCODER[chosen.name] | preset.training
+    training = chosen.training | preset.training
     trusted: dict[str, Any] = {}
     split = {"split": "auto"}
     for layer in layers:
@@ -141,6 +170,7 @@ def resolve_settings(
         if layer:
             known = ", ".join(["method", "encoder", *_METHOD_PARTS, "split", "training", "trusted"])
             raise ConfigError(f"there is no setting {next(iter(layer))}; settings begin with one of: {known}")
+    _check_level(preset, training)
     return validate(
         RunSettings,
         {
@@ -158,10 +188,15 @@ def settings_from_dict(data: Mapping[str, Any]) -> RunSettings:
     if not isinstance(data.get("method"), Mapping):
         raise ConfigError("the settings hold no method")
     described = dict(data["method"])
-    for kind in _METHOD_PARTS:
+    level = described.get("level")
+    if level not in LEVELS:
+        raise ConfigError(f"method.level={level!r}: there are methods of the levels {', '.join(LEVELS)}")
+    for kind in LEVELS[level].kinds():
         value = described.get(kind)
-        described[kind] = None if value is None else build_part(kind, value, registry().choices(kind))
-    return validate(RunSettings, dict(data) | {"method": validate(Method, described, "method.")})
+        described[kind] = None if value is None else build_part(kind, value, registry().choices(kind, level))
+    method = validate(LEVELS[level], described, "method.")
+    encoder = build_part("encoder", data.get("encoder"), ENCODERS)
+    return validate(RunSettings, dict(data) | {"method": method, "encoder": encoder})
 
 
 def read_config(path: str | Path) -> dict[str, Any]:
@@ -206,28 +241,41 @@ def _merge(current: dict[str, Any], layers: Iterable[Mapping[str, Any]]) -> dict
     return current
 
 
-def _part(kind: str, default: Part | None, layers: Iterable[Mapping[str, Any]]) -> Part | None:
+def _part(preset: Method, kind: str, layers: Iterable[Mapping[str, Any]]) -> Part | None:
     """A part of the method: the preset's, with what is set on top."""
+    default, choices = getattr(preset, kind), registry().choices(kind, preset.level)
     merged = _merge({} if default is None else default.model_dump(), layers)
     if merged.get("name") == "none":
-        if kind not in OPTIONAL_PARTS:
-            raise ConfigError(f"{kind}=none: a method needs a {kind}; choose {', '.join(registry().choices(kind))}")
+        if not preset.optional(kind):
+            raise ConfigError(f"{kind}=none: no method of this kind does without; choose {', '.join(choices)}")
         return None
     if merged and "name" not in merged:
         raise ConfigError(f"{kind}.{next(iter(merged))} is set, but the method has no {kind}; set {kind}=NAME, too")
-    return build_part(kind, merged, registry().choices(kind)) if merged else None
+    return build_part(kind, merged, choices) if merged else None
 
 
-def _encoder(layers: Iterable[Mapping[str, Any]]) -> RecurrentConfig | TransformerConfig:
-    """The encoder; a name that is none of ours is a Hugging Face model's."""
-    named = []
+def _check_level(method: Method, training: Mapping[str, Any]) -> None:
+    """Refuse settings of training that a tagger has no use for."""
+    if method.level == "span":
+        return
+    for name, what in (("fit_threshold", "a threshold"), ("cover", "a greatest width")):
+        if training.get(name) not in (None, False, "none"):
+            raise ConfigError(
+                f"training.{name} is set, but {method.name} tags words: only span-level methods have {what}"
+            )
+
+
+def _encoder(layers: Iterable[Mapping[str, Any]]) -> EncoderConfig:
+    """The encoder; a name that is none of ours is a Hugging Face model's, and a model without a name a transformer."""
+    merged: dict[str, Any] = {"name": DEFAULT_ENCODER}
     for layer in layers:
-        name = layer.get("name", "transformer" if "model" in layer else None)
-        if name is not None and name not in ENCODERS:
-            named.append({**layer, "name": "transformer", "model": name})
-        else:
-            named.append({**layer, **({} if name is None else {"name": name})})
-    merged = _merge({"name": DEFAULT_ENCODER}, named)
+        takes_model = "model" in ENCODERS[merged["name"]].model_fields
+        name = layer.get("name", merged["name"] if takes_model or "model" not in layer else "transformer")
+        described = {"name": name} if name in ENCODERS else {"name": "transformer", "model": name}
+        merged = _merge(merged, [{**layer, **described}])
     if merged["name"] == "transformer" and "model" not in merged:
         raise ConfigError("encoder=transformer: give the model's name or folder instead, or set encoder.model")
+    for setting, field in ENCODERS[merged["name"]].model_fields.items():
+        if field.is_required() and setting not in merged:
+            raise ConfigError(f"encoder={merged['name']}: set encoder.{setting}, too ({field.description})")
     return build_part("encoder", merged, ENCODERS)

@@ -15,11 +15,11 @@ from torch import Tensor
 
 from lacuner.corpus import Corpus, Sentence
 from lacuner.encoding.batches import plan_batches
-from lacuner.encoding.spans import Spans, build_targets
+from lacuner.encoding.spans import Spans
 from lacuner.errors import TrainingError
 from lacuner.evaluation import Scores
-from lacuner.methods.composition import Step
-from lacuner.methods.span_model import SpanModel
+from lacuner.methods.method import Step
+from lacuner.methods.model import Model
 from lacuner.training.checkpoint import CheckpointFolder, Progress, WeightAverage, put_weights, trained_weights
 from lacuner.training.lessons import Lessons
 from lacuner.training.settings import TrainingConfig
@@ -63,7 +63,7 @@ class TrainingResult:
 
 
 def fit(
-    model: SpanModel,
+    model: Model,
     corpus: Corpus | Lessons,
     config: TrainingConfig,
     evaluate: Callable[[], Scores] | None = None,
@@ -119,7 +119,7 @@ def fit(
             sentences = [lessons.sentence(index, epoch) for index in indices]
             _set_rates(optimizer, (epoch + number / len(batches)) / config.epochs, config.warmup)
             inputs = model.encoder.index.collate([s.tokens for s in sentences]).to(accelerator.device)
-            targets = build_targets(sentences, model.labels).to(accelerator.device)
+            targets = model.targets(sentences, lessons.advice_for(indices)).to(accelerator.device)
             step = Step(epoch, config.epochs, generator, partial(observer.negatives_drawn, indices))
             loss: Tensor = learner(inputs, targets, step)
             _check_finite(loss, indices, sentences)

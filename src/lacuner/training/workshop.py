@@ -1,24 +1,29 @@
 """How a model is made: teachers first, if the method has them, then the model itself."""
 
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 import torch
 from accelerate import PartialState
+from torch import Tensor
 
 from lacuner.corpus import OUTSIDE, Corpus
-from lacuner.encoders import Encoder, RecurrentConfig, RecurrentEncoder, TransformerEncoder
-from lacuner.encoders.vectors import choose_vectors
-from lacuner.encoding.vocabulary import Vocabulary
+from lacuner.encoding.tags import Advice
 from lacuner.errors import TrainingError
 from lacuner.evaluation import Scores, score_entities
-from lacuner.methods.composition import Teacher
+from lacuner.methods.composition import SpanMethod, Teacher
+from lacuner.methods.method import Method
+from lacuner.methods.model import Model, batches_of
+from lacuner.methods.models import build_model
 from lacuner.methods.span_model import SpanModel
+from lacuner.methods.tag_model import TagModel
+from lacuner.methods.tagging import Stage, Studio, TokenMethod
 from lacuner.training.checkpoint import RunFolder
-from lacuner.training.judging import average, batches_of, find_in, fit_threshold, join, judge, targets_of, weigh
+from lacuner.training.judging import average, find_in, fit_threshold, join, judge, targets_of, weigh
 from lacuner.training.lessons import Beliefs, Lessons
 from lacuner.training.settings import RunSettings, TrainingConfig
 from lacuner.training.trainer import CRITERIA, Observer, TrainingResult, fit
@@ -39,23 +44,57 @@ class Workshop:
     folder: RunFolder | None
     resume: bool
     observer: Observer
+    reports: dict[str, Sequence[dict[str, Any]]] = field(default_factory=dict)
+    """What stages of training have found out, for people to look at."""
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
         """``O`` and the labels of the corpus."""
         return (OUTSIDE, *self.corpus.labels)
 
-    def train(self) -> tuple[SpanModel, TrainingResult]:
+    def train(self) -> tuple[Model, TrainingResult]:
         """The finished model, and how its training went."""
-        teacher = self.settings.method.teacher
+        method = self.settings.method
         lessons = Lessons(self.corpus, self.settings.training.seed, self.settings.trusted.share)
+        if isinstance(method, SpanMethod) and method.teacher is not None:
+            return self._train_taught(method.teacher, lessons)
+        if isinstance(method, TokenMethod) and method.stage is not None:
+            return self._train_in_stages(method, method.stage, lessons)
+        return self._fit("model", "", lessons)
+
+    def _train_in_stages(self, method: TokenMethod, stage: Stage, lessons: Lessons) -> tuple[Model, TrainingResult]:
+        """A tagger, after its method has found out what it needs to know."""
+
+        def fit(
+            name: str,
+            title: str,
+            method: TokenMethod,
+            places: Sequence[int] | None = None,
+            epochs: int | None = None,
+            advice: Mapping[int, Advice] | None = None,
+        ) -> TagModel:
+            chosen = range(len(self.corpus)) if places is None else places
+            part = self.corpus if places is None else Corpus(tuple(self.corpus[place] for place in places))
+            known = {number: advice[place] for number, place in enumerate(chosen) if advice and place in advice}
+            lesson = replace(lessons, corpus=part, advice=known)
+            training = self.settings.training.model_copy(update={} if epochs is None else {"epochs": epochs})
+            model, _ = self._fit(name, title, lesson, training, method, judged=epochs is None)
+            assert isinstance(model, TagModel)
+            return model
+
+        findings = stage.run(Studio(self.corpus, method, self.settings.training.seed, fit, self._remember))
+        self.reports.update(findings.reports)
+        return self._fit("model", "", replace(lessons, advice=findings.advice))
+
+    def _train_taught(self, teacher: Teacher, lessons: Lessons) -> tuple[Model, TrainingResult]:
+        """A model that learns from what teachers think of the gaps, if there is something to teach and to learn."""
         unsure = self._places(complete=False)
-        if teacher is None or not unsure or not self._can_teach(teacher):
+        if not unsure or not self._can_teach(teacher):
             return self._fit("model", "", lessons)
         beliefs = self._ask_teachers(teacher, unsure)
         assert self.settings.training.epochs is not None
         finish = max(1, round((1 - teacher.finish) * self.settings.training.epochs))
-        best: tuple[SpanModel, TrainingResult] | None = None
+        best: tuple[Model, TrainingResult] | None = None
         for number in range(1, teacher.rounds + 1):
             weighed = weigh(beliefs, self.corpus, self.labels, teacher)
             taught = replace(lessons, finish=finish, beliefs=weighed, settled=teacher.settled, labels=self.labels)
@@ -68,6 +107,7 @@ class Workshop:
                 break
             best = model, result
             if number < teacher.rounds:
+                assert isinstance(model, SpanModel)
                 beliefs = judge(model, self.corpus, unsure, teacher.least, shifted=not teacher.settled)
         assert best is not None
         return best
@@ -114,32 +154,47 @@ class Workshop:
         self, name: str, title: str, school: Corpus, training: TrainingConfig, judges: Callable[[SpanModel], Beliefs]
     ) -> Beliefs:
         """What a model that learns from ``school`` thinks; if it has said so before a kill, it is not trained again."""
+
+        def find_out() -> dict[str, Tensor]:
+            model, _ = self._fit(name, title, Lessons(school, training.seed), training)
+            assert isinstance(model, SpanModel)
+            return {key: torch.from_numpy(value).clone() for key, value in vars(judges(model)).items()}
+
+        return Beliefs(**{key: value.numpy() for key, value in self._remember(name, find_out).items()})
+
+    def _remember(self, name: str, find_out: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor]:
+        """What a stage finds out; if it has done so before a kill, what it found out then."""
         kept = self.folder.kept(name) if self.folder is not None and self.resume else None
         if kept is not None:
-            return Beliefs(**{key: value.numpy() for key, value in kept.items()})
-        model, _ = self._fit(name, title, Lessons(school, training.seed), training)
-        beliefs = judges(model)
+            return kept
+        found = find_out()
         if self.folder is not None and PartialState().is_main_process:
-            self.folder.keep(name, {key: torch.from_numpy(value).clone() for key, value in vars(beliefs).items()})
-        return beliefs
+            self.folder.keep(name, found)
+        return found
 
     def _places(self, complete: bool) -> list[int]:
         return [index for index, sentence in enumerate(self.corpus) if sentence.complete == complete]
 
     def _fit(
-        self, name: str, title: str, lessons: Lessons, training: TrainingConfig | None = None
-    ) -> tuple[SpanModel, TrainingResult]:
-        """Train a model from fresh weights."""
-        settings, dev = self.settings, self.dev
-        training = training or settings.training
+        self,
+        name: str,
+        title: str,
+        lessons: Lessons,
+        training: TrainingConfig | None = None,
+        method: Method | None = None,
+        judged: bool = True,
+    ) -> tuple[Model, TrainingResult]:
+        """Train a model from fresh weights; unless dev data judges it, its last epoch is kept."""
+        dev = self.dev
+        training, method = training or self.settings.training, method or self.settings.method
         criterion = CRITERIA[training.select]
         self.observer.stage_started(title)
         torch.manual_seed(training.seed)
-        model = SpanModel(create_encoder(settings, lessons.corpus), settings.method, self.labels)
+        model = build_model(self.settings.encoder.create(lessons.corpus.tokens), method, self.labels)
 
         def evaluate() -> Scores:
             assert dev is not None
-            if training.fit_threshold:
+            if training.fit_threshold and isinstance(model, SpanModel):
                 model.threshold, scores = fit_threshold(model, dev, criterion)
                 return scores
             found = find_in(model, [sentence.tokens for sentence in dev])
@@ -149,35 +204,24 @@ class Workshop:
             model,
             lessons,
             training,
-            None if dev is None else evaluate,
+            evaluate if dev is not None and judged else None,
             None if self.folder is None else self.folder.stage(name),
             self.resume,
             self.observer,
         )
-        inference = settings.method.inference
-        if inference is not None:
-            sentences = lessons.corpus.sentences
-            spans = (
-                item
-                for chosen, inputs in batches_of(model, sentences, range(len(sentences)))
-                for item in model.hidden_layers(inputs, targets_of(model, [sentences[place] for place in chosen]))
-            )
-            model.memory = inference.remember(spans, len(model.labels))
-        if training.fit_threshold and dev is not None:
-            model.threshold, _ = fit_threshold(model, dev, criterion)
+        if isinstance(model, SpanModel):
+            if model.method.inference is not None:
+                model.memory = model.method.inference.remember(_hidden_layers(model, lessons.corpus), len(model.labels))
+            if training.fit_threshold and dev is not None:
+                model.threshold, _ = fit_threshold(model, dev, criterion)
         return model, result
+
+
+def _hidden_layers(model: SpanModel, corpus: Corpus) -> Iterator[tuple[Tensor, Tensor]]:
+    """Hidden layers and label numbers of all spans of a corpus, some at a time."""
+    for chosen, inputs in batches_of(model, corpus.tokens, range(len(corpus))):
+        yield from model.hidden_layers(inputs, targets_of(model, [corpus[place] for place in chosen]))
 
 
 def _words(corpus: Corpus) -> int:
     return sum(map(len, corpus))
-
-
-def create_encoder(settings: RunSettings, corpus: Corpus) -> Encoder:
-    """An encoder that has not been trained on ``corpus`` yet, but knows its words."""
-    config = settings.encoder
-    if not isinstance(config, RecurrentConfig):
-        return TransformerEncoder.create(config)
-    sentences = [sentence.tokens for sentence in corpus]
-    vectors = choose_vectors(config.vectors, sentences)
-    vocabulary = Vocabulary.build(sentences, vectors.words if vectors else ())
-    return RecurrentEncoder.create(config, vocabulary, vectors)

@@ -1,0 +1,69 @@
+"""What every encoder is, and what describes it."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Protocol, Self
+
+import torch
+from torch import Tensor, nn
+
+from lacuner.encoders.words import EncodedWords
+from lacuner.parts import Part
+
+
+class Inputs(Protocol):
+    """A batch of sentences, as an encoder wants it."""
+
+    @property
+    def lengths(self) -> Tensor:
+        """``(B,)`` words of each sentence."""
+
+    def to(self, device: torch.device) -> Self: ...
+
+
+class Index(Protocol):
+    """Turns words into inputs."""
+
+    def lengths(self, sentences: Iterable[Sequence[str]]) -> list[int]:
+        """What each sentence costs in a batch."""
+
+    def collate(self, sentences: Sequence[Sequence[str]]) -> Any:
+        """A batch: :class:`Inputs`."""
+
+
+class Encoder(nn.Module, ABC):
+    """Words → vectors of ``size`` elements."""
+
+    index: Index
+    size: int
+
+    @abstractmethod
+    def forward(self, inputs: Any) -> EncodedWords:
+        """One vector a word, or two."""
+
+    @abstractmethod
+    def save(self, folder: Path) -> dict[str, Any]:
+        """Write whatever its weights and settings do not tell into a model folder; the rest is returned, for JSON."""
+
+
+class EncoderConfig(Part, ABC):
+    """Settings of an encoder."""
+
+    epochs: ClassVar[int]
+    """How often it reads a corpus of ordinary size."""
+    training: ClassVar[dict[str, Any]]
+    """What else of the settings of training depends on it."""
+
+    @property
+    def title(self) -> str:
+        """What to call it in a model card."""
+        return self.name
+
+    @abstractmethod
+    def create(self, sentences: Sequence[Sequence[str]]) -> Encoder:
+        """An encoder that has not been trained on these sentences yet, but knows their words."""
+
+    @abstractmethod
+    def restore(self, architecture: dict[str, Any], folder: Path) -> Encoder:
+        """What :meth:`Encoder.save` described; the weights are loaded afterwards."""

@@ -1,0 +1,114 @@
+"""LEBERT: lexicon words are taken in between two layers of BERT."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from transformers.masking_utils import create_bidirectional_mask
+
+from lacuner.encoders.dropout import Dropout
+from lacuner.encoders.encoder import Encoder
+from lacuner.encoders.lexicon import (
+    LexiconBertConfig,
+    WordAttention,
+    choose_lexicon,
+    restore_lexicon,
+    save_lexicon,
+)
+from lacuner.encoders.table import VectorTable
+from lacuner.encoders.transformer import TransformerEncoder
+from lacuner.encoders.words import EncodedWords
+from lacuner.encoding.lexicon import CoveredPieceIndex, CoveredPieces, Lexicon
+from lacuner.encoding.pieces import PieceInputs
+from lacuner.errors import ConfigError
+
+
+class LebertConfig(LexiconBertConfig):
+    """``lebert``: a BERT-like Hugging Face encoder with a lexicon adapter between two of its layers."""
+
+    name: Literal["lebert"] = "lebert"
+    layer: int = Field(1, ge=1, description="layer behind which words are taken in")
+    dropout: float = Field(0.1, ge=0, lt=1, description="dropout in the lexicon adapter and on the word vectors")
+
+    def create(self, sentences: Sequence[Sequence[str]]) -> "LebertEncoder":
+        bert = self.bert.create()
+        check_layers(bert, self)
+        return LebertEncoder(self, bert, *choose_lexicon(self, sentences))
+
+    def restore(self, architecture: dict[str, Any], folder: Path) -> "LebertEncoder":
+        return LebertEncoder(self, self.bert.restore(architecture, folder), *restore_lexicon(folder))
+
+
+class LebertEncoder(Encoder):
+    """Words → vectors of their first and last pieces.
+
+    Liu et al. 2021, *Lexicon Enhanced Chinese Sequence Labeling Using BERT Adapter* (ACL): behind one layer, every piece takes
+    in the words around its token, ``LayerNorm(dropout(h + Σ aⱼ vⱼ))``; the layers above see both.
+    """
+
+    def __init__(self, config: LebertConfig, bert: TransformerEncoder, lexicon: Lexicon, table: VectorTable) -> None:
+        super().__init__()
+        self.config = config
+        self.index: CoveredPieceIndex = CoveredPieceIndex(bert.index, lexicon)
+        self.bert = bert
+        self.words = WordAttention(table, bert.size)
+        self.norm = nn.LayerNorm(bert.size, eps=bert.model.config.layer_norm_eps)
+        self.dropout = Dropout(config.dropout)
+        self.size = bert.size
+
+    def save(self, folder: Path) -> dict[str, Any]:
+        save_lexicon(self.index.lexicon, self.words.table, folder)
+        return self.bert.save(folder)
+
+    def forward(self, inputs: CoveredPieces) -> EncodedWords:
+        cover = inputs.cover
+        of_tokens = nn.functional.pad(cover.places.flatten(0, 1), (0, 0, 0, 1))  # (B * n + 1, k): the last has no words
+        places = of_tokens[inputs.pieces.word.flatten()]  # (W * m, k)
+
+        def take_in_words(hidden: Tensor) -> Tensor:
+            words = self.words(hidden.flatten(0, 1), cover.words, places).view_as(hidden)  # (W, m, d)
+            adapted: Tensor = self.norm(self.dropout(hidden + words))
+            return adapted
+
+        hidden = run_layers(self.bert.model, inputs.pieces, self.config.layer, take_in_words)
+        return self.bert.at_words(hidden, inputs.pieces)
+
+
+def run_layers(model: Any, inputs: PieceInputs, layer: int, change: Callable[[Tensor], Tensor]) -> Tensor:
+    """The last layer ``(W, m, d)`` of a BERT-like model that runs on with what ``change`` makes of a layer's output."""
+    hidden = model.embeddings(input_ids=inputs.pieces)
+    if hasattr(model, "embeddings_project"):  # ELECTRA
+        hidden = model.embeddings_project(hidden)
+    mask = create_bidirectional_mask(model.config, hidden, inputs.attention)
+    for number, run in enumerate(model.encoder.layer, 1):
+        output = run(hidden, mask)
+        hidden = output[0] if isinstance(output, tuple) else output
+        if number == layer:
+            hidden = change(hidden)
+    return hidden  # type: ignore[no-any-return]
+
+
+@torch.no_grad()
+def check_layers(bert: TransformerEncoder, config: LebertConfig) -> None:
+    """Refuse a model that is not computed layer by layer as BERT is, or lacks the layer."""
+    inputs = bert.index.collate([["a"], ["a", "b", "c"]])
+    expected = bert.model.eval()(input_ids=inputs.pieces, attention_mask=inputs.attention).last_hidden_state
+    there = inputs.attention.bool()
+    try:
+        found = run_layers(bert.model, inputs, 0, lambda hidden: hidden)
+        alike = torch.allclose(found[there], expected[there], atol=1e-4)
+    except Exception:  # whatever a model of another kind makes of it
+        alike = False
+    if not alike:
+        raise ConfigError(
+            f"encoder.model={config.model!r} ({bert.model.config.model_type}) is not made like BERT, RoBERTa or ELECTRA, "
+            "whose layers lebert can add words between; give such a model, or --encoder bert-word, which takes any"
+        )
+    count = len(bert.model.encoder.layer)
+    if config.layer > count:
+        raise ConfigError(
+            f"encoder.layer={config.layer}: the model has {count} layers; give a number from 1 to {count}"
+        )

@@ -1,0 +1,405 @@
+"""Token-level methods as users meet them: from Python, and from the command line."""
+
+import json
+import re
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from lacuner import Corpus, Entity, Recognizer, Sentence
+from lacuner.cli import main
+from lacuner.corpus import Span
+from lacuner.errors import ConfigError
+from lacuner.methods.registry import registry
+from lacuner.methods.tag_model import TagModel
+from lacuner.training.settings import resolve_settings, settings_from_dict
+
+TAGGERS = ("crf", "eer", "partial-crf", "token", "two-step", "weighted-partial-crf")
+QUICK = {
+    "encoder.vectors": "none",
+    "encoder.word_size": 16,
+    "encoder.hidden": 16,
+    "encoder.dropout": 0.1,
+    "training.batch_tokens": 64,
+    "training.encoder_learning_rate": 0.02,
+    "training.head_learning_rate": 0.02,
+}
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """Runs the command in this process: (exit code, standard output, standard error)."""
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["lacuner", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        captured = capsys.readouterr()
+        return int(ended.value.code or 0), captured.out, captured.err
+
+    return call
+
+
+@pytest.fixture
+def files(toy, tmp_path) -> Path:
+    toy.write(tmp_path / "train.conll")
+    toy.write(tmp_path / "dev.jsonl")
+    return tmp_path
+
+
+def arguments_of(settings: dict[str, object]) -> list[str]:
+    return [argument for key, value in settings.items() for argument in ("--set", f"{key}={value}")]
+
+
+def entities(found: list[Entity]) -> list[tuple[str | None, str]]:
+    return [(entity.text, entity.label) for entity in found]
+
+
+SENTENCE = "Grace Hopper moved to New York ."
+NAMES = [("Grace Hopper", "PER"), ("New York", "LOC")]
+
+
+# Learning.
+
+
+@pytest.mark.parametrize("method", TAGGERS)
+def test_every_tagger_learns_what_is_annotated(toy, method):
+    settings = QUICK | ({"stage.epochs": 1, "stage.share": 0.02} if method == "two-step" else {})
+    trusted = None if method in ("eer", "two-step", "weighted-partial-crf") else toy
+    model = Recognizer.train(toy, toy, method=method, trusted=trusted, epochs=12, settings=settings)
+    assert isinstance(model.model, TagModel)
+    assert model.evaluate(toy).f1 > 0.9
+    found = model.predict(SENTENCE)
+    assert entities(found) == NAMES
+    assert all(0 < entity.score <= 1 and entity.source == "model" for entity in found)
+    assert [SENTENCE[entity.start : entity.end] for entity in found] == [text for text, _ in NAMES]
+
+
+@pytest.mark.parametrize("scheme", ["bioes", "bio2"])
+@pytest.mark.parametrize("angle", [False, True])
+@pytest.mark.parametrize("method", ["token", "crf", "two-step"])
+def test_every_head_learns_in_every_scheme(toy, method, angle, scheme):
+    settings = QUICK | {"head.angle": angle, "head.scheme": scheme}
+    settings |= {"stage.share": 0.02, "stage.epochs": 1} if method == "two-step" else {}
+    model = Recognizer.train(toy, toy, method=method, epochs=12, settings=settings)
+    assert model.evaluate(toy).f1 > 0.8
+    assert model.model.tags.scheme == scheme
+    assert (model.model.head.corners is not None) == angle
+
+
+@pytest.mark.parametrize("head", ["softmax", "crf"])
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"untagged": "anything", "sampling": "spans"},
+        {"untagged": "anything", "sampling": "spans", "sampling.label": "O", "sampling.widest": 2},
+        {"untagged": "anything", "balance": "entity-ratio"},
+        {"untagged": "anything", "stage": "folds", "stage.rounds": 1},
+        {"untagged": "anything", "stage": "folds", "stage.hard": True, "sampling": "spans"},
+        {"untagged": "outside", "stage": "o-values", "stage.epochs": 1, "stage.removed": "marginalise"},
+        {"untagged": "outside", "stage": "o-values", "stage.epochs": 1, "sampling": "spans", "balance": "entity-ratio"},
+    ],
+)
+def test_parts_can_be_put_together(toy, head, parts):
+    model = Recognizer.train(toy, method="crf", epochs=1, settings=QUICK | {"head": head, **parts})
+    assert len(model.predict([sentence.tokens for sentence in toy])) == len(toy)
+    assert all(parameter.isfinite().all() for parameter in model.model.parameters())
+
+
+def test_one_word_of_a_label_that_nobody_annotated_is_no_problem():
+    corpus = Corpus([Sentence(("Ada",), (Entity(0, 1, "PER"),)), Sentence(("sleeps",))])
+    for method in ("token", "crf", "eer", "two-step"):
+        model = Recognizer.train(corpus, corpus, method=method, epochs=2, settings=QUICK)
+        assert isinstance(model.predict("Ada"), list)
+        assert model.predict("") == []
+
+
+def test_gaps_cost_a_tagger_recall_that_partial_annotation_does_not(toy):
+    """Half of the names are never annotated; a few sentences are, completely."""
+    masked = Corpus(tuple(replace(s, entities=s.entities[number % 2 : number % 2 + 1]) for number, s in enumerate(toy)))
+    trusted = toy[:5]
+    naive, partial = (
+        Recognizer.train(masked[5:], method=method, trusted=trusted, epochs=12, settings=QUICK).evaluate(toy)
+        for method in ("crf", "partial-crf")
+    )
+    assert partial.recall > naive.recall + 0.1
+
+
+# Saving.
+
+
+@pytest.mark.parametrize("method", ["token", "two-step"])
+def test_a_loaded_tagger_predicts_the_same(toy, tmp_path, method):
+    settings = QUICK | {"head.angle": True, "head.scheme": "bio2"}
+    model = Recognizer.train(toy, toy, method=method, epochs=4, settings=settings, out=tmp_path / "m")
+    loaded = Recognizer.from_pretrained(tmp_path / "m")
+    assert loaded.settings == model.settings
+    tokens = [sentence.tokens for sentence in toy]
+    one, other = (m.predict(tokens) for m in (model, loaded))
+    assert one == other
+    assert [e.score for found in one for e in found] == [e.score for found in other for e in found]
+    weights = model.model.state_dict()
+    assert all(torch.equal(value, weights[name]) for name, value in loaded.model.state_dict().items())
+
+
+def test_removed_words_stand_in_the_model_folder_and_survive_loading_and_saving(toy, tmp_path):
+    odd = "Tu\u2028rin\x85"  # characters at which some take a line to end
+    corpus = Corpus((*toy, Sentence(("Ada", "saw", odd), (Entity(0, 1, "PER"),))))
+    settings = QUICK | {"stage.share": 0.9, "stage.epochs": 1}
+    model = Recognizer.train(corpus, method="two-step", epochs=1, settings=settings, out=tmp_path / "m")
+    removed = model.record.reports["removed"]
+    untagged = sum(len(s) - sum(e.end - e.start for e in s.entities) for s in corpus)
+    assert len(removed) == -(-untagged * 9 // 10)
+    assert odd in {record["text"] for record in removed}
+    with (tmp_path / "m" / "removed.jsonl").open(encoding="utf-8", newline="\n") as file:
+        assert [json.loads(line) for line in file] == list(removed)
+    assert removed[0].keys() == {"sentence", "token", "o_value", "text", "context"}
+    loaded = Recognizer.from_pretrained(tmp_path / "m")
+    assert loaded.record.reports == {"removed": removed}
+    loaded.save_pretrained(tmp_path / "again")
+    names = ("removed.jsonl", "config.json", "model.safetensors")
+    for name in names:
+        assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "m" / name).read_bytes()
+
+
+def test_a_method_without_stages_leaves_no_reports(toy, tmp_path):
+    model = Recognizer.train(toy, method="crf", epochs=1, settings=QUICK, out=tmp_path / "m")
+    assert model.record.reports == Recognizer.from_pretrained(tmp_path / "m").record.reports == {}
+    assert not (tmp_path / "m" / "removed.jsonl").exists()
+
+
+@pytest.mark.parametrize("name", ["../removed", "a b", "", "Removed"])
+def test_a_report_whose_name_leads_elsewhere_is_refused(toy, tmp_path, name):
+    Recognizer.train(toy[:5], method="crf", epochs=1, settings=QUICK, out=tmp_path / "m")
+    config = json.loads((tmp_path / "m" / "config.json").read_text(encoding="utf-8"))
+    (tmp_path / "m" / "config.json").write_text(json.dumps(config | {"reports": [name]}), encoding="utf-8")
+    with pytest.raises(Exception, match=r"config\.json is damaged: reports"):
+        Recognizer.from_pretrained(tmp_path / "m")
+
+
+# What makes no sense is refused.
+
+
+@pytest.mark.parametrize(("method", "more"), [("partial-crf", {}), ("token", {"untagged": "anything"})])
+def test_a_tagger_that_cannot_learn_what_is_no_entity_is_refused(toy, method, more):
+    reason = (
+        r"cannot learn what is no entity: no sentence is complete, and no span rejected — .*--trusted.*sampling=spans"
+    )
+    with pytest.raises(ConfigError, match=rf"{method} {reason}"):
+        Recognizer.train(toy, method=method, epochs=1, settings=QUICK | more)
+
+
+@pytest.mark.parametrize(
+    ("data", "trusted", "more"),
+    [
+        ("rejected", False, {}),
+        ("plain", True, {}),
+        ("plain", False, {"sampling": "spans", "sampling.label": "O"}),
+        ("plain", False, {"balance": "entity-ratio"}),
+        ("plain", False, {"stage": "folds", "stage.rounds": 1}),
+    ],
+)
+def test_it_is_not_refused_where_something_says_what_is_no_entity(toy, data, trusted, more):
+    corpus = toy[:6]
+    if data == "rejected":
+        corpus = Corpus((replace(toy[0], non_entities=(Span(1, 2),)), *toy[1:6]))
+    complete = toy[6:8] if trusted else None
+    Recognizer.train(corpus, method="partial-crf", trusted=complete, epochs=1, settings=QUICK | more)
+
+
+@pytest.mark.parametrize(
+    ("method", "key", "value", "reason"),
+    [
+        (
+            "crf",
+            "training.fit_threshold",
+            True,
+            "training.fit_threshold is set, but crf tags words: only span-level methods",
+        ),
+        ("two-step", "training.cover", 0.99, "training.cover is set, but two-step tags words: only span-level methods"),
+        (
+            "crf",
+            "negatives",
+            "uniform",
+            "negatives is set, but crf is a token-level method and has none; it consists of",
+        ),
+        ("eer", "teacher.folds", 3, "teacher is set, but eer is a token-level method and has none"),
+        (
+            "uniform",
+            "stage",
+            "o-values",
+            "stage is set, but uniform is a span-level method and has none; it consists of",
+        ),
+        ("full", "sampling.ratio", 0.1, "sampling is set, but full is a span-level method and has none"),
+        ("crf", "head", "product", "there is no head 'product'; choose crf, softmax"),
+        ("uniform", "head", "crf", "there is no head 'crf'; choose"),
+        ("crf", "untagged", "none", "untagged=none: no method of this kind does without; choose"),
+        ("crf", "head.scheme", "iob1", r"head.scheme='iob1'"),
+        ("crf", "sampling.ratio", 0.3, "sampling.ratio is set, but the method has no sampling; set sampling=NAME, too"),
+    ],
+)
+def test_settings_of_the_other_level_are_refused_with_a_sentence(method, key, value, reason):
+    with pytest.raises(ConfigError) as error:
+        resolve_settings(method, overrides={key: value})
+    assert reason in str(error.value)
+
+
+@pytest.mark.parametrize(("key", "value"), [("training.fit_threshold", False), ("training.cover", "none")])
+def test_settings_that_are_switched_off_are_no_problem(key, value):
+    assert resolve_settings("crf", overrides={key: value}).method.name == "crf"
+
+
+def test_a_threshold_in_a_settings_file_is_refused_too():
+    with pytest.raises(ConfigError, match=r"training\.fit_threshold is set, but crf tags words"):
+        resolve_settings("crf", config={"training": {"fit_threshold": True}})
+
+
+@pytest.mark.parametrize("method", TAGGERS)
+def test_settings_of_a_tagger_survive_json(method):
+    settings = resolve_settings(method)
+    assert settings_from_dict(json.loads(settings.model_dump_json())) == settings
+
+
+def test_entities_that_overlap_are_counted_and_the_wider_ones_learned(toy, caplog):
+    sentences = [
+        replace(s, entities=(*s.entities, Entity(s.entities[-1].start - 1, s.entities[-1].end, "LOC")))
+        for s in toy[:10]
+    ]
+    corpus = Corpus((*sentences, *toy[10:20]))
+    Recognizer.train(corpus, method="crf", epochs=1, settings=QUICK)
+    assert "10 of 50 entities overlap others; a tagger cannot learn them (a span-level method can)." in caplog.text
+    caplog.clear()
+    Recognizer.train(toy, method="crf", epochs=1, settings=QUICK)
+    assert "overlap" not in caplog.text
+
+
+def test_a_span_with_two_labels_is_not_lost(toy, caplog):
+    corpus = Corpus((replace(toy[0], entities=(*toy[0].entities, Entity(0, 1, "LOC"))), *toy[1:5]))
+    Recognizer.train(corpus, method="crf", epochs=1, settings=QUICK)
+    assert "overlap" not in caplog.text
+
+
+# The command line.
+
+
+def test_all_taggers_are_listed_with_their_level(run):
+    code, output, _ = run("methods", "--json")
+    listed = {method["name"]: method for method in json.loads(output)}
+    assert code == 0
+    assert {name for name, method in listed.items() if method["level"] == "token"} == set(TAGGERS)
+    assert (
+        listed["two-step"]["parameters"].items()
+        >= {
+            "head": "crf",
+            "head.angle": True,
+            "sampling.ratio": 0.2,
+            "stage": "o-values",
+            "stage.share": 0.1,
+            "balance": "none",
+        }.items()
+    )
+    code, output, _ = run("methods")
+    spans, words = output.split("Methods that tag words:")
+    assert "Methods that score spans:" in spans
+    for name, method in registry().methods.items():
+        part, other = (words, spans) if name in TAGGERS else (spans, words)
+        assert any(line.split()[:1] == [name] for line in part.splitlines())
+        assert method.summary in part
+        assert method.summary not in other
+    kinds = dict(line.split(maxsplit=1) for line in words.partition("KIND=NAME:")[2].strip().splitlines())
+    assert kinds == {
+        "head": "crf, softmax",
+        "untagged": "anything, outside",
+        "sampling": "spans, none",
+        "balance": "entity-ratio, none",
+        "stage": "folds, o-values, none",
+    }
+
+
+@pytest.mark.parametrize("method", TAGGERS)
+def test_a_tagger_is_described_with_what_can_be_set(run, method):
+    code, output, _ = run("methods", method)
+    assert code == 0
+    assert f"{method} (token level)" in output
+    assert "head.scheme" in output
+
+
+def test_a_tagger_goes_the_whole_way_from_files_to_predictions(run, files):
+    out, dev = files / "model", files / "dev.jsonl"
+    quick = arguments_of(QUICK | {"stage.share": 0.05, "stage.epochs": 1})
+    code, output, log = run(
+        "train",
+        files / "train.conll",
+        "--dev",
+        dev,
+        "--out",
+        out,
+        "--method",
+        "two-step",
+        "--epochs",
+        12,
+        "--json",
+        *quick,
+    )
+    assert code == 0, log
+    report = json.loads(output)
+    assert report["dev"]["f1"] > 0.9
+    assert "Method two-step, encoder recurrent, head crf." in log
+    assert (out / "removed.jsonl").read_text(encoding="utf-8").count("\n") > 0
+    assert "| method | `two-step`" in (out / "README.md").read_text(encoding="utf-8")
+
+    scores = json.loads(run("evaluate", out, dev, "--json")[1])
+    assert scores["f1"] == pytest.approx(report["dev"]["f1"])
+
+    (files / "raw.txt").write_text(f"{SENTENCE}\n", encoding="utf-8")
+    code, output, _ = run("predict", out, files / "raw.txt")
+    assert code == 0
+    assert [(e["text"], e["label"]) for e in json.loads(output)["entities"]] == NAMES
+
+    code, _, log = run("predict", out, files / "raw.txt", "--nested")
+    assert code == 2
+    assert (
+        "two-step tags words, and so finds no nested entities — train a span-level method, or leave out --nested"
+        in (" ".join(log.split()))
+    )
+    assert "Traceback" not in log
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--method", "partial-crf"], "partial-crf cannot learn what is no entity"),
+        (["--method", "crf", "--set", "negatives=uniform"], "negatives is set, but crf is a token-level method"),
+        (["--method", "uniform", "--set", "stage=o-values"], "stage is set, but uniform is a span-level method"),
+        (["--method", "crf", "--set", "training.fit_threshold=true"], "only span-level methods have a threshold"),
+        (["--method", "crf", "--set", "training.cover=0.9"], "only span-level methods have a greatest width"),
+        (["--method", "two-step", "--set", "stage.share=2"], "stage.share=2: input should be less than 1"),
+    ],
+)
+def test_errors_are_one_sentence_without_a_traceback(run, files, arguments, message):
+    code, _, log = run("train", files / "train.conll", "--out", files / "m", *arguments)
+    assert code == 2
+    assert message in " ".join(log.split())
+    assert "Traceback" not in log
+    assert not (files / "m").exists()
+
+
+@pytest.mark.parametrize(
+    ("method", "settings", "reason"),
+    [
+        ("partial-crf", {"stage": "o-values"}, "cannot learn what is no entity"),
+        (
+            "weighted-partial-crf",
+            {"untagged": "outside"},
+            "stage=folds weighs the tags of untagged words, but untagged=outside",
+        ),
+        ("crf", {"stage": "folds"}, "set untagged=anything, or stage=none"),
+    ],
+)
+def test_parts_that_do_not_fit_together_are_refused(toy, small_settings, method, settings, reason):
+    quick = {key: value for key, value in small_settings.items() if not key.startswith("head")}
+    with pytest.raises(ConfigError, match=re.escape(reason)):
+        Recognizer.train(toy, method=method, epochs=1, settings=quick | settings)
