@@ -178,12 +178,13 @@ def table(results: list[dict[str, Any]], runs: list[str], data: list[str], part:
     for result in results:
         if part in result:
             scores.setdefault((result["run"], result["data"]), []).append(100 * result[part]["f1"])
-    lines = [f"| | {' | '.join(data)} | mean |", f"| --- |{' --: |' * (len(data) + 1)}"]
+    columns = [*data, *(["mean"] if len(data) > 1 else [])]
+    lines = [f"| | {' | '.join(columns)} |", f"| --- |{' --: |' * len(columns)}"]
     for run in runs:
         cells = [scores.get((run, name), []) for name in data]
         means = [statistics.mean(cell) for cell in cells if cell]
         mean = f"{statistics.mean(means):.1f}" if len(means) == len(data) else ""
-        lines.append(f"| `{run}` | {' | '.join(map(spread, cells))} | {mean} |")
+        lines.append(f"| `{run}` | {' | '.join([*map(spread, cells), mean][: len(columns)])} |")
     return "\n".join(lines)
 
 

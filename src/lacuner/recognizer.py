@@ -109,7 +109,7 @@ class Recognizer:
             train: sentences; what is not annotated in them is unknown, unless they are ``complete``.
             dev: annotated sentences on which the best epoch is chosen. Without them the last epoch is kept.
             method: a preset (``lacuner methods`` lists them).
-            encoder: ``recurrent``, or the name or folder of a Hugging Face encoder.
+            encoder: ``recurrent``, ``flat``, ``bert-word``, ``lebert``, or the name or folder of a Hugging Face encoder.
             trusted: sentences that are annotated completely: what is not annotated in them is no entity.
             epochs: short for ``settings={"training.epochs": …}``.
             seed: short for ``settings={"training.seed": …}``.
@@ -136,7 +136,7 @@ class Recognizer:
         whole = train if trusted is None else trusted.as_complete() + train
         settings = settings.for_corpus(whole, dev or ())
         corpus = _prepare(whole, dev, settings)
-        key = fingerprint(settings.model_dump_json(), [corpus, dev])
+        key = fingerprint(settings.model_dump_json(), [corpus, dev], settings.encoder.files)
         checkpoints = None
         if out is not None:
             check_target(Path(out))

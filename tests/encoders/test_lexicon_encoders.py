@@ -15,7 +15,7 @@ from lacuner.encoders import ENCODERS, EncodedWords, Encoder, EncoderConfig
 from lacuner.encoders.flat import FlatConfig
 from lacuner.encoders.lexicon import WordAttention, choose_lexicon, weigh_words
 from lacuner.encoders.table import VectorTable
-from lacuner.errors import ConfigError, DataError, ModelError
+from lacuner.errors import ConfigError, DataError, ModelError, TrainingError
 from lacuner.parts import build_part
 from lacuner.training.settings import resolve_settings
 from lacuner.training.trainer import Observer
@@ -343,3 +343,43 @@ def test_a_missing_lexicon_is_asked_for(name: str) -> None:
     if name != "flat":
         with pytest.raises(ConfigError, match=rf"encoder={name}: set encoder\.model, too \(hub name"):
             resolve_settings(encoder=name, overrides={"encoder.lexicon": "w.txt"})
+
+
+@pytest.mark.parametrize("name", ["bert-word", "lebert", "transformer"])
+def test_only_what_is_pretrained_learns_at_the_encoders_rate(
+    name: str, chinese_toy: Corpus, chinese_bert: Path, vector_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    groups: list[list[tuple[float, int]]] = []
+    original = torch.optim.AdamW.__init__
+
+    def spy(self: Any, params: Any, *arguments: Any, **keywords: Any) -> None:
+        groups.append([(group["peak"], sum(weight.numel() for weight in group["params"])) for group in params])
+        original(self, params, *arguments, **keywords)
+
+    monkeypatch.setattr(torch.optim.AdamW, "__init__", spy)
+    if name == "transformer":
+        settings: dict[str, Any] = {"encoder.model": str(chinese_bert), "encoder.lstm": 8} | QUICK
+    else:
+        settings = settings_for(name, chinese_bert, vector_file)
+    model = Recognizer.train(chinese_toy, method="crf", encoder=None if name == "transformer" else name, epochs=1,
+                             settings=settings).model  # fmt: skip
+    bert = getattr(model.encoder, "bert", model.encoder).model
+    pretrained = sum(weight.numel() for weight in bert.parameters())
+    everything = sum(weight.numel() for weight in model.parameters())
+    assert groups == [[(0.005, pretrained), (0.01, everything - pretrained)]]
+    assert model.encoder.pretrained is bert
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_run_is_not_resumed_with_another_lexicon(
+    name: str, chinese_toy: Corpus, chinese_bert: Path, tmp_path: Path
+) -> None:
+    lexicon = tmp_path / "words.txt"
+    lexicon.write_text("南京\n上海\n", encoding="utf-8")
+    arguments: dict[str, Any] = {"method": "crf", "encoder": name, "epochs": 2, "out": tmp_path / "m"}
+    arguments["settings"] = settings_for(name, chinese_bert, lexicon)
+    with pytest.raises(KeyboardInterrupt):
+        Recognizer.train(chinese_toy, None, observer=StopAfter(1), **arguments)
+    lexicon.write_text("南京\n上海\n长江\n", encoding="utf-8")
+    with pytest.raises(TrainingError, match="other data or settings"):
+        Recognizer.train(chinese_toy, None, resume=True, **arguments)

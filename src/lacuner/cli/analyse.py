@@ -54,7 +54,10 @@ Hidden = Annotated[
 ]
 Encoder = Annotated[
     str | None,
-    typer.Option(help="recurrent, or the name or folder of a Hugging Face encoder.", show_default="recurrent"),
+    typer.Option(
+        help="recurrent, flat, bert-word, lebert, or a Hugging Face name or folder.",
+        show_default="recurrent",
+    ),
 ]
 Epochs = Annotated[int | None, typer.Option(min=1, help="Passes over the data.", show_default="by encoder")]
 Set = Annotated[

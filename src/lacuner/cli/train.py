@@ -27,7 +27,10 @@ def train(
     ] = None,
     encoder: Annotated[
         str | None,
-        typer.Option(help="recurrent, or the name or folder of a Hugging Face encoder.", show_default="recurrent"),
+        typer.Option(
+            help="recurrent, flat, bert-word, lebert, or a Hugging Face name or folder.",
+            show_default="recurrent",
+        ),
     ] = None,
     trusted: Annotated[
         list[Path] | None,

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import torch
 from pydantic import Field
+from torch import nn
 
 from lacuner.encoders.dropout import Dropout
 from lacuner.encoders.encoder import Encoder
@@ -53,6 +54,10 @@ class BertWordEncoder(Encoder):
         self.fusion = BiLSTM(2 * bert.size, config.hidden)
         self.dropout = Dropout(config.dropout)
         self.size = 2 * config.hidden
+
+    @property
+    def pretrained(self) -> nn.Module:
+        return self.bert.pretrained
 
     def save(self, folder: Path) -> dict[str, Any]:
         save_lexicon(self.index.lexicon, self.words.table, folder)

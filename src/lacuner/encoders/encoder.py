@@ -38,6 +38,11 @@ class Encoder(nn.Module, ABC):
     index: Index
     size: int
 
+    @property
+    def pretrained(self) -> nn.Module:
+        """What learns at the encoder's rate; whatever else there is in it begins anew, and learns at the head's."""
+        return self
+
     @abstractmethod
     def forward(self, inputs: Any) -> EncodedWords:
         """One vector a word, or two."""
@@ -59,6 +64,11 @@ class EncoderConfig(Part, ABC):
     def title(self) -> str:
         """What to call it in a model card."""
         return self.name
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """Files of words or vectors that it is created from: with other ones it would be another encoder."""
+        return ()
 
     @abstractmethod
     def create(self, sentences: Sequence[Sequence[str]]) -> Encoder:

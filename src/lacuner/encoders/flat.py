@@ -13,7 +13,7 @@ from lacuner.encoders.encoder import Encoder
 from lacuner.encoders.lexicon import LexiconConfig, choose_lexicon, restore_lexicon, save_lexicon
 from lacuner.encoders.recurrent import VOCABULARY_FILE
 from lacuner.encoders.table import VectorTable, forget, read_size, read_stored, write_stored
-from lacuner.encoders.vectors import choose_vectors
+from lacuner.encoders.vectors import choose_vectors, vector_files
 from lacuner.encoders.words import EncodedWords
 from lacuner.encoding.lexicon import Lattice, LatticeIndex, Lexicon
 from lacuner.encoding.vocabulary import PADDING, Vocabulary
@@ -41,6 +41,10 @@ class FlatConfig(LexiconConfig):
     unknown_share: float = Field(
         0.3, ge=0, le=1, description="how often a word seen once is taken as unknown in training"
     )
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        return (*super().files, *vector_files(self.vectors))
 
     def create(self, sentences: Sequence[Sequence[str]]) -> "FlatEncoder":
         vectors = choose_vectors(self.vectors, sentences)

@@ -59,6 +59,10 @@ class LebertEncoder(Encoder):
         self.dropout = Dropout(config.dropout)
         self.size = bert.size
 
+    @property
+    def pretrained(self) -> nn.Module:
+        return self.bert.pretrained
+
     def save(self, folder: Path) -> dict[str, Any]:
         save_lexicon(self.index.lexicon, self.words.table, folder)
         return self.bert.save(folder)

@@ -32,6 +32,10 @@ class LexiconConfig(EncoderConfig, ABC):
     )
     word_size: int = Field(100, ge=1, description="size of vectors that are trained from scratch")
 
+    @property
+    def files(self) -> tuple[Path, ...]:
+        return (Path(self.lexicon),)
+
 
 class LexiconBertConfig(LexiconConfig, ABC):
     """Settings of a Hugging Face encoder with a lexicon."""

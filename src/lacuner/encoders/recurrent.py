@@ -20,7 +20,7 @@ from lacuner.encoders.table import (
     trained_table,
     write_stored,
 )
-from lacuner.encoders.vectors import WordVectors, choose_vectors
+from lacuner.encoders.vectors import WordVectors, choose_vectors, vector_files
 from lacuner.encoders.words import EncodedWords
 from lacuner.encoding.order import backwards, rearrange
 from lacuner.encoding.vocabulary import PADDING, Vocabulary, WordInputs
@@ -47,6 +47,10 @@ class RecurrentConfig(EncoderConfig):
     unknown_share: float = Field(
         0.3, ge=0, le=1, description="how often a word seen once is taken as unknown in training"
     )
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        return vector_files(self.vectors)
 
     def create(self, sentences: Sequence[Sequence[str]]) -> "RecurrentEncoder":
         vectors = choose_vectors(self.vectors, sentences)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel
 from transformers.utils import logging as hugging_face_logging
 
@@ -96,6 +96,11 @@ class TransformerEncoder(Encoder):
         settings = AutoConfig.for_model(**harmless)
         model = AutoModel.from_config(settings, dtype=torch.float32, trust_remote_code=False)
         return cls(config, model, PieceIndex.load(folder, _longest_input(settings), config.window))
+
+    @property
+    def pretrained(self) -> nn.Module:
+        model: nn.Module = self.model
+        return model
 
     @property
     def architecture(self) -> dict[str, Any]:

@@ -73,6 +73,11 @@ def installed_glove() -> WordVectors | None:
     return WordVectors("GloVe 6B 50d", tuple(words), table.astype(np.float16))
 
 
+def vector_files(setting: str) -> tuple[Path, ...]:
+    """The file that ``encoder.vectors`` names, if it names one."""
+    return () if setting in ("auto", "none") else (Path(setting),)
+
+
 def choose_vectors(setting: str, sentences: Iterable[Sequence[str]]) -> WordVectors | None:
     """What ``encoder.vectors`` asks for: ``auto``, ``none``, or a file. Says what was taken, and why."""
     if setting == "none":

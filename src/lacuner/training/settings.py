@@ -34,8 +34,10 @@ class TrainingConfig(Settings):
     )
     seed: int = Field(1, ge=0, description="decides initial weights, order, dropout, and what a method draws")
     batch_tokens: int = Field(ge=1, description="tokens of a batch, padding included")
-    encoder_learning_rate: float = Field(gt=0, description="greatest learning rate of the encoder")
-    head_learning_rate: float = Field(gt=0, description="greatest learning rate of everything behind it")
+    encoder_learning_rate: float = Field(
+        gt=0, description="greatest learning rate of the encoder, or of what is pretrained in it"
+    )
+    head_learning_rate: float = Field(gt=0, description="greatest learning rate of everything else")
     weight_decay: float = Field(1e-5, ge=0, description="decoupled weight decay")
     warmup: float = Field(0.1, ge=0, lt=1, description="share of training in which the learning rates rise")
     clip: float = Field(5.0, gt=0, description="greatest norm of the gradient")
@@ -143,7 +145,7 @@ def resolve_settings(
 
     Args:
         method: name of a preset.
-        encoder: ``recurrent``, or the name or folder of a Hugging Face model.
+        encoder: ``recurrent``, ``flat``, ``bert-word``, ``lebert``, or the name or folder of a Hugging Face model.
         overrides: dotted keys and values, such as ``{"negatives.ratio": 0.5, "training.epochs": 20}``.
         config: the same as nested tables (a TOML file); ``method``, ``encoder`` and ``overrides`` outrank it.
     """

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -85,10 +86,15 @@ def fit(
     assert config.epochs is not None, "TrainingConfig.for_corpus fills it in"
     observer = observer or Observer()
     accelerator = Accelerator(cpu=not torch.cuda.is_available())
+    pretrained = list(model.encoder.pretrained.parameters())
+    known = set(map(id, pretrained))
     optimizer = torch.optim.AdamW(
         [
-            {"params": list(model.encoder.parameters()), "peak": config.encoder_learning_rate},
-            {"params": list(model.head.parameters()), "peak": config.head_learning_rate},
+            {"params": pretrained, "peak": config.encoder_learning_rate},
+            {
+                "params": [weight for weight in model.parameters() if id(weight) not in known],
+                "peak": config.head_learning_rate,
+            },
         ],
         weight_decay=config.weight_decay,
         fused=True,
@@ -161,9 +167,18 @@ def fit(
     return TrainingResult(progress.best_epoch, tuple(progress.history), progress.best_quality)
 
 
-def fingerprint(settings: str, corpora: Sequence[Corpus | None]) -> str:
-    """Tells one run from another: a hash of its settings and of all its data."""
+def fingerprint(settings: str, corpora: Sequence[Corpus | None], files: Sequence[Path] = ()) -> str:
+    """Tells one run from another: a hash of its settings and of all its data.
+
+    Args:
+        settings: as JSON.
+        corpora: training and dev data.
+        files: others whose content counts; one that cannot be read is left to whoever needs it.
+    """
     digest = hashlib.sha256(settings.encode())
+    for path in filter(Path.is_file, files):
+        with path.open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
     for corpus in corpora:
         digest.update(b"\0corpus\0")
         for sentence in corpus or ():
