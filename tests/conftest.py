@@ -1,5 +1,6 @@
 import importlib.util
 import os
+import sys
 from pathlib import Path
 
 import hypothesis
@@ -7,6 +8,7 @@ import pytest
 import torch
 
 from lacuner import Corpus, Entity, Recognizer, Sentence
+from lacuner.cli import main
 from lacuner.sample import read_sample
 
 hypothesis.settings.register_profile("unhurried", deadline=None)  # the machine may be busy
@@ -79,3 +81,25 @@ def model_folder(model: Recognizer, tmp_path_factory: pytest.TempPathFactory) ->
 @pytest.fixture(scope="session")
 def sample() -> dict[str, Corpus]:
     return {split: read_sample(split) for split in ("train", "dev", "test")}
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """Runs the command in this process: (exit code, standard output, standard error)."""
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["lacuner", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        captured = capsys.readouterr()
+        return int(ended.value.code or 0), captured.out, captured.err
+
+    return call
+
+
+@pytest.fixture
+def files(toy: Corpus, tmp_path: Path) -> Path:
+    """A folder with ``train.conll`` and ``dev.jsonl``."""
+    toy.write(tmp_path / "train.conll")
+    toy.write(tmp_path / "dev.jsonl")
+    return tmp_path

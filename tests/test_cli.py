@@ -6,34 +6,11 @@ import sys
 import pytest
 
 from lacuner import Corpus
-from lacuner.cli import main
 from lacuner.cli.progress import TerminalObserver
 from lacuner.evaluation import Scores
 from lacuner.methods.registry import registry
 from lacuner.training.settings import parse_assignments, resolve_settings
 from lacuner.version import __version__
-
-
-@pytest.fixture
-def run(monkeypatch, capsys):
-    """Runs the command in this process: (exit code, standard output, standard error)."""
-
-    def call(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["lacuner", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        captured = capsys.readouterr()
-        return int(ended.value.code or 0), captured.out, captured.err
-
-    return call
-
-
-@pytest.fixture
-def files(toy, tmp_path):
-    toy.write(tmp_path / "train.conll")
-    toy.write(tmp_path / "dev.jsonl")
-    return tmp_path
-
 
 QUICK = [
     "--set", "encoder.vectors=none", "--set", "encoder.hidden=16", "--set", "training.batch_tokens=64",

@@ -1,6 +1,7 @@
 import json
 import re
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,17 +18,9 @@ QUICK = [
 
 
 @pytest.fixture
-def run(monkeypatch, capsys):
-    """Runs the command in this process: (exit code, standard output, standard error)."""
-
-    def call(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["lacuner", "analyse", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        captured = capsys.readouterr()
-        return int(ended.value.code or 0), captured.out, captured.err
-
-    return call
+def run(run):
+    """As everywhere, but with ``analyse`` before the arguments."""
+    return partial(run, "analyse")
 
 
 @pytest.fixture

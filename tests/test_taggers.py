@@ -2,15 +2,12 @@
 
 import json
 import re
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
 
 from lacuner import Corpus, Entity, Recognizer, Sentence
-from lacuner.cli import main
 from lacuner.corpus import Span
 from lacuner.errors import ConfigError
 from lacuner.methods.registry import registry
@@ -27,27 +24,6 @@ QUICK = {
     "training.encoder_learning_rate": 0.02,
     "training.head_learning_rate": 0.02,
 }
-
-
-@pytest.fixture
-def run(monkeypatch, capsys):
-    """Runs the command in this process: (exit code, standard output, standard error)."""
-
-    def call(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["lacuner", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        captured = capsys.readouterr()
-        return int(ended.value.code or 0), captured.out, captured.err
-
-    return call
-
-
-@pytest.fixture
-def files(toy, tmp_path) -> Path:
-    toy.write(tmp_path / "train.conll")
-    toy.write(tmp_path / "dev.jsonl")
-    return tmp_path
 
 
 def arguments_of(settings: dict[str, object]) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from watching import Log
 
 from lacuner import Corpus, Recognizer, Sentence, TrainingError
 from lacuner.corpus import Span
@@ -21,27 +22,6 @@ from lacuner.training.workshop import Workshop
 
 EXPLORATION = {"stage.epochs": 2, "stage.share": 0.2}
 FOLDS = {"stage.folds": 2, "stage.rounds": 2}
-
-
-@dataclass
-class Log(Observer):
-    """Remembers which models were trained, and can kill training when an epoch of one of them has ended."""
-
-    kill: tuple[str, int] | None = None
-    stages: list[str] = field(default_factory=list)
-    epochs: list[tuple[str, int]] = field(default_factory=list)
-
-    def stage_started(self, title):
-        self.stages.append(title)
-        if self.kill == (title, 0):
-            raise KeyboardInterrupt
-
-    def epoch_started(self, epoch, epochs, words):
-        self.epochs.append((self.stages[-1], epoch))
-
-    def epoch_ended(self, record):
-        if self.kill == self.epochs[-1]:
-            raise KeyboardInterrupt
 
 
 @dataclass

@@ -12,3 +12,20 @@ Strict = Annotated[bool, typer.Option("--strict", help="Refuse broken tags and t
 DataFormat = Annotated[Format | None, typer.Option("--format", help="Format of the data, if its ending does not tell.")]
 Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, …", show_default="a GPU if there is one")]
 ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="Model folder.", show_default=False)]
+Encoder = Annotated[
+    str | None,
+    typer.Option(
+        help="recurrent, flat, bert-word, lebert, or a Hugging Face name or folder.",
+        show_default="recurrent",
+    ),
+]
+Epochs = Annotated[int | None, typer.Option(min=1, help="Passes over the data.", show_default="by encoder")]
+Set = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Any setting, such as negatives.ratio=0.5. May be repeated.",
+        show_default=False,
+    ),
+]

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from lacuner.cli.console import print_json, say
-from lacuner.cli.options import DataFormat, Json, Strict
+from lacuner.cli.options import DataFormat, Encoder, Epochs, Json, Set, Strict
 from lacuner.corpus import Corpus
 from lacuner.corpus.corpus import merge
 from lacuner.corpus.words import Splitting
@@ -25,13 +25,7 @@ def train(
         str | None,
         typer.Option(help="What to do with unlabelled spans; `lacuner methods` lists them.", show_default="lacuner"),
     ] = None,
-    encoder: Annotated[
-        str | None,
-        typer.Option(
-            help="recurrent, flat, bert-word, lebert, or a Hugging Face name or folder.",
-            show_default="recurrent",
-        ),
-    ] = None,
+    encoder: Encoder = None,
     trusted: Annotated[
         list[Path] | None,
         typer.Option(
@@ -39,19 +33,11 @@ def train(
             show_default=False,
         ),
     ] = None,
-    epochs: Annotated[int | None, typer.Option(min=1, help="Passes over the data.", show_default="by encoder")] = None,
+    epochs: Epochs = None,
     seed: Annotated[
         int | None, typer.Option(min=0, help="The same seed gives the same model.", show_default="1")
     ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="KEY=VALUE",
-            help="Any setting, such as negatives.ratio=0.5. May be repeated.",
-            show_default=False,
-        ),
-    ] = None,
+    settings: Set = None,
     config: Annotated[Path | None, typer.Option(help="TOML file with settings.", show_default=False)] = None,
     dev_incomplete: Annotated[
         bool,

@@ -1,0 +1,102 @@
+"""``lacuner analyse uncertainty``."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import mean, stdev
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lacuner.cli.analyse.shared import (
+    FigureFile,
+    Gold,
+    Hidden,
+    Progress,
+    Train,
+    check_figure,
+    draw,
+    overrides_of,
+    parse_seeds,
+    read_corpus,
+    read_train,
+    resolve,
+)
+from lacuner.cli.console import print_json
+from lacuner.cli.options import DataFormat, Encoder, Epochs, Json, Set, Strict
+
+if TYPE_CHECKING:
+    from lacuner.analysis.uncertainty import UncertaintyRun
+
+
+def uncertainty(
+    data: Train,
+    dev: Annotated[Path, typer.Option(help="Data on which the best epochs are chosen.", show_default=False)],
+    gold: Gold = None,
+    hidden: Hidden = None,
+    test: Annotated[
+        Path | None, typer.Option(help="Data to compare the models on.", show_default="the dev data")
+    ] = None,
+    encoder: Encoder = None,
+    epochs: Epochs = None,
+    seeds: Annotated[str, typer.Option(metavar="N,N,…", help="Repeat with these seeds.")] = "1",
+    settings: Set = None,
+    figure: FigureFile = None,
+    data_format: DataFormat = None,
+    strict: Strict = False,
+    json: Json = False,
+) -> None:
+    """Do negatives teach more that a model is unsure of?
+
+    An oracle, trained on one half of TRAIN, judges the spans of the other half; three models are trained on that half, with
+    the most, the middle and the least uncertain spans as negatives. Hidden entities are never among them. Trains four
+    models for each seed.
+
+    Example: `lacuner analyse uncertainty masked.conll --hidden hidden.jsonl --dev dev.conll --seeds 1,2,3`
+    """
+    from lacuner.analysis.uncertainty import measure_uncertainty
+
+    check_figure(figure)
+    numbers = parse_seeds(seeds)
+    resolved = resolve("uniform", encoder, overrides_of(settings, epochs, None))
+    train, places = read_train(data, gold, hidden, data_format, strict, resolved)
+    dev_corpus = read_corpus(dev, data_format, strict, resolved)
+    test_corpus = read_corpus(test, data_format, strict, resolved) if test else None
+    runs = []
+    for seed in numbers:
+        with Progress(f"seed {seed}, ") as progress:
+            runs.append(measure_uncertainty(train, places, dev_corpus, resolved, seed, test_corpus, progress))
+    ratio = runs[0].ratio
+    if json:
+        bands = {band: _band_summary(runs, band) for band in runs[0].bands}
+        print_json({"ratio": ratio, "seeds": numbers, "bands": bands, "runs": [run.as_dict() for run in runs]})
+    else:
+        print(_uncertainty_table(runs))
+        print(f"\nk = ⌈{ratio:g} n⌉ negatives of a sentence with n words; entropy of the oracle's labels, in nats")
+    draw(figure, lambda figures: figures.uncertainty_figure(runs))
+
+
+def _band_summary(runs: "Sequence[UncertaintyRun]", band: Any) -> dict[str, Any]:
+    """Means over the seeds, and the standard deviation of F1."""
+    results = [run.bands[band] for run in runs]
+    summary: dict[str, Any] = {"uncertainty": mean(result.uncertainty for result in results)}
+    for name in ("dev_f1", "test_f1"):
+        values = [getattr(result, name) for result in results]
+        scored = None not in values
+        summary[name] = mean(values) if scored else None
+        summary[f"{name}_deviation"] = stdev(values) if scored and len(values) > 1 else None
+    return summary
+
+
+def _uncertainty_table(runs: "Sequence[UncertaintyRun]") -> str:
+    def cell(value: float | None, deviation: float | None) -> str:
+        return "" if value is None else f"{100 * value:.2f}" + (f" ± {100 * deviation:.2f}" if deviation else "")
+
+    tested = any(result.test_f1 is not None for run in runs for result in run.bands.values())
+    lines = ["negatives  entropy         dev F1" + ("        test F1" if tested else "")]
+    for band in runs[0].bands:
+        summary = _band_summary(runs, band)
+        line = f"{band + '-k':<9}  {summary['uncertainty']:7.3f}  {cell(summary['dev_f1'], summary['dev_f1_deviation']):>13}"
+        lines.append(line + f"  {cell(summary['test_f1'], summary['test_f1_deviation']):>13}" * tested)
+    oracle = mean(run.oracle_dev_f1 for run in runs)
+    lines.append(f"\nThe oracle has a dev F1 of {100 * oracle:.2f}; {len(runs)} seed{'s' * (len(runs) > 1)}.")
+    return "\n".join(lines)
