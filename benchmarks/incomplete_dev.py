@@ -20,7 +20,7 @@ import torch
 
 from lacuner import Corpus
 from lacuner.evaluation import Scores, score_entities
-from lacuner.methods.span_model import SpanModel
+from lacuner.methods.models import build_model
 from lacuner.training.judging import find_in
 from lacuner.training.settings import resolve_settings
 from lacuner.training.trainer import fit
@@ -37,7 +37,7 @@ def run(method: str, hidden: float, seed: int) -> dict[str, Any]:
     overrides = {"training.epochs": EPOCHS, "training.seed": seed, "training.patience": "none"}
     settings = resolve_settings(method, overrides=overrides)
     torch.manual_seed(seed)
-    model = SpanModel(settings.encoder.create(corpus.tokens), settings.method, ("O", *corpus.labels))
+    model = build_model(settings.encoder.create(corpus.tokens), settings.method, ("O", *corpus.labels))
     epochs: list[dict[str, float]] = []
 
     def evaluate() -> Scores:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from lacuner.encoders.words import EncodedWords
 from lacuner.encoding.tags import TAG_SCHEMES, TagScheme, TagSet
+from lacuner.heads.crf import marginals
 from lacuner.heads.tagging import TAG_HEADS, CrfConfig, CrfHead, SoftmaxConfig, SoftmaxHead, TagHead, simplex
 
 NEVER = float("-inf")
@@ -255,7 +256,8 @@ def test_what_is_found_is_the_best_legal_sequence_and_scores_are_probabilities(
     tags = TAGS[scheme]
     head, decisions = build(name, tags, seed=seed % 3), random_decisions(lengths, len(tags), seed, scale)
     found = head.decode(decisions, torch.tensor(lengths))
-    probabilities = head.probabilities(decisions, torch.tensor(lengths)).detach()
+    words = torch.tensor(lengths)
+    probabilities = marginals(head.bounded(decisions, words), head.steps, words)
     for row, length in enumerate(lengths):
         sequences, score = scores_of(head, decisions[row], list(range(length)), length)
         shares = score.detach().softmax(0)

@@ -226,10 +226,7 @@ class OValueObserver(Observer):
 
     def _look(self) -> tuple[Integers, Integers, Floats]:
         """Sentence, place and O-value of every untagged word."""
-        training = self._model.training
-        self._model.eval()
         found = self._model.o_values(self._corpus)
-        self._model.train(training)
         return found["sentence"].numpy(), found["token"].numpy(), found["value"].double().numpy()
 
 

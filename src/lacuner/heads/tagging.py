@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from lacuner.corpus import Entity
 from lacuner.encoders.words import EncodedWords
 from lacuner.encoding.tags import TagScheme, TagSet
-from lacuner.heads.crf import best_sequences, expected_count, log_partition, marginals, sum_sequences
+from lacuner.heads.crf import best_sequences, expected_count, log_partition, sum_sequences
 from lacuner.parts import Part
 
 
@@ -96,10 +96,6 @@ class TagHead(nn.Module, ABC):
     def bounded(self, decisions: Tensor, lengths: Tensor) -> Tensor:
         """Decision vectors with what it scores to begin and to end a sentence with each tag: ``(B, n, T)``."""
         return with_bounds(decisions, lengths, self.allowed_begins, self.allowed_ends)
-
-    def probabilities(self, decisions: Tensor, lengths: Tensor) -> Tensor:
-        """Of each tag at each word, among all sequences that the scheme allows: ``(B, n, T)``."""
-        return marginals(self.bounded(decisions, lengths), self.steps, lengths)
 
     @torch.no_grad()
     def decode(self, decisions: Tensor, lengths: Tensor, min_score: float = 0.0) -> list[list[Entity]]:
