@@ -85,7 +85,8 @@ def wikigold(file: str) -> Task:
 
 def masked(folder: str, hidden: float, epochs: int) -> Task:
     """A Chinese corpus with some of its labels hidden."""
-    return Task(folder, partial(read, file="train.gold.conll", hidden=hidden), epochs, settings=CHINESE)
+    settings = CHINESE | {"training.batch_tokens": 512}
+    return Task(folder, partial(read, file="train.gold.conll", hidden=hidden), epochs, settings=settings)
 
 
 def ec(

@@ -243,6 +243,19 @@ def test_nothing_is_ever_not_a_number(scale: float, forbid: float, cut: float, d
         assert all(value.isfinite().all() for value in found)
 
 
+@pytest.mark.parametrize("forbid", [0.0, 0.5])
+@pytest.mark.parametrize("cut", [0.0, 0.5])
+def test_sums_as_products_are_the_sums_of_logs(forbid: float, cut: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = random_batch([30, 1, 17], 33, 3, forbid, cut)
+    as_products = all_numbers(batch.unary, batch.steps, batch.lengths, batch.linked)
+    assert sum_sequences(batch.unary, batch.steps, batch.lengths, batch.linked).moderate
+    monkeypatch.setattr("lacuner.heads.crf._MODERATE", 0.0)
+    assert not sum_sequences(batch.unary, batch.steps, batch.lengths, batch.linked).moderate
+    as_logs = all_numbers(batch.unary, batch.steps, batch.lengths, batch.linked)
+    for one, other in zip(as_products, as_logs, strict=True):
+        assert_close(one, other)
+
+
 def test_the_only_sequence_that_is_allowed_is_certain() -> None:
     unary = torch.full((1, 3, 4), NEVER)
     unary[0, [0, 1, 2], [3, 0, 2]] = torch.tensor([5.0, -1e4, 7.0])

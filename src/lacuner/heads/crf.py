@@ -5,6 +5,7 @@ Everything here is one recursion with other scores: minus infinity forbids a tag
 an annotation allows is the sum over all of them with some forbidden; a word that is cut loose takes no part in any step.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -14,6 +15,8 @@ from lacuner.encoding.order import backwards, rearrange
 
 _LEAST = -1e30
 """Instead of minus infinity, where gradients must flow."""
+_MODERATE = 300.0
+"""Scores that differ by no more can be added as exponentials: a double holds those of twice as much."""
 
 
 class Sums(NamedTuple):
@@ -22,6 +25,7 @@ class Sums(NamedTuple):
     before: Tensor  # (N, n, T)
     behind: Tensor  # (N, n, T)
     total: Tensor  # (N,) log of the sum over all sequences
+    moderate: bool  # whether no scores differ by so much that their exponentials could not be added
 
 
 def sum_sequences(unary: Tensor, steps: Tensor, lengths: Tensor, linked: Tensor | None = None) -> Sums:
@@ -35,23 +39,47 @@ def sum_sequences(unary: Tensor, steps: Tensor, lengths: Tensor, linked: Tensor 
         linked: ``(N, n)`` bool, whether there is a step from the word before to this one; by default, there always is.
     """
     turned = backwards(lengths, unary.shape[1])
-    both = torch.stack([unary, rearrange(unary, turned)], dim=1)  # (N, 2, n, T)
-    directions = torch.stack([steps, steps.T])  # (2, T, T)
+    both = torch.stack([unary, rearrange(unary, turned)]).double()  # (2, N, n, T)
+    directions = torch.stack([steps, steps.T]).double()  # (2, T, T)
     links = None
     if linked is not None and not linked.all():
         behind = torch.nn.functional.pad(linked[:, 1:], (0, 1), value=True)  # is there a step to the next word?
-        links = torch.stack([linked, behind.gather(1, turned)], dim=1)[..., None]  # (N, 2, n, 1)
+        links = torch.stack([linked, behind.gather(1, turned)])[..., None]  # (2, N, n, 1)
+    table, moderate = both, float(torch.where(steps > float("-inf"), steps.abs(), 0.0).amax()) < _MODERATE
+    if moderate:
+        factors = directions.exp()
+        table = _recur(both, links, lambda last: _step_as_product(last, factors))
+        moderate = _spread(table) < _MODERATE
+    if not moderate:
+        table = _recur(both, links, lambda last: (last[..., None] + directions[:, None]).logsumexp(-2))
+    ends = (lengths - 1)[:, None, None].expand(-1, 1, unary.shape[2])
+    total = table[0].gather(1, ends).squeeze(1).logsumexp(-1)
+    before, behind, total = (part.to(unary.dtype) for part in (table[0], rearrange(table[1], turned), total))
+    return Sums(before, behind, total, moderate)
+
+
+def _recur(both: Tensor, links: Tensor | None, step: Callable[[Tensor], Tensor]) -> Tensor:
+    """From word to word, in both directions: ``(2, N, n, T)``; ``step`` sums over the tags of the word before."""
     sums = [both[:, :, 0]]
-    for place in range(1, unary.shape[1]):
-        last = sums[-1]
-        reached = (last[..., None] + directions).logsumexp(-2)  # (N, 2, T)
+    for place in range(1, both.shape[2]):
+        last = sums[-1]  # (2, N, T)
+        reached = step(last)
         if links is not None:
             reached = torch.where(links[:, :, place], reached, last.logsumexp(-1, keepdim=True))
         sums.append(reached + both[:, :, place])
-    table = torch.stack(sums, dim=2)  # (N, 2, n, T)
-    ends = (lengths - 1)[:, None, None].expand(-1, 1, unary.shape[2])
-    total = table[:, 0].gather(1, ends).squeeze(1).logsumexp(-1)
-    return Sums(table[:, 0], rearrange(table[:, 1], turned), total)
+    return torch.stack(sums, dim=2)
+
+
+def _step_as_product(last: Tensor, factors: Tensor) -> Tensor:
+    """The log of summed exponentials as a product of matrices, which with many tags is many times faster."""
+    peak = last.amax(-1, keepdim=True).clamp_(min=_LEAST)  # (2, N, 1)
+    return torch.bmm((last - peak).exp_(), factors).log_().add_(peak)
+
+
+def _spread(scores: Tensor) -> float:
+    """The greatest difference between the tags of a word; what is forbidden does not count."""
+    difference = scores.amax(-1, keepdim=True) - scores
+    return float(torch.where(scores > float("-inf"), difference, 0.0).amax())
 
 
 class _LogPartition(torch.autograd.Function):
@@ -60,16 +88,17 @@ class _LogPartition(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, unary: Tensor, steps: Tensor, lengths: Tensor, linked: Tensor | None) -> Tensor:
         sums = sum_sequences(unary, steps, lengths, linked)
-        ctx.save_for_backward(unary, steps, lengths, linked, *sums)
+        ctx.save_for_backward(unary, steps, lengths, linked, *sums[:3])
+        ctx.moderate = sums.moderate
         return sums.total
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor | None, None, None]:
-        unary, steps, lengths, linked, *sums = ctx.saved_tensors
-        for_steps = None
+        unary, steps, lengths, linked, *tables = ctx.saved_tensors
+        sums, for_steps = Sums(*tables, ctx.moderate), None
         if ctx.needs_input_grad[1]:
-            for_steps = _step_counts(unary, steps, lengths, Sums(*sums), linked, gradient)
-        for_unary = gradient[:, None, None] * _shares(unary, lengths, Sums(*sums))
+            for_steps = _step_counts(unary, steps, lengths, sums, linked, gradient)
+        for_unary = gradient[:, None, None] * _shares(unary, lengths, sums)
         return for_unary, for_steps, None, None
 
 
@@ -141,6 +170,11 @@ def _step_counts(
         inside = inside & linked[:, 1:]
     row, place = inside.nonzero(as_tuple=True)
     before, behind = sums.before[row, place] - sums.total[row, None], sums.behind[row, place + 1]  # (M, T)
-    joint = (before[:, :, None] + steps).add_(behind[:, None, :]).exp_()  # (M, T, T), the largest tensor of training
-    counts: Tensor = torch.tensordot(weight[row], joint, dims=1)
-    return counts
+    if not sums.moderate:
+        joint = (before[:, :, None] + steps).add_(behind[:, None, :]).exp_()  # (M, T, T)
+        counts: Tensor = torch.tensordot(weight[row], joint, dims=1)
+        return counts
+    peak = before.amax(-1, keepdim=True).double()
+    come = (before - peak).exp_().mul_(weight[row, None])
+    go = (behind + peak).clamp_(max=2 * _MODERATE).exp_()  # more than that only where no step leads
+    return (come.T @ go).mul_(steps.double().exp()).to(steps.dtype)
