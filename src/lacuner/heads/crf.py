@@ -94,8 +94,8 @@ class _LogPartition(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor | None, None, None]:
-        unary, steps, lengths, linked, *tables = ctx.saved_tensors
-        sums, for_steps = Sums(*tables, ctx.moderate), None
+        unary, steps, lengths, linked, before, behind, total = ctx.saved_tensors
+        sums, for_steps = Sums(before, behind, total, ctx.moderate), None
         if ctx.needs_input_grad[1]:
             for_steps = _step_counts(unary, steps, lengths, sums, linked, gradient)
         for_unary = gradient[:, None, None] * _shares(unary, lengths, sums)
