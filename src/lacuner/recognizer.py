@@ -133,7 +133,7 @@ class Recognizer:
             }
             overrides |= {key: value for key, value in given.items() if value is not None}
             settings = resolve_settings(method, encoder, overrides)
-        whole = train if trusted is None else trusted.as_complete() + train
+        whole = _whole(train, trusted)
         settings = settings.for_corpus(whole, dev or ())
         corpus = _prepare(whole, dev, settings)
         key = fingerprint(settings.model_dump_json(), [corpus, dev], settings.encoder.files)
@@ -295,17 +295,34 @@ class _Job:
         return replace(entity, start=start, end=end, text=self.text[start:end])
 
 
-def _prepare(train: Corpus, dev: Corpus | None, settings: RunSettings) -> Corpus:
-    """Training sentences that can be learned from; says what cannot."""
-    corpus = Corpus(tuple(sentence for sentence in train if sentence.tokens), train.report)
+def check_training(train: Corpus, dev: Corpus | None, settings: RunSettings, trusted: Corpus | None = None) -> None:
+    """Refuse what :meth:`Recognizer.train` would refuse, without training."""
+    _check(_with_words(_whole(train, trusted)), dev, settings)
+
+
+def _whole(train: Corpus, trusted: Corpus | None) -> Corpus:
+    return train if trusted is None else trusted.as_complete() + train
+
+
+def _with_words(corpus: Corpus) -> Corpus:
+    return Corpus(tuple(sentence for sentence in corpus if sentence.tokens), corpus.report)
+
+
+def _check(corpus: Corpus, dev: Corpus | None, settings: RunSettings) -> None:
     if not corpus:
         raise TrainingError("there is no sentence to train on — give a corpus that is not empty")
-    if len(corpus) < len(train):
-        logger.warning("%d sentences without words are left out.", len(train) - len(corpus))
     if not any(sentence.entities for sentence in corpus):
         raise TrainingError("no entity is annotated in the training data — annotate some, or check the tag column")
-    _warn_of_lost_entities(corpus, settings.method)
     _check_sense(corpus, dev, settings)
+
+
+def _prepare(train: Corpus, dev: Corpus | None, settings: RunSettings) -> Corpus:
+    """Training sentences that can be learned from; says what cannot."""
+    corpus = _with_words(train)
+    _check(corpus, dev, settings)
+    if len(corpus) < len(train):
+        logger.warning("%d sentences without words are left out.", len(train) - len(corpus))
+    _warn_of_lost_entities(corpus, settings.method)
     if dev is not None and not any(sentence.entities for sentence in dev):
         logger.warning(
             "No entity is annotated in the dev data, so it cannot tell which epoch is best; the last is kept."

@@ -39,7 +39,7 @@ _MOST_MARKERS = 12
 
 
 @contextmanager
-def _look() -> Iterator[None]:
+def look() -> Iterator[None]:
     """Our type sizes and line widths, for what is drawn meanwhile; everybody else's figures stay as they are."""
     import matplotlib
 
@@ -63,7 +63,7 @@ def check_figure_path(path: Path) -> None:
 def save_figure(figure: "Figure", path: Path) -> None:
     """Write a PNG or SVG file; the same figure gives the same bytes."""
     kind, memory = path.suffix.lower().removeprefix("."), io.BytesIO()
-    with _look():
+    with look():
         figure.savefig(memory, format=kind, dpi=_RESOLUTION, metadata={"Date": None} if kind == "svg" else None)
     try:
         path.write_bytes(memory.getvalue())
@@ -71,11 +71,11 @@ def save_figure(figure: "Figure", path: Path) -> None:
         raise DataError(error.strerror or str(error), "choose another place for the figure", path) from error
 
 
-@_look()
+@look()
 def missampling_figure(methods: "Mapping[str, Sequence[EpochMissampling]]") -> "Figure":
     """``γ`` by epoch, and beside it how many hidden entities have been a negative by then."""
-    figure, (left, right) = _canvas(1, 2)
-    for (name, epochs), (colour, marker, line) in zip(methods.items(), _cycle(len(methods)), strict=True):
+    figure, (left, right) = canvas(1, 2)
+    for (name, epochs), (colour, marker, line) in zip(methods.items(), styles(len(methods)), strict=True):
         best = max((epoch.dev_f1 for epoch in epochs if epoch.dev_f1 is not None), default=None)
         label = name if best is None else f"{name} (dev F1 {100 * best:.1f})"
         numbers = [epoch.epoch for epoch in epochs]
@@ -97,14 +97,14 @@ def missampling_figure(methods: "Mapping[str, Sequence[EpochMissampling]]") -> "
     return figure
 
 
-@_look()
+@look()
 def uncertainty_figure(runs: "Sequence[UncertaintyRun]") -> "Figure":
     """F1 of the three models: the mean of the seeds as a bar, each seed as a dot."""
-    figure, axes = _canvas()
+    figure, axes = canvas()
     bands = list(runs[0].bands)
     on_test = runs[0].bands[bands[0]].test_f1 is not None
     ticks, tops = [], []
-    for place, (band, (colour, _, _)) in enumerate(zip(bands, _cycle(len(bands)), strict=True)):
+    for place, (band, (colour, _, _)) in enumerate(zip(bands, styles(len(bands)), strict=True)):
         results = [run.bands[band] for run in runs]
         values = [100 * (r.dev_f1 if r.test_f1 is None else r.test_f1) for r in results]
         deviation = stdev(values) if len(values) > 1 else None
@@ -135,7 +135,7 @@ def uncertainty_figure(runs: "Sequence[UncertaintyRun]") -> "Figure":
     return figure
 
 
-@_look()
+@look()
 def o_value_figure(results: "Mapping[Decision, Sequence[OValueRun]]", after: int) -> "Figure":
     """Mean O-values by epoch, and beside it how well the smallest ones after one epoch detect hidden entities.
 
@@ -145,9 +145,9 @@ def o_value_figure(results: "Mapping[Decision, Sequence[OValueRun]]", after: int
     """
     from lacuner.analysis.o_values import mean_of_runs
 
-    figure, (left, right) = _canvas(1, 2)
+    figure, (left, right) = canvas(1, 2)
     means = {decision: mean_of_runs(runs) for decision, runs in results.items()}
-    for (decision, epochs), (colour, marker, _) in zip(means.items(), _cycle(len(means)), strict=True):
+    for (decision, epochs), (colour, marker, _) in zip(means.items(), styles(len(means)), strict=True):
         numbers, detection = [epoch.epoch for epoch in epochs], epochs[after - 1].detection
         shares = [100 * found.share for found in detection]
         style: dict[str, Any] = {"color": colour, "marker": marker, "zorder": 3, "clip_on": False}
@@ -183,7 +183,7 @@ def o_value_figure(results: "Mapping[Decision, Sequence[OValueRun]]", after: int
     return figure
 
 
-@_look()
+@look()
 def bound_figure(rows: Sequence[BoundRow], ratio: float, assumption: str) -> "Figure":
     """The exact probability and its bound by sentence length.
 
@@ -192,7 +192,7 @@ def bound_figure(rows: Sequence[BoundRow], ratio: float, assumption: str) -> "Fi
         ratio: ``λ``.
         assumption: what is assumed about hidden entities.
     """
-    figure, axes = _canvas()
+    figure, axes = canvas()
     start = first_informative_length(ratio)
     covered = [row for row in rows if row.length >= start]
     lengths, exact = [row.length for row in rows], [row.exact for row in rows]
@@ -212,7 +212,7 @@ def bound_figure(rows: Sequence[BoundRow], ratio: float, assumption: str) -> "Fi
     return figure
 
 
-@_look()
+@look()
 def sparsity_figure(rows: Sequence[SparsityRow], sparse: float) -> "Figure":
     """The paper's Figure 3: mean number of entities by sentence length, with bars, against the square root.
 
@@ -220,7 +220,7 @@ def sparsity_figure(rows: Sequence[SparsityRow], sparse: float) -> "Figure":
         rows: at least one.
         sparse: share of all sentences that have no more than ``√n`` entities.
     """
-    figure, axes = _canvas()
+    figure, axes = canvas()
     lengths, means = [row.length for row in rows], [row.mean for row in rows]
     half = [row.bar[1] - row.mean for row in rows]
     bars = axes.errorbar(
@@ -239,7 +239,8 @@ def sparsity_figure(rows: Sequence[SparsityRow], sparse: float) -> "Figure":
     return figure
 
 
-def _canvas(rows: int = 1, columns: int = 1) -> "tuple[Figure, Any]":
+def canvas(rows: int = 1, columns: int = 1) -> "tuple[Figure, Any]":
+    """An empty figure and its axes."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
@@ -249,5 +250,7 @@ def _canvas(rows: int = 1, columns: int = 1) -> "tuple[Figure, Any]":
     return figure, figure.subplots(rows, columns)
 
 
-def _cycle(count: int) -> list[Any]:
-    return [_STYLES[number % len(_STYLES)] for number in range(count)]
+def styles(count: int) -> list[Any]:
+    """Colour, marker and line of so many curves; no two of the first three dozen are the same."""
+    kinds = len(_STYLES)
+    return [(*_STYLES[number % kinds][:2], _STYLES[(number + number // kinds) % kinds][2]) for number in range(count)]

@@ -10,7 +10,7 @@ the words with the smallest ones are taken for hidden entities: how many are (fi
 decision vector is figure 6.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from statistics import mean
 from typing import Any, Literal, get_args
@@ -98,6 +98,15 @@ class OValueRun:
     words: int
     hidden: int
     epochs: tuple[EpochOValues, ...]
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> "OValueRun":
+        """As :meth:`as_dict` wrote it."""
+        epochs = (
+            EpochOValues(**{**epoch, "detection": tuple(Detection(**found) for found in epoch["detection"])})
+            for epoch in data["epochs"]
+        )
+        return cls(**{**data, "epochs": tuple(epochs)})
 
     @property
     def base_rate(self) -> float:

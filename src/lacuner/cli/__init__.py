@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from lacuner.cli.analyse import analyse
+from lacuner.cli.bench import bench
 from lacuner.cli.console import say, set_up_logging
 from lacuner.cli.demo import demo
 from lacuner.cli.evaluate import evaluate
@@ -28,7 +29,8 @@ app = typer.Typer(
 )
 for verb in (train, evaluate, predict, inspect, mask, methods, demo):
     app.command()(verb)
-app.add_typer(analyse)
+for group in (analyse, bench):
+    app.add_typer(group)
 
 
 def _show_version(wanted: bool) -> None:

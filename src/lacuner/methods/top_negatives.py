@@ -21,12 +21,15 @@ from lacuner.methods.full import CrossEntropy
 class TopSimilar(Negatives):
     """``top-similar``: the share ``r`` of a batch's unknown spans with the greatest mean cosine to its entities (§2.2).
 
+    ``take=bottom`` is the paper's counter-test: the share with the smallest.
+
     Unlabelled entities are a few among very many spans; close to entities lie, above all, spans that overlap one or
     share words with one, and those teach most. The similarity only selects: it carries no gradient.
     """
 
     name: Literal["top-similar"] = "top-similar"
     share: float = Field(0.05, gt=0, le=1, description="r: share of the unknown spans of a batch")
+    take: Literal["top", "bottom"] = Field("top", description="the most similar ones (top), or the least (bottom)")
     similarity: Literal["hidden", "representation"] = Field(
         "hidden", description="compare hidden layers (as released) or span representations (as printed)"
     )
@@ -38,7 +41,8 @@ class TopSimilar(Negatives):
             order = torch.randperm(len(draw.unknown), generator=draw.step.generator)
             return order[:count].to(draw.unknown.row.device)
         compared = self._compared(draw)
-        return mean_similarity(compared, draw.positives, draw.unknown).topk(count).indices
+        similar = mean_similarity(compared, draw.positives, draw.unknown)
+        return similar.topk(count, largest=self.take == "top").indices
 
     def _compared(self, draw: Draw) -> Callable[[Spans], Tensor]:
         return draw.represent if self.similarity == "representation" else lambda spans: draw.score(spans).hidden

@@ -1,0 +1,315 @@
+"""Cells: one training each, with everything that decides how it turns out."""
+
+import hashlib
+import json
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cache, cached_property
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from lacuner.analysis.hidden import Places as HiddenPlaces
+from lacuner.analysis.hidden import hidden_against_gold, span_method
+from lacuner.analysis.o_values import tagger
+from lacuner.bench.recipe import SAMPLE, Dataset, Limits, Places, Recipe
+from lacuner.corpus import Corpus
+from lacuner.corpus.corpus import merge
+from lacuner.errors import ConfigError, LacunerError
+from lacuner.recognizer import check_training
+from lacuner.sample import read_sample
+from lacuner.training.settings import RunSettings, parse_assignments, resolve_settings, settings_from_dict
+from lacuner.version import __version__
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One training.
+
+    Attributes:
+        data: name of the dataset.
+        hidden: share of its complete labels that is hidden; 0: it has gaps of its own, or none.
+        complete: trained on the complete labels, to see how much the gaps cost.
+        run: method and settings, as the recipe calls them.
+        encoder: as the recipe calls it.
+        seed: decides what is hidden, and how training goes.
+        config: what decides the outcome: dataset, experiment, measures and all settings, without paths of this machine.
+        files: hashes of the files that it reads.
+        version: of the package.
+    """
+
+    data: str
+    hidden: float
+    complete: bool
+    run: str
+    encoder: str
+    seed: int
+    config: dict[str, Any]
+    files: dict[str, str]
+    version: str = __version__
+
+    @cached_property
+    def key(self) -> str:
+        """Tells one cell from another, by content and not by name."""
+        content = [self.config, self.files, self.hidden, self.complete, self.seed, self.version]
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+
+    @property
+    def column(self) -> str:
+        """The column of its table."""
+        return f"{self.data} {self.hidden:g}" if self.hidden else self.data
+
+    def __str__(self) -> str:
+        labels = ", all labels" if self.complete else ""
+        return f"{self.column}{labels}, {self.run}, {self.encoder}, seed {self.seed}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {"key": self.key, **asdict(self)}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> "Cell":
+        """As :meth:`as_dict` wrote it."""
+        return cls(**{name: data[name] for name in cls.__dataclass_fields__})
+
+    def settings(self, places: Places) -> RunSettings:
+        """All settings of the training."""
+        return settings_from_dict(places.fill(self.config["settings"]))
+
+
+@dataclass(frozen=True)
+class Corpora:
+    """What a cell reads."""
+
+    train: Corpus
+    trusted: Corpus | None
+    dev: Corpus
+    test: Corpus
+    hidden: list[HiddenPlaces] | None = field(default=None, repr=False)
+    """The entities that each training sentence lacks, where that is known."""
+
+
+def plan(recipe: Recipe, places: Places) -> list[Cell]:
+    """All cells of a recipe, those with the first seed first; each of them can be run.
+
+    Everything is checked here, so that a mistake in the last line of a recipe does not come to light after hours. Cells with
+    other names may have the same key, if they do the same.
+    """
+    described = list(_combinations(recipe, places))
+    if not described:
+        raise ConfigError("no cell is left: the rules of the recipe skip all of them")
+    cells = [_cell(recipe, places, seed=seed, **one) for seed in recipe.seeds for one in described]
+    _check_cells(cells[: len(described)], places)
+    return cells
+
+
+def read_corpora(cell: Cell, places: Places) -> Corpora:
+    """The corpora of a cell."""
+    dataset = Dataset.model_validate(cell.config["dataset"])
+    folder, limits = _folder(cell.data, dataset, places), dataset.sentences
+    gold, whole = _read_gold(folder, dataset), None
+    if cell.hidden or cell.complete:
+        if gold is None:
+            raise ConfigError(f"labels can be hidden only where all are known, but there is no {dataset.gold}")
+        whole = _some(gold, limits.train)
+        train = whole.as_complete() if cell.complete else whole.mask(cell.hidden, cell.seed)
+    else:
+        everything = merge(_read(folder, name) for name in dataset.train)
+        if gold is not None and gold.tokens == everything.tokens:
+            whole = _some(gold, limits.train)
+        train = _some(everything, limits.train)
+        train = train.as_complete() if dataset.complete else train
+    return Corpora(
+        train=train,
+        trusted=merge(_read(folder, name) for name in dataset.trusted) if dataset.trusted else None,
+        dev=_some(_read(folder, dataset.dev), limits.dev),
+        test=_some(_read(folder, dataset.test), limits.test),
+        hidden=None if whole is None else hidden_against_gold(train, whole, folder or SAMPLE),
+    )
+
+
+def _combinations(recipe: Recipe, places: Places) -> Iterator[dict[str, Any]]:
+    """What the cells of one seed are, in the order of the recipe."""
+    for name in recipe.data:
+        dataset = _limited(recipe.dataset_of(name), recipe.sentences)
+        files = _hashes(name, dataset, places)
+        labels = [(hidden, False) for hidden in recipe.hidden]
+        if recipe.naive is not None and dataset.gold in files:
+            labels.append((0.0, True))
+        for (hidden, complete), encoder, run in product(labels, recipe.encoders, recipe.runs):
+            rules = [rule for rule in recipe.when if rule.fits(name, run, encoder, hidden)]
+            if any(rule.skip for rule in rules) or (complete and run != recipe.naive):
+                continue
+            yield {
+                "data": name, "dataset": dataset, "files": files, "hidden": hidden, "complete": complete,
+                "encoder": encoder, "run": run, "overrides": [rule.settings for rule in rules],
+            }  # fmt: skip
+
+
+def _cell(
+    recipe: Recipe, places: Places, data: str, dataset: Dataset, files: dict[str, str], hidden: float, complete: bool,
+    encoder: str, run: str, overrides: Iterable[Mapping[str, Any]], seed: int,
+) -> Cell:  # fmt: skip
+    settings = _settings(recipe, places, encoder, run, overrides, seed)
+    try:
+        _check_experiment(recipe, settings)
+    except ConfigError as error:
+        raise ConfigError(f"run {run!r}: {error}") from error
+    described = settings.model_dump(mode="json")
+    return Cell(
+        data=data,
+        hidden=hidden,
+        complete=complete,
+        run=run,
+        encoder=encoder,
+        seed=seed,
+        config={
+            "experiment": recipe.experiment,
+            "measure": list(recipe.measure),
+            "dataset": dataset.model_dump(mode="json"),
+            "settings": places.hide(described),
+        },
+        files=files | {places.hide(str(path)): _hash(path) for path in settings.encoder.files},
+    )
+
+
+def _settings(
+    recipe: Recipe, places: Places, encoder: str, run: str, overrides: Iterable[Mapping[str, Any]], seed: int
+) -> RunSettings:
+    """Settings of a cell: those of the recipe, its encoder, the rules that fit, and the run; each outranks the one before."""
+    chosen = recipe.encoder_of(encoder)
+    if run in recipe.run:
+        method, own = recipe.run[run].method, recipe.run[run].settings
+    else:
+        method, *assignments = run.split()
+        own = parse_assignments(assignments)
+    layers = [recipe.settings, chosen.settings, *overrides, own, {"training": {"seed": seed}}]
+    try:
+        merged: dict[str, Any] = {}
+        for layer in layers:
+            _put(merged, places.fill(layer))
+        return resolve_settings(method, places.fill(chosen.model), merged)
+    except ConfigError as error:
+        raise ConfigError(f"run {run!r} with encoder {encoder!r}: {error}") from error
+
+
+def _put(settings: dict[str, Any], layer: Mapping[str, Any], prefix: str = "") -> None:
+    """Nested tables as dotted keys; a part that is named anew forgets the parameters of the one before."""
+    for key, value in layer.items():
+        name = prefix + key
+        if isinstance(value, Mapping):
+            _put(settings, value, f"{name}.")
+        else:
+            name = name.removesuffix(".name")
+            if "." not in name and settings.get(name) != value:
+                for old in [known for known in settings if known.startswith(f"{name}.")]:
+                    del settings[old]
+            settings[name] = value
+
+
+def _check_experiment(recipe: Recipe, settings: RunSettings) -> None:
+    if recipe.experiment == "o-values":
+        tagger(settings)
+    for what in (*recipe.measure, *(["uncertainty"] if recipe.experiment == "uncertainty" else ())):
+        span_method(settings, what)
+
+
+def _check_cells(cells: Iterable[Cell], places: Places) -> None:
+    """Read every dataset once, and look whether the methods can learn from it."""
+    known: dict[tuple[str, float, bool], Corpora] = {}
+    for cell in cells:
+        place = (cell.data, cell.hidden, cell.complete)
+        try:
+            if place not in known:
+                known[place] = read_corpora(cell, places)
+                _check_labels(cell, known[place])
+            corpora = known[place]
+            if (cell.config["measure"] or cell.config["experiment"] != "training") and corpora.hidden is None:
+                raise ConfigError("what is hidden is not known: it has no complete labels of the same sentences")
+            check_training(corpora.train, corpora.dev, cell.settings(places), corpora.trusted)
+        except LacunerError as error:
+            raise ConfigError(f"{cell}: {error}") from error
+
+
+def _check_labels(cell: Cell, corpora: Corpora) -> None:
+    if cell.config["dataset"]["unseen_labels"]:
+        return
+    learned = {*corpora.train.labels, *(corpora.trusted.labels if corpora.trusted else ())}
+    if cell.hidden:
+        return  # a label may have been hidden altogether; that is part of the experiment
+    for name, corpus in (("dev", corpora.dev), ("test", corpora.test)):
+        unseen = sorted(set(corpus.labels) - learned)
+        if unseen:
+            raise ConfigError(
+                f"the {name} data has labels that the training data lacks: {', '.join(unseen)} (it has "
+                f"{', '.join(sorted(learned))}) — rename them, or set dataset.{cell.data}.unseen_labels = true"
+            )
+
+
+def _limited(dataset: Dataset, limits: Limits) -> Dataset:
+    """The dataset's own limits outrank those of the recipe."""
+    own = dataset.sentences.model_dump(exclude_none=True)
+    return dataset.model_copy(update={"sentences": limits.model_copy(update=own)})
+
+
+def _some(corpus: Corpus, count: int | None) -> Corpus:
+    """So many sentences, evenly spaced."""
+    if count is None or count >= len(corpus):
+        return corpus
+    return Corpus(tuple(corpus[number * len(corpus) // count] for number in range(count)), corpus.report)
+
+
+def _folder(name: str, dataset: Dataset, places: Places) -> Path | None:
+    """Where a dataset lies; none: in the package."""
+    if name == SAMPLE and dataset.folder is None:
+        return None
+    return places.data / (dataset.folder or name)
+
+
+def _hashes(name: str, dataset: Dataset, places: Places) -> dict[str, str]:
+    """Hashes of a dataset's files, by their names."""
+    folder = _folder(name, dataset, places)
+    if folder is None:
+        return {dataset.gold: "built in"}
+    if not folder.is_dir():
+        raise ConfigError(f"dataset {name}: there is no folder {folder} — LACUNER_DATA says where datasets lie")
+    needed = [*dataset.trusted, dataset.dev, dataset.test]
+    gold = folder / dataset.gold
+    if not gold.is_file():
+        needed += dataset.train
+    missing = next((file for file in needed if not (folder / file).is_file()), None)
+    if missing is not None:
+        raise ConfigError(f"dataset {name}: there is no file {missing} in {folder} — check the recipe, or put it there")
+    files = [*needed, *(file for file in (*dataset.train, dataset.gold) if (folder / file).is_file())]
+    return {file: _hash(folder / file) for file in dict.fromkeys(files)}
+
+
+def _read(folder: Path | None, file: str) -> Corpus:
+    if folder is None:
+        return _sample(file.partition(".")[0])
+    if not (folder / file).is_file():
+        raise ConfigError(f"there is no file {folder / file} — check the recipe, or put it there")
+    return _read_once(folder / file)
+
+
+def _read_gold(folder: Path | None, dataset: Dataset) -> Corpus | None:
+    return _read(folder, dataset.gold) if folder is None or (folder / dataset.gold).is_file() else None
+
+
+@cache
+def _read_once(path: Path) -> Corpus:
+    return Corpus.read(path)
+
+
+@cache
+def _sample(split: Any) -> Corpus:
+    return read_sample(split)
+
+
+@cache
+def _hash(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:16]

@@ -1,0 +1,149 @@
+"""What happens in a cell: a model is trained, tested once, and looked into."""
+
+import resource
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from lacuner.analysis.missampling import MissamplingObserver
+from lacuner.analysis.o_values import measure_o_values
+from lacuner.analysis.uncertainty import measure_uncertainty
+from lacuner.bench.cells import Cell, Corpora, read_corpora
+from lacuner.bench.recipe import Places
+from lacuner.bench.significance import pack, sentence_counts
+from lacuner.corpus import Corpus
+from lacuner.evaluation import score_entities
+from lacuner.methods.model import batches_of
+from lacuner.methods.span_model import SpanModel
+from lacuner.recognizer import Recognizer
+from lacuner.training.judging import targets_of
+from lacuner.training.trainer import Observer
+
+_MOST_VECTORS = 400
+"""Entities, and as many other spans, that are shown as points."""
+
+
+def run_cell(cell: Cell, places: Places, observer: Observer) -> dict[str, Any]:
+    """Train, choose on dev data, evaluate once on test data; everything that came out, for JSON."""
+    corpora = read_corpora(cell, places)
+    began, worked = time.perf_counter(), time.process_time()
+    result = _EXPERIMENTS[cell.config["experiment"]](cell, corpora, places, observer)
+    result |= {
+        "seconds": round(time.perf_counter() - began, 2),
+        "cpu_seconds": round(time.process_time() - worked, 2),
+        "peak_memory_mb": _peak_memory(),
+        "threads": torch.get_num_threads(),
+        "sentences": {name: len(corpus) for name, corpus in (("train", corpora.train), ("test", corpora.test))},
+        "entities": sum(len(sentence.entities) for sentence in corpora.train),
+    }
+    return cell.as_dict() | result
+
+
+def _train(cell: Cell, corpora: Corpora, places: Places, observer: Observer) -> dict[str, Any]:
+    train, trusted, missampling = corpora.train, corpora.trusted, None
+    if "missampling" in cell.config["measure"]:
+        assert corpora.hidden is not None, "plan() has looked"
+        filled = [place for place, sentence in enumerate(train) if sentence.tokens]
+        observer = missampling = MissamplingObserver([corpora.hidden[place] for place in filled], observer)
+        train = Corpus(tuple(train[place] for place in filled))
+    model = Recognizer.train(train, corpora.dev, trusted=trusted, settings=cell.settings(places), observer=observer)
+    record = model.record
+    assert record.dev is not None
+    pairs = list(model.predict_pairs(corpora.test))
+    result = {
+        "dev": _short(record.dev),
+        "test": _short(score_entities(pairs).as_dict()),
+        "best_epoch": record.best_epoch,
+        "epochs": [round(epoch["dev"]["f1"], 5) for epoch in record.history],
+        "training_seconds": round(sum(epoch["seconds"] for epoch in record.history), 2),
+        "counts": {name: pack(values) for name, values in sentence_counts(pairs).items()},
+    }
+    if missampling is not None:
+        result["missampling"] = [epoch.as_dict() for epoch in missampling.epochs]
+    if "vectors" in cell.config["measure"]:
+        result["vectors"] = project(*span_vectors(model, corpora.test, cell.seed), cell.seed)
+    return result
+
+
+def _measure_uncertainty(cell: Cell, corpora: Corpora, places: Places, observer: Observer) -> dict[str, Any]:
+    assert corpora.hidden is not None, "plan() has looked"
+    settings = cell.settings(places)
+    run = measure_uncertainty(
+        corpora.train, corpora.hidden, corpora.dev, settings, cell.seed, corpora.test, lambda name: observer
+    )
+    return {
+        "oracle_dev_f1": run.oracle_dev_f1,
+        "rows": {
+            f"{band}-k": {
+                "dev": {"f1": result.dev_f1},
+                "test": {"f1": result.test_f1},
+                "uncertainty": result.uncertainty,
+                "negatives": result.negatives,
+            }
+            for band, result in run.bands.items()
+        },
+        "ratio": run.ratio,
+    }
+
+
+def _measure_o_values(cell: Cell, corpora: Corpora, places: Places, observer: Observer) -> dict[str, Any]:
+    assert corpora.hidden is not None, "plan() has looked"
+    return {"o_values": measure_o_values(corpora.train, corpora.hidden, cell.settings(places), observer).as_dict()}
+
+
+_EXPERIMENTS: dict[str, Callable[[Cell, Corpora, Places, Observer], dict[str, Any]]] = {
+    "training": _train,
+    "uncertainty": _measure_uncertainty,
+    "o-values": _measure_o_values,
+}
+
+
+@torch.no_grad()
+def span_vectors(model: Recognizer, corpus: Corpus, seed: int) -> tuple[npt.NDArray[np.float32], list[str]]:
+    """Hidden layers of entities, and of as many random other spans, with their labels: ``(N, h), (N,)``."""
+    inner = model.model
+    assert isinstance(inner, SpanModel), "plan() has looked"
+    generator = np.random.default_rng([seed, 11])
+    vectors: list[npt.NDArray[np.float32]] = []
+    labels: list[str] = []
+    known = set(inner.labels)
+    sentences = Corpus(tuple(s for s in corpus.as_complete() if s.tokens and known >= {e.label for e in s.entities}))
+    for places, inputs in batches_of(inner, sentences.tokens, range(len(sentences))):
+        for hidden, label in inner.hidden_layers(inputs, targets_of(inner, [sentences[place] for place in places])):
+            entities, others = (np.flatnonzero(mask) for mask in ((label > 0).cpu(), (label == 0).cpu()))
+            drawn = generator.permutation(others)[: max(len(entities), 1)]
+            for chosen in (entities, drawn):
+                vectors.append(hidden[torch.from_numpy(chosen)].cpu().numpy())
+                labels += [inner.labels[number] for number in label[torch.from_numpy(chosen)].tolist()]
+    table = np.concatenate(vectors)
+    inside = np.array([label != inner.labels[0] for label in labels])
+    kept = [generator.permutation(np.flatnonzero(part))[:_MOST_VECTORS] for part in (inside, ~inside)]
+    order = np.sort(np.concatenate(kept))
+    return table[order], [labels[place] for place in order]
+
+
+def project(vectors: npt.NDArray[np.float32], labels: list[str], seed: int) -> list[dict[str, Any]]:
+    """Points in a plane (t-SNE), near each other where the vectors are."""
+    from sklearn.manifold import TSNE
+
+    perplexity = min(30.0, max(1.0, (len(vectors) - 1) / 3))
+    points = TSNE(perplexity=perplexity, init="pca", random_state=seed).fit_transform(vectors)
+    return [
+        {"x": round(float(x), 2), "y": round(float(y), 2), "label": label}
+        for (x, y), label in zip(points, labels, strict=True)
+    ]
+
+
+def _short(scores: dict[str, Any]) -> dict[str, float]:
+    return {name: round(scores[name], 5) for name in ("precision", "recall", "f1")}
+
+
+def _peak_memory() -> int:
+    """Megabytes."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return round(peak / (2**20 if sys.platform == "darwin" else 2**10))

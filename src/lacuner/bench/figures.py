@@ -1,0 +1,224 @@
+"""Figures from the results of cells, each as SVG and PNG."""
+
+import importlib.util
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from statistics import mean, stdev
+from typing import TYPE_CHECKING, Any
+
+from lacuner.analysis.figures import (
+    canvas,
+    look,
+    missampling_figure,
+    o_value_figure,
+    save_figure,
+    styles,
+    uncertainty_figure,
+)
+from lacuner.analysis.missampling import EpochMissampling
+from lacuner.analysis.o_values import Decision, OValueRun
+from lacuner.analysis.uncertainty import BandResult, UncertaintyRun
+from lacuner.bench.report import Results, test_f1
+from lacuner.errors import ConfigError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_FOLDER = "figures"
+_WIDE = 3
+"""Panels beside each other."""
+_AFTER = 3
+"""The epoch after which O-values are shown in detail."""
+
+
+def draw_figures(results: Results, out: Path) -> list[tuple[str, str]]:
+    """Everything that the results have something to show for; captions and file names, relative to ``out``."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise ConfigError(
+            "figures need matplotlib; install it with: pip install 'lacuner[plots]', or give --no-figures"
+        )
+    (out / _FOLDER).mkdir(parents=True, exist_ok=True)
+    drawn = []
+    for name, caption, figure in _figures(results):
+        for ending in ("svg", "png"):
+            save_figure(figure, out / _FOLDER / f"{name}.{ending}")
+        drawn.append((caption, f"{_FOLDER}/{name}.svg"))
+    return drawn
+
+
+def _figures(results: Results) -> Iterator[tuple[str, str, "Figure"]]:
+    if any(len(shares) > 1 for shares in _shares(results).values()):
+        yield "masking", "F1 by the share of hidden labels", masking_figure(results)
+    if any(len(record.get("epochs", ())) > 1 for record in results.records):
+        yield "epochs", "F1 on dev data by epoch", epochs_figure(results)
+    for column in results.columns:
+        end = column.replace(" ", "-")
+        missampling = _missampling(results, column)
+        if missampling:
+            yield f"missampling-{end}", f"Missampling by epoch, {column}", missampling_figure(missampling)
+        uncertainty = _uncertainty(results, column)
+        if uncertainty:
+            yield f"uncertainty-{end}", f"F1 by uncertainty of the negatives, {column}", uncertainty_figure(uncertainty)
+        o_values = _o_values(results, column)
+        if o_values:
+            after = min(_AFTER, *(len(run.epochs) for runs in o_values.values() for run in runs))
+            yield f"o-values-{end}", f"O-values, {column}", o_value_figure(o_values, after)
+        vectors = _vectors(results, column)
+        if vectors:
+            yield f"vectors-{end}", f"Span vectors (t-SNE), {column}", vector_figure(vectors)
+
+
+def masking_figure(results: Results) -> "Figure":
+    """F1 on test data by the share of hidden labels, a panel for each dataset."""
+    panels = {data: shares for data, shares in _shares(results).items() if len(shares) > 1}
+    with look():
+        figure, grid = _panels(len(panels))
+        for (data, shares), axes in zip(panels.items(), grid, strict=False):
+            for row, style in _styled(results.rows):
+                points = [(share, results.values(row, f"{data} {share:g}", test_f1)) for share in shares]
+                points = [(share, values) for share, values in points if values]
+                if points:
+                    _line(axes, [100 * share for share, _ in points], [values for _, values in points], style)
+            axes.set(title=data, xlabel="hidden (%)", ylabel="test F1 (%)")
+            axes.set_ylim(bottom=0)
+        _legend(figure, grid)
+    return figure
+
+
+def epochs_figure(results: Results) -> "Figure":
+    """F1 on dev data by epoch, a panel for each column."""
+    with look():
+        figure, grid = _panels(len(results.columns))
+        for column, axes in zip(results.columns, grid, strict=False):
+            for row, style in _styled(results.rows):
+                histories = [
+                    record["epochs"] for record in results.cells.get((row, column), ()) if record.get("epochs")
+                ]
+                if histories:
+                    length = max(map(len, histories))
+                    values = [[100 * h[place] for h in histories if place < len(h)] for place in range(length)]
+                    _line(axes, range(1, length + 1), values, style)
+            axes.set(title=column, xlabel="epoch", ylabel="dev F1 (%)")
+            axes.locator_params(axis="x", integer=True, nbins=6)
+            axes.set_ylim(bottom=0)
+        _legend(figure, grid)
+    return figure
+
+
+def vector_figure(vectors: Mapping[str, Sequence[Mapping[str, Any]]]) -> "Figure":
+    """Points in a plane, coloured by label, a panel for each row; what is no entity is grey."""
+    labels = sorted({point["label"] for points in vectors.values() for point in points})
+    outside, inside = [label for label in labels if label == "O"], [label for label in labels if label != "O"]
+    with look():
+        figure, grid = _panels(len(vectors))
+        for (row, points), axes in zip(vectors.items(), grid, strict=False):
+            for label in outside:
+                chosen = [point for point in points if point["label"] == label]
+                axes.scatter([p["x"] for p in chosen], [p["y"] for p in chosen], 10, color="0.75", label="no entity")
+            for label, (colour, marker, _) in zip(inside, styles(len(inside)), strict=True):
+                chosen = [point for point in points if point["label"] == label]
+                axes.scatter(
+                    [p["x"] for p in chosen], [p["y"] for p in chosen], 22, color=colour, marker=marker, label=label
+                )
+            axes.set(title=row, xticks=[], yticks=[])
+            axes.grid(visible=False)
+        _legend(figure, grid)
+    return figure
+
+
+def _panels(count: int) -> tuple["Figure", list[Any]]:
+    """So many axes, at most three beside each other."""
+    wide = min(_WIDE, count)
+    high = math.ceil(count / wide)
+    figure, axes = canvas(high, wide)
+    figure.set_size_inches(1 + 4.5 * wide if wide > 1 else 8, 1.2 + 3.8 * high)
+    flat = list(axes.flat) if wide * high > 1 else [axes]
+    for unused in flat[count:]:
+        unused.remove()
+    return figure, flat[:count]
+
+
+def _styled(rows: Sequence[str]) -> list[tuple[str, dict[str, Any]]]:
+    return [
+        (row, {"color": colour, "marker": marker, "linestyle": line, "label": row})
+        for row, (colour, marker, line) in zip(rows, styles(len(rows)), strict=True)
+    ]
+
+
+def _line(axes: Any, places: Sequence[float], values: Sequence[Sequence[float]], style: Mapping[str, Any]) -> None:
+    """The mean of the seeds as a line, their standard deviation as a band around it."""
+    middle = [mean(same) for same in values]
+    axes.plot(places, middle, **style, markevery=max(1, len(middle) // 8), zorder=3)
+    if any(len(same) > 1 for same in values):
+        half = [stdev(same) if len(same) > 1 else 0.0 for same in values]
+        low, high = ([m + sign * h for m, h in zip(middle, half, strict=True)] for sign in (-1, 1))
+        axes.fill_between(places, low, high, color=style["color"], alpha=0.15, linewidth=0, zorder=2)
+
+
+def _legend(figure: "Figure", grid: Sequence[Any]) -> None:
+    """One for all panels, below them."""
+    entries: dict[str, Any] = {}
+    for axes in grid:
+        handles, labels = axes.get_legend_handles_labels()
+        entries |= {label: handle for handle, label in zip(handles, labels, strict=True) if label not in entries}
+    columns = 2 if max(map(len, entries), default=0) > 18 else min(4, len(entries))
+    figure.legend(
+        entries.values(),
+        entries.keys(),
+        loc="outside lower center",
+        ncols=max(1, columns),
+        frameon=False,
+        handlelength=3,
+    )
+
+
+def _shares(results: Results) -> dict[str, list[float]]:
+    """The shares of hidden labels of each dataset."""
+    shares: dict[str, set[float]] = {}
+    for record in results.records:
+        if record["hidden"] and "test" in record:
+            shares.setdefault(record["data"], set()).add(record["hidden"])
+    return {data: sorted(found) for data, found in shares.items()}
+
+
+def _missampling(results: Results, column: str) -> dict[str, list[EpochMissampling]]:
+    """Of each row, the mean over its seeds."""
+    found = {}
+    for row in results.rows:
+        runs = [r["missampling"] for r in results.cells.get((row, column), ()) if r.get("missampling")]
+        if runs:
+            found[row] = [
+                EpochMissampling(**{name: mean(epoch[name] for epoch in same) for name in same[0]})
+                for same in zip(*runs, strict=False)
+            ]
+    return found
+
+
+def _uncertainty(results: Results, column: str) -> list[UncertaintyRun]:
+    """One run for each seed; its bands are rows of their own in the results."""
+    seeds: dict[int, dict[Any, BandResult]] = {}
+    ratio, oracle = 0.0, 0.0
+    for row in results.rows:
+        for record in results.cells.get((row, column), ()):
+            if "uncertainty" in record:
+                band = BandResult(record["uncertainty"], record["negatives"], record["dev"]["f1"], record["test"]["f1"])
+                seeds.setdefault(record["seed"], {})[record["run"].removesuffix("-k")] = band
+                ratio, oracle = record["ratio"], record["oracle_dev_f1"]
+    return [UncertaintyRun(seed, ratio, oracle, bands) for seed, bands in sorted(seeds.items())]
+
+
+def _o_values(results: Results, column: str) -> dict[Decision, list[OValueRun]]:
+    found: dict[Decision, list[OValueRun]] = {}
+    for row in results.rows:
+        for record in results.cells.get((row, column), ()):
+            if "o_values" in record:
+                angle = record["config"]["settings"]["method"]["head"]["angle"]
+                found.setdefault("angle" if angle else "plain", []).append(OValueRun.from_dict(record["o_values"]))
+    return found
+
+
+def _vectors(results: Results, column: str) -> dict[str, Sequence[Mapping[str, Any]]]:
+    """The points of each row, of its first seed."""
+    cells = {row: results.cells.get((row, column), []) for row in results.rows}
+    return {row: records[0]["vectors"] for row, records in cells.items() if records and "vectors" in records[0]}

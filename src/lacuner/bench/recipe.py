@@ -1,0 +1,290 @@
+"""A recipe: datasets x methods x shares of hidden labels x encoders x seeds, as a TOML file."""
+
+import importlib.util
+import os
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, ValidationInfo, field_validator
+
+from lacuner.errors import ConfigError
+from lacuner.parts import Settings, validate
+
+SAMPLE = "sample"
+"""The dataset that is part of the package."""
+PROFILES = ("quick", "standard", "full")
+Profile = Literal["quick", "standard", "full"]
+Experiment = Literal["training", "uncertainty", "o-values"]
+Measure = Literal["missampling", "vectors"]
+
+_FOLDER = "LACUNER_DATA"
+_RECIPES = (Path(__file__).parent / "recipes", Path(__file__).parents[3] / "benchmarks")
+"""Where recipes are that come with the package: installed, or in a working copy."""
+_QUICK: dict[str, Any] = {
+    "data": [SAMPLE], "encoders": ["recurrent"], "seeds": [1, 2], "sentences": {"train": 120, "dev": 60, "test": 60},
+    "when": [], "settings": {"training": {"epochs": 3, "batch_tokens": 64}},
+}  # fmt: skip
+"""What ``quick`` changes in any recipe: minutes, and no data but the built-in sample."""
+_QUICK_HIDDEN = 0.5
+
+
+class Limits(Settings):
+    """So many sentences, evenly spaced in their file; none: all."""
+
+    train: int | None = Field(None, ge=1)
+    dev: int | None = Field(None, ge=1)
+    test: int | None = Field(None, ge=1)
+
+
+class Dataset(Settings):
+    """What to train on, and what to choose and to test by."""
+
+    folder: str | None = Field(None, description="below LACUNER_DATA; by default the dataset's name")
+    train: tuple[str, ...] = Field(("train.conll",), min_length=1, description="labels with gaps")
+    trusted: tuple[str, ...] = Field((), description="complete labels, trained on beside them")
+    gold: str = Field("train.gold.conll", description="complete labels of the training sentences; masking needs them")
+    dev: str = "dev.conll"
+    test: str = "test.conll"
+    complete: bool = Field(False, description="nothing is missing in the training data")
+    sentences: Limits = Limits()
+    unseen_labels: bool = Field(False, description="dev and test data may have labels that training data lacks")
+
+    @field_validator("train", "trusted", mode="before")
+    @classmethod
+    def _read_one(cls, value: Any) -> Any:
+        return (value,) if isinstance(value, str) else value
+
+
+class Run(Settings):
+    """A method, and what to change in it."""
+
+    method: str
+    settings: dict[str, Any] = {}
+
+
+class EncoderChoice(Settings):
+    """An encoder: its name or folder, and its settings."""
+
+    model: str
+    settings: dict[str, Any] = {}
+
+
+class Rule(Settings):
+    """Settings of some of the cells; or that there are no such cells. A list that is not given fits everything."""
+
+    data: tuple[str, ...] | None = None
+    runs: tuple[str, ...] | None = None
+    encoders: tuple[str, ...] | None = None
+    hidden: tuple[float, ...] | None = None
+    settings: dict[str, Any] = {}
+    skip: bool = False
+
+    def fits(self, data: str, run: str, encoder: str, hidden: float) -> bool:
+        """Whether it is about these cells."""
+        pairs = ((self.data, data), (self.runs, run), (self.encoders, encoder), (self.hidden, hidden))
+        return all(wanted is None or value in wanted for wanted, value in pairs)
+
+
+class Recipe(Settings):
+    """What is compared with what. Every combination of ``data``, ``hidden``, ``runs``, ``encoders`` and ``seeds`` is a cell."""
+
+    title: str
+    about: str = ""
+    experiment: Experiment = "training"
+    data: tuple[str, ...] = Field(min_length=1, description="names of datasets")
+    runs: tuple[str, ...] = Field(min_length=1, description="methods, each perhaps with settings: nrces loss.w=1")
+    encoders: tuple[str, ...] = Field(("recurrent",), min_length=1)
+    hidden: tuple[float, ...] = Field((0.0,), min_length=1, description="shares of the complete labels to hide")
+    seeds: tuple[int, ...] = Field((1, 2, 3), min_length=1)
+    measure: tuple[Measure, ...] = ()
+    settings: dict[str, Any] = Field({}, description="of all cells")
+    sentences: Limits = Limits()
+    dataset: dict[str, Dataset] = {}
+    run: dict[str, Run] = {}
+    encoder: dict[str, EncoderChoice] = {}
+    when: tuple[Rule, ...] = ()
+    baseline: str | None = Field(None, description="the run that others are tested against")
+    naive: str | None = Field(None, description="the run that is trained on complete labels, too: the gap to close")
+    paper: dict[str, dict[str, float]] = Field({}, description="what the papers report: run, then column")
+
+    @field_validator("data", "runs", "encoders", "hidden", "seeds")
+    @classmethod
+    def _check_names(cls, value: tuple[Any, ...], info: ValidationInfo) -> tuple[Any, ...]:
+        twice = next((item for item in value if value.count(item) > 1), None)
+        if twice is not None:
+            raise ValueError(f"{twice} stands there twice")
+        if info.field_name == "hidden" and not all(0 <= share < 1 for share in value):
+            raise ValueError("each must be at least 0 and less than 1")
+        return value
+
+    def dataset_of(self, name: str) -> Dataset:
+        """What a name in ``data`` means; without a table it is a folder with the usual files."""
+        return self.dataset.get(name, Dataset())
+
+    def encoder_of(self, name: str) -> EncoderChoice:
+        """What a name in ``encoders`` means; without a table it is what ``--encoder`` takes."""
+        return self.encoder.get(name, EncoderChoice(model=name))
+
+
+def find_recipe(name: str) -> Path:
+    """The file of a recipe: a path, or the name of one that comes with the package."""
+    path = Path(name)
+    if path.is_file():
+        return path
+    known = known_recipes()
+    if name in known:
+        return known[name]
+    if path.suffix == ".toml" or path.parent != Path():
+        raise ConfigError(f"{name}: there is no such file — check the path")
+    raise ConfigError(f"there is no recipe {name}; give a TOML file, or one of: {', '.join(sorted(known))}")
+
+
+def known_recipes() -> dict[str, Path]:
+    """Recipes that come with the package, by name."""
+    return {path.stem: path for folder in reversed(_RECIPES) for path in sorted(folder.glob("*.toml"))}
+
+
+def read_recipe(path: Path, profile: str = "standard") -> Recipe:
+    """A recipe, with what a profile changes in it."""
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror} — check the path") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: not TOML ({error}) — mend it there") from error
+    try:
+        return build_recipe(content, profile)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from error
+
+
+def build_recipe(content: Mapping[str, Any], profile: str) -> Recipe:
+    """A recipe from what a TOML file holds."""
+    content = dict(content)
+    profiles = content.pop("profile", {})
+    if not isinstance(profiles, Mapping):
+        raise ConfigError("profile is no table; write [profile.standard]")
+    if profile not in PROFILES and profile not in profiles:
+        known = dict.fromkeys((*PROFILES, *profiles))
+        raise ConfigError(f"there is no profile {profile}; there are: {', '.join(known)}")
+    variants = {name: _merged(_quick(content) if name == "quick" else content, profiles[name]) for name in profiles}
+    variants = {"": content, "quick": _quick(content)} | variants
+    recipes = {name: _checked_tables(variant) for name, variant in variants.items()}  # the others may be wrong, too
+    for recipe in recipes.values():
+        _check_names(recipe, recipes.values())
+    return recipes[profile if profile in recipes else ""]
+
+
+def _quick(content: dict[str, Any]) -> dict[str, Any]:
+    hidden = content.get("hidden")
+    shares = [share for share in hidden if share] if isinstance(hidden, list) else []
+    shares = [shares[0], *shares[1:][-1:]] if shares else [_QUICK_HIDDEN]
+    return _merged(content, {**_QUICK, "hidden": shares})
+
+
+def _checked_tables(content: Mapping[str, Any]) -> Recipe:
+    """The recipe; what is wrong inside a table is said with what else there could be."""
+    tables: dict[str, type[Settings]] = {"dataset": Dataset, "run": Run, "encoder": EncoderChoice}
+    for kind, table in tables.items():
+        for name, inner in _table(content, kind).items():
+            validate(table, inner if isinstance(inner, Mapping) else {"": inner}, f"{kind}.{name}.")
+    rules = content.get("when", ())
+    for number, rule in enumerate(rules if isinstance(rules, list | tuple) else (), 1):
+        validate(Rule, rule if isinstance(rule, Mapping) else {"": rule}, f"when[{number}].")
+    return validate(Recipe, content)
+
+
+def _check_names(recipe: Recipe, variants: Iterable[Recipe]) -> None:
+    """Refuse what is said about a run, a dataset or an encoder that no profile has."""
+    variants = tuple(variants)
+    runs, data, encoders, hidden = (
+        {name for variant in variants for name in getattr(variant, kind)}
+        for kind in ("runs", "data", "encoders", "hidden")
+    )
+    said: list[tuple[str, Iterable[Any] | None, set[Any]]] = [
+        ("baseline", recipe.baseline and (recipe.baseline,), runs),
+        ("naive", recipe.naive and (recipe.naive,), runs),
+        (
+            "paper",
+            recipe.paper,
+            runs | ({"top-k", "middle-k", "bottom-k"} if recipe.experiment == "uncertainty" else set()),
+        ),
+        ("run", recipe.run, runs),
+        ("dataset", recipe.dataset, data),
+        ("encoder", recipe.encoder, encoders),
+    ]
+    for number, rule in enumerate(recipe.when, 1):
+        for kind, known in (("data", data), ("runs", runs), ("encoders", encoders), ("hidden", hidden)):
+            said.append((f"when[{number}].{kind}", getattr(rule, kind), known))
+    for place, names, known in said:
+        for name in names or ():
+            if name not in known:
+                there = ", ".join(map(str, sorted(known)))
+                raise ConfigError(f"{place}: {name} is not in the recipe; there are: {there}")
+
+
+def _table(content: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    table = content.get(key, {})
+    if not isinstance(table, Mapping):
+        raise ConfigError(f"{key} is no table; write [{key}.NAME]")
+    return table
+
+
+def _merged(below: Mapping[str, Any], above: Any) -> dict[str, Any]:
+    """Tables within tables, one on top of the other; lists and values are replaced."""
+    if not isinstance(above, Mapping):
+        raise ConfigError(f"a profile is a table, not {above!r}; write [profile.standard]")
+    merged = dict(below)
+    for key, value in above.items():
+        known = merged.get(key)
+        merged[key] = _merged(known, value) if isinstance(known, Mapping) and isinstance(value, Mapping) else value
+    return merged
+
+
+class Places:
+    """What stands for ``{data}`` and ``{package:NAME}`` in settings, and back: results must not depend on a machine's paths."""
+
+    def __init__(self, data: str | Path | None = None) -> None:
+        self.data = Path(data or os.environ.get(_FOLDER) or Path("..", "shared", "data")).absolute()
+        self._packages: dict[str, str] = {}
+
+    def fill(self, value: Any) -> Any:
+        """The same with real paths."""
+        return _replace_text(value, self._fill_text)
+
+    def hide(self, value: Any) -> Any:
+        """The same without them."""
+        return _replace_text(value, self._hide_text)
+
+    def _fill_text(self, text: str) -> str:
+        text = text.replace("{data}", str(self.data))
+        while "{package:" in text:
+            name = text.partition("{package:")[2].partition("}")[0]
+            text = text.replace(f"{{package:{name}}}", self._package(name))
+        return text
+
+    def _hide_text(self, text: str) -> str:
+        for name, folder in self._packages.items():
+            text = text.replace(folder, f"{{package:{name}}}")
+        return text.replace(str(self.data), "{data}")
+
+    def _package(self, name: str) -> str:
+        if name not in self._packages:
+            found = importlib.util.find_spec(name)
+            folders = list(found.submodule_search_locations or ()) if found is not None else []
+            if not folders:
+                raise ConfigError(f"{{package:{name}}}: the package {name} is not installed — install it")
+            self._packages[name] = folders[0]
+        return self._packages[name]
+
+
+def _replace_text(value: Any, replace: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return replace(value)
+    if isinstance(value, Mapping):
+        return {key: _replace_text(item, replace) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_replace_text(item, replace) for item in value]
+    return value

@@ -1,0 +1,222 @@
+"""Run cells, several at a time, each in a process and a folder of its own; what is done is never done again."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lacuner.bench.cells import Cell
+from lacuner.bench.recipe import Places
+from lacuner.bench.worker import CELL, FAILURE, PROGRESS, RESULT
+from lacuner.corpus.corpus import open_for_writing
+from lacuner.errors import ConfigError, LacunerError
+
+RESULTS = "results.jsonl"
+_CELLS, _LOCK, _LOG = "cells", ".lock", "log.txt"
+_PAUSE = 0.2  # seconds between looks at the processes
+
+
+class RunObserver:
+    """Told how cells go; the command line shows it. Does nothing by itself."""
+
+    def begun(self, cells: Sequence[Cell], results: "dict[str, dict[str, Any]]") -> None:
+        """These are to be run, and these are done already."""
+
+    def started(self, cell: Cell) -> None:
+        """A process has begun."""
+
+    def progress(self, cell: Cell, text: str) -> None:
+        """How far it is."""
+
+    def finished(self, cell: Cell, result: dict[str, Any]) -> None:
+        """It is done."""
+
+    def failed(self, cell: Cell, reason: str) -> None:
+        """It went wrong."""
+
+
+@dataclass
+class Outcome:
+    """What came out: results by the cells' keys, and why others have none."""
+
+    results: dict[str, dict[str, Any]] = field(default_factory=dict)
+    failures: dict[str, str] = field(default_factory=dict)
+
+    def records(self, cells: Sequence[Cell]) -> list[dict[str, Any]]:
+        """A result for each cell that has one, under the names that this recipe gives."""
+        return [self.results[cell.key] | cell.as_dict() for cell in cells if cell.key in self.results]
+
+
+def run_cells(
+    cells: Sequence[Cell],
+    out: Path,
+    places: Places,
+    workers: int | None = None,
+    reuse: Sequence[Path] = (),
+    observer: RunObserver | None = None,
+) -> Outcome:
+    """Run all cells that have no result yet.
+
+    Args:
+        cells: all of them, in the order of the results.
+        out: a folder; ``results.jsonl`` is renewed in it whenever a cell is done.
+        places: where the data is.
+        workers: processes at a time; by default one for each core. They share the cores evenly.
+        reuse: other files of results; what has the same key is taken from there.
+        observer: told about progress.
+    """
+    observer = observer or RunObserver()
+    with _locked(out):
+        outcome = Outcome(_known_results(cells, out, reuse))
+        _write_results(cells, out, outcome)
+        observer.begun(cells, outcome.results)
+        count = min(workers or _cores(), len({cell.key for cell in cells}))
+        environment = os.environ | {
+            "LACUNER_DATA": str(places.data),
+            "OMP_NUM_THREADS": str(max(1, _cores() // count)),
+            "OMP_WAIT_POLICY": "PASSIVE",  # threads that wait actively slow the other processes down
+            "TOKENIZERS_PARALLELISM": "false",
+        }
+        waiting = deque({cell.key: cell for cell in reversed(cells) if cell.key not in outcome.results}.values())
+        waiting.reverse()
+        running: dict[str, _Running] = {}
+        try:
+            while waiting or running:
+                while waiting and len(running) < count:
+                    cell = waiting.popleft()
+                    running[cell.key] = _start(cell, out / _CELLS / cell.key, environment)
+                    observer.started(cell)
+                time.sleep(_PAUSE)
+                for key, process in list(running.items()):
+                    code = process.process.poll()
+                    if code is None:
+                        observer.progress(process.cell, process.look())
+                        continue
+                    del running[key]
+                    _collect(process, code, outcome, observer)
+                    _write_results(cells, out, outcome)
+        finally:
+            for process in running.values():
+                process.process.kill()
+            for process in running.values():
+                process.process.wait()
+    return outcome
+
+
+def read_results(path: Path) -> list[dict[str, Any]]:
+    """The results of a file, as ``results.jsonl`` holds them."""
+    results = []
+    try:
+        with path.open(encoding="utf-8") as file:
+            for number, line in enumerate(file, 1):
+                if line.strip():
+                    results.append(_parse(line, path, number))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: {error} — give the results.jsonl of a bench") from error
+    return results
+
+
+def _parse(line: str, path: Path, number: int) -> dict[str, Any]:
+    try:
+        result = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise ConfigError(f"{path}:{number}: not JSON ({error}) — give the results.jsonl of a bench") from error
+    if not isinstance(result, dict) or not {"key", "run", "data", "seed"} <= result.keys():
+        raise ConfigError(f"{path}:{number}: this is no result of a cell — give the results.jsonl of a bench")
+    return result
+
+
+@dataclass(frozen=True)
+class _Running:
+    cell: Cell
+    folder: Path
+    process: "subprocess.Popen[bytes]"
+
+    def look(self) -> str:
+        try:
+            return (self.folder / PROGRESS).read_text(encoding="utf-8")
+        except OSError:
+            return "starts"
+
+
+def _start(cell: Cell, folder: Path, environment: dict[str, str]) -> _Running:
+    if folder.exists():
+        shutil.rmtree(folder)  # of a run that was stopped, or failed
+    folder.mkdir(parents=True)
+    (folder / CELL).write_text(json.dumps(cell.as_dict(), ensure_ascii=False, indent=1), encoding="utf-8")
+    with (folder / _LOG).open("wb") as log:
+        command = [sys.executable, "-m", "lacuner.bench.worker", str(folder)]
+        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=environment)
+    return _Running(cell, folder, process)
+
+
+def _collect(process: _Running, code: int, outcome: Outcome, observer: RunObserver) -> None:
+    result = _read_result(process.folder / RESULT)
+    if result is not None:
+        outcome.results[process.cell.key] = result
+        observer.finished(process.cell, result)
+        return
+    try:
+        reason = (process.folder / FAILURE).read_text(encoding="utf-8").splitlines()[0]
+    except (OSError, IndexError):
+        reason = f"its process ended with code {code}" + (" (out of memory?)" if code == -9 else "")
+    reason += f" — see {process.folder}"
+    outcome.failures[process.cell.key] = reason
+    observer.failed(process.cell, reason)
+
+
+def _known_results(cells: Sequence[Cell], out: Path, reuse: Sequence[Path]) -> dict[str, dict[str, Any]]:
+    """Results that are there already."""
+    elsewhere = {result["key"]: result for path in reuse for result in read_results(path)}
+    if (out / RESULTS).is_file():
+        elsewhere |= {result["key"]: result for result in read_results(out / RESULTS)}
+    known = {}
+    for cell in cells:
+        result = _read_result(out / _CELLS / cell.key / RESULT) or elsewhere.get(cell.key)
+        if result is not None:
+            known[cell.key] = result
+    return known
+
+
+def _read_result(path: Path) -> dict[str, Any] | None:
+    try:
+        result = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, json.JSONDecodeError):
+        return None
+    return result if isinstance(result, dict) else None
+
+
+def _write_results(cells: Sequence[Cell], out: Path, outcome: Outcome) -> None:
+    with open_for_writing(out / RESULTS) as file:
+        for record in outcome.records(cells):
+            file.write(json.dumps(record, ensure_ascii=False) + "\n")
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Nobody else runs cells in the folder meanwhile."""
+    import fcntl
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file = (folder / _LOCK).open("w")
+    except OSError as error:
+        raise ConfigError(f"{folder}: {error.strerror} — choose another folder with --out") from error
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise LacunerError(f"another bench is running in {folder} — wait for it, or choose another --out") from None
+        yield
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,104 @@
+"""Is the difference between two models more than chance? Paired bootstrap over the sentences of the test data.
+
+Koehn: *Statistical Significance Tests for Machine Translation Evaluation*, EMNLP 2004; Berg-Kirkpatrick, Burkett, Klein: *An
+Empirical Investigation of Statistical Significance in NLP*, EMNLP 2012.
+"""
+
+import base64
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from lacuner.corpus import Entity, Sentence
+from lacuner.evaluation.scores import comparable_entities
+
+RESAMPLES = 2000
+_CHUNK = 200
+"""Resamples that are drawn at a time."""
+
+Numbers = npt.NDArray[np.uint16]
+Counts = npt.NDArray[np.float64]
+"""Of each sentence: entities that are right, found, annotated: ``(S, 3)``."""
+
+
+def sentence_counts(pairs: Iterable[tuple[Sentence, Iterable[Entity]]]) -> dict[str, Numbers]:
+    """Of each sentence, how many entities are right, found, and annotated: ``(S,)`` each."""
+    rows = []
+    for sentence, found in pairs:
+        gold, guesses = comparable_entities(sentence, found)
+        rows.append((len(gold & guesses), len(guesses), len(gold)))
+    table = np.array(rows, dtype=np.uint16).reshape(-1, 3)
+    return dict(zip(("correct", "predicted", "support"), table.T, strict=True))
+
+
+def pack(counts: Numbers) -> str:
+    """Small numbers as a short text."""
+    return base64.b64encode(zlib.compress(counts.astype("<u2").tobytes(), 9)).decode("ascii")
+
+
+def unpack(text: str) -> Numbers:
+    """As :func:`pack` got them.
+
+    >>> unpack(pack(np.array([0, 3, 1], dtype=np.uint16))).tolist()
+    [0, 3, 1]
+    """
+    return np.frombuffer(zlib.decompress(base64.b64decode(text)), dtype="<u2")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How much better one is than the other.
+
+    Attributes:
+        f1: difference of F1, mean over the seeds.
+        low: of the 95 % interval.
+        high: of the 95 % interval.
+        p: two-sided: how often chance alone would turn the difference round.
+    """
+
+    f1: float
+    low: float
+    high: float
+    p: float
+
+
+def compare(ours: Sequence[Counts], theirs: Sequence[Counts], seed: int = 1) -> Difference:
+    """Compare two methods on the same sentences.
+
+    In each resample, as many sentences are drawn with replacement, the same for both; F1 is the mean over the models with
+    different seeds.
+
+    Args:
+        ours: counts of each model of the one method.
+        theirs: of the other.
+        seed: of the drawing.
+    """
+    sentences = len(ours[0])
+    assert all(len(counts) == sentences for counts in (*ours, *theirs)), "models were tested on different sentences"
+    generator = np.random.default_rng(seed)
+    ones = np.ones((1, sentences))
+    seen = float((_mean_f1(ones, ours) - _mean_f1(ones, theirs))[0])
+    drawn = np.empty(RESAMPLES)
+    for begin in range(0, RESAMPLES, _CHUNK):
+        size = min(_CHUNK, RESAMPLES - begin)
+        places = generator.integers(sentences, size=(size, sentences))
+        rows = np.repeat(np.arange(size), sentences)
+        times = np.bincount(rows * sentences + places.ravel(), minlength=size * sentences)
+        weights = times.reshape(size, sentences).astype(float)
+        drawn[begin : begin + size] = _mean_f1(weights, ours) - _mean_f1(weights, theirs)
+    turned = min((drawn <= 0).sum(), (drawn >= 0).sum())
+    low, high = np.quantile(drawn, [0.025, 0.975])
+    return Difference(seen, float(low), float(high), min(1.0, 2 * (1 + int(turned)) / (RESAMPLES + 1)))
+
+
+def _mean_f1(weights: npt.NDArray[np.float64], models: Sequence[Counts]) -> npt.NDArray[np.float64]:
+    """Mean F1 of the models in each resample: ``(R, S) → (R,)``."""
+    total = np.zeros(len(weights))
+    for counts in models:
+        correct, predicted, support = (weights @ counts).T  # (R,) each
+        both = predicted + support
+        total += np.divide(2 * correct, both, out=np.zeros_like(both), where=both > 0)
+    return total / len(models)

@@ -1,0 +1,164 @@
+"""``lacuner bench``."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from lacuner.cli.console import print_json, say
+from lacuner.cli.options import Json
+
+if TYPE_CHECKING:
+    from lacuner.bench.cells import Cell
+    from lacuner.bench.report import Results
+
+
+class _RunUnlessNamed(TyperGroup):
+    """``lacuner bench RECIPE`` is short for ``lacuner bench run RECIPE``."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and args[0] not in self.commands:
+            args = ["run", *args]
+        return super().resolve_command(ctx, args)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args and args[0].startswith("-") and args[0] not in ("-h", "--help"):
+            args = ["run", *args]
+        return super().parse_args(ctx, args)
+
+
+bench = typer.Typer(
+    name="bench",
+    cls=_RunUnlessNamed,
+    help="Run a recipe: the tables and figures of the papers, made by one command each.\n\n"
+    "`lacuner bench RECIPE` is short for `lacuner bench run RECIPE`.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+)
+
+Figures = Annotated[bool, typer.Option("--figures/--no-figures", help="Draw figures, too (needs lacuner[plots]).")]
+Out = Annotated[Path | None, typer.Option("--out", "-o", help="Folder for the results.", show_default="bench/RECIPE")]
+
+
+@bench.command()
+def run(
+    recipe: Annotated[
+        str, typer.Argument(metavar="RECIPE", help="A TOML file, or a name: `lacuner bench list`.", show_default=False)
+    ],
+    profile: Annotated[
+        str, typer.Option(help="quick (minutes, built-in sample), standard (hours), full (as in the papers).")
+    ] = "standard",
+    out: Out = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Cells at a time.", show_default="one for each core")
+    ] = None,
+    reuse: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Another results.jsonl; cells that are in it are not run again. May be repeated.", show_default=False
+        ),
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Folder with the datasets.", envvar="LACUNER_DATA", show_default=False)
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check the recipe, say what would be run, and stop.")
+    ] = False,
+    figures: Figures = True,
+    json: Json = False,
+) -> None:
+    """Train every cell of a recipe, and report.
+
+    Cells that are done are never run again: the same command goes on where it was stopped.
+
+    Example: `lacuner bench distant --profile quick --out results`
+    """
+    from lacuner.bench.cells import plan
+    from lacuner.bench.recipe import Places, find_recipe, read_recipe
+    from lacuner.bench.report import Results, Title, write_report
+    from lacuner.bench.runner import run_cells
+    from lacuner.cli.bench_progress import BenchProgress
+
+    path = find_recipe(recipe)
+    places, content = Places(data), read_recipe(path, profile)
+    title = Title(path.stem, profile, content)
+    say(f"{content.title}: checking recipe and data …")
+    cells = plan(content, places)
+    folder = out or Path("bench", path.stem)
+    if dry_run:
+        _show_plan(cells, json)
+        return
+    observer = BenchProgress(title)
+    try:
+        with observer:
+            folder.mkdir(parents=True, exist_ok=True)
+            title.write(folder)
+            outcome = run_cells(cells, folder, places, workers, reuse or (), observer)
+    except KeyboardInterrupt:
+        say(f"Stopped. {observer.count} cells are done; the same command goes on.")
+        raise
+    names = {cell.key: str(cell) for cell in cells}
+    failures = {key: f"{names[key]}: {reason}" for key, reason in outcome.failures.items()}
+    results = Results.of(title, outcome.records(cells), failures)
+    written = write_report(results, folder, figures) if results.records else None
+    _conclude(results, written, json)
+    for reason in failures.values():
+        say(f"failed: {reason}")
+    if failures:
+        raise typer.Exit(1)
+
+
+@bench.command()
+def report(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder that a bench has written.", show_default=False)],
+    figures: Figures = True,
+    json: Json = False,
+) -> None:
+    """Make the report anew from `results.jsonl`, without training.
+
+    Example: `lacuner bench report results`
+    """
+    from lacuner.bench.report import Results, Title, write_report
+    from lacuner.bench.runner import RESULTS, read_results
+
+    results = Results.of(Title.read(folder), read_results(folder / RESULTS))
+    _conclude(results, write_report(results, folder, figures), json)
+
+
+@bench.command("list")
+def list_recipes(json: Json = False) -> None:
+    """The recipes that come with Lacuner.
+
+    Example: `lacuner bench list`
+    """
+    from lacuner.bench.recipe import known_recipes, read_recipe
+
+    titles = {name: read_recipe(path).title for name, path in sorted(known_recipes().items())}
+    if json:
+        print_json([{"name": name, "title": title} for name, title in titles.items()])
+        return
+    width = max(map(len, titles), default=0)
+    for name, title in titles.items():
+        print(f"{name:{width}}  {title}")
+
+
+def _show_plan(cells: "Sequence[Cell]", json: bool) -> None:
+    if json:
+        print_json([cell.as_dict() for cell in cells])
+        return
+    for cell in cells:
+        print(f"{cell.key}  {cell}")
+    say(f"{len(cells)} cells")
+
+
+def _conclude(results: "Results", written: Path | None, json: bool) -> None:
+    from lacuner.bench.report import main_table, summary
+
+    if json:
+        print_json({"report": str(written) if written else None, "failed": len(results.failures), **summary(results)})
+        return
+    print(main_table(results))
+    if written:
+        say(f"\nThe report is in {written}.")

@@ -1,0 +1,96 @@
+"""A bench seen from the terminal: a live table, or plain lines where there is no terminal."""
+
+import time
+from collections.abc import Sequence
+from statistics import mean
+from typing import Any
+
+from rich.console import Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from lacuner.bench.cells import Cell
+from lacuner.bench.report import Results, Title, spread, test_f1
+from lacuner.bench.runner import RunObserver
+from lacuner.cli.console import errors, say
+
+_REFRESH = 2.0  # a second
+
+
+class BenchProgress(RunObserver):
+    """Shows which cells run, how far they are, and the table so far."""
+
+    def __init__(self, title: Title) -> None:
+        self._title = title
+        self._total = 0
+        self._results: dict[str, dict[str, Any]] = {}
+        self._running: dict[str, tuple[Cell, str]] = {}
+        self._failed = 0
+        self._seconds: list[float] = []
+        self._workers = 1
+        self._live: Live | None = None
+        self._began = time.monotonic()
+
+    @property
+    def count(self) -> str:
+        """How many are done, of how many."""
+        failed = f", {self._failed} failed" if self._failed else ""
+        return f"{len(self._results)}/{self._total}{failed}"
+
+    def __enter__(self) -> "BenchProgress":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def begun(self, cells: Sequence[Cell], results: dict[str, dict[str, Any]]) -> None:
+        self._results, self._total = dict(results), len({cell.key for cell in cells})
+        say(f"{self._total} cells, {len(results)} of them done already.")
+        if errors.is_terminal and len(results) < self._total:
+            self._live = Live(console=errors, get_renderable=self._picture, refresh_per_second=_REFRESH, transient=True)
+            self._live.start()
+
+    def started(self, cell: Cell) -> None:
+        self._running[cell.key] = cell, "starts"
+        self._workers = max(self._workers, len(self._running))
+
+    def progress(self, cell: Cell, text: str) -> None:
+        self._running[cell.key] = cell, text
+
+    def finished(self, cell: Cell, result: dict[str, Any]) -> None:
+        self._running.pop(cell.key, None)
+        self._results[cell.key] = result
+        self._seconds.append(result["seconds"])
+        f1 = test_f1(result)
+        score = f"F1 {f1:.1f}, " if f1 is not None else ""
+        self._say(f"{self.count}  {cell}: {score}{result['seconds']:,.0f} s; {self._remaining()}")
+
+    def failed(self, cell: Cell, reason: str) -> None:
+        self._running.pop(cell.key, None)
+        self._failed += 1
+        self._say(f"{self.count}  {cell}: failed: {reason}")
+
+    def _say(self, text: str) -> None:
+        if self._live is None:
+            say(text)
+
+    def _remaining(self) -> str:
+        left = self._total - len(self._results) - self._failed
+        if not self._seconds or not left:
+            return f"{left} cells left"
+        seconds = mean(self._seconds) * left / self._workers
+        shown = f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s"
+        return f"about {shown} left"
+
+    def _picture(self) -> Group:
+        results = Results.of(self._title, list(self._results.values()))
+        table = Table(title=self._title.recipe.title, title_justify="left", box=None, pad_edge=False)
+        table.add_column("")
+        for column in results.columns:
+            table.add_column(column, justify="right")
+        for row in results.rows:
+            table.add_row(row, *(spread(results.values(row, column, test_f1)) for column in results.columns))
+        lines = [Text(f"  {cell}: {text}", style="dim") for cell, text in self._running.values()]
+        return Group(table, Text(f"{self.count} cells, {self._remaining()}"), *lines)
