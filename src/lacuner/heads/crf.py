@@ -48,32 +48,37 @@ def sum_sequences(unary: Tensor, steps: Tensor, lengths: Tensor, linked: Tensor 
     table, moderate = both, float(torch.where(steps > float("-inf"), steps.abs(), 0.0).amax()) < _MODERATE
     if moderate:
         factors = directions.exp()
-        table = _recur(both, links, lambda last: _step_as_product(last, factors))
+        table = _recur(both, links, lambda last, link: _step_as_product(last, factors, link))
         moderate = _spread(table) < _MODERATE
     if not moderate:
-        table = _recur(both, links, lambda last: (last[..., None] + directions[:, None]).logsumexp(-2))
+        table = _recur(both, links, lambda last, link: _step_in_logs(last, directions, link))
     ends = (lengths - 1)[:, None, None].expand(-1, 1, unary.shape[2])
     total = table[0].gather(1, ends).squeeze(1).logsumexp(-1)
     before, behind, total = (part.to(unary.dtype) for part in (table[0], rearrange(table[1], turned), total))
     return Sums(before, behind, total, moderate)
 
 
-def _recur(both: Tensor, links: Tensor | None, step: Callable[[Tensor], Tensor]) -> Tensor:
+def _recur(both: Tensor, links: Tensor | None, step: Callable[[Tensor, Tensor | None], Tensor]) -> Tensor:
     """From word to word, in both directions: ``(2, N, n, T)``; ``step`` sums over the tags of the word before."""
     sums = [both[:, :, 0]]
     for place in range(1, both.shape[2]):
-        last = sums[-1]  # (2, N, T)
-        reached = step(last)
-        if links is not None:
-            reached = torch.where(links[:, :, place], reached, last.logsumexp(-1, keepdim=True))
-        sums.append(reached + both[:, :, place])
+        sums.append(step(sums[-1], None if links is None else links[:, :, place]).add_(both[:, :, place]))
     return torch.stack(sums, dim=2)
 
 
-def _step_as_product(last: Tensor, factors: Tensor) -> Tensor:
+def _step_as_product(last: Tensor, factors: Tensor, link: Tensor | None) -> Tensor:
     """The log of summed exponentials as a product of matrices, which with many tags is many times faster."""
     peak = last.amax(-1, keepdim=True).clamp_(min=_LEAST)  # (2, N, 1)
-    return torch.bmm((last - peak).exp_(), factors).log_().add_(peak)
+    weight = (last - peak).exp_()
+    reached = torch.bmm(weight, factors)
+    if link is not None:
+        reached = torch.where(link, reached, weight.sum(-1, keepdim=True))
+    return reached.log_().add_(peak)
+
+
+def _step_in_logs(last: Tensor, directions: Tensor, link: Tensor | None) -> Tensor:
+    reached = (last[..., None] + directions[:, None]).logsumexp(-2)
+    return reached if link is None else torch.where(link, reached, last.logsumexp(-1, keepdim=True))
 
 
 def _spread(scores: Tensor) -> float:
