@@ -13,7 +13,7 @@ setup: $(STAMP) ## Create .venv with everything that the demo and the tests need
 
 $(STAMP): pyproject.toml constraints.txt
 	command -v $(PYTHON) >/dev/null && $(PYTHON) -m venv $(VENV) || python3 -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[vectors,plots,dev]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[vectors,annotate,plots,dev]"
 	touch $@
 
 demo: setup ## Train three models on the built-in sample: what gaps cost, and what comes back

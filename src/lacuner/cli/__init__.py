@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from lacuner.cli.analyse import analyse
+from lacuner.cli.annotate import annotate
 from lacuner.cli.bench import bench
 from lacuner.cli.console import say, set_up_logging
 from lacuner.cli.demo import demo
@@ -27,7 +28,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verb in (train, evaluate, predict, inspect, mask, methods, demo):
+for verb in (train, evaluate, predict, inspect, mask, annotate, methods, demo):
     app.command()(verb)
 for group in (analyse, bench):
     app.add_typer(group)

@@ -27,6 +27,12 @@ _WORD = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 _NON_SPACE = re.compile(r"\S+")
+_ONE_CJK = re.compile(f"[{_CJK}]")
+
+
+def is_cjk(character: str) -> bool:
+    """Whether it is a Chinese or Japanese character, which is a word by itself."""
+    return _ONE_CJK.match(character) is not None
 
 
 def split_words(text: str, how: Splitting = "words") -> list[tuple[int, int]]:

@@ -1,0 +1,138 @@
+"""``lacuner annotate``."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from lacuner.cli.console import print_json, say, track
+from lacuner.cli.options import Json, Strict
+from lacuner.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from lacuner.matching.annotation import AnnotationReport
+    from lacuner.matching.dictionary import Dictionary
+
+_SHOWN = 20
+"""Names that the report shows."""
+
+
+def annotate(
+    inputs: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RAW...",
+            help="Texts (one a line), .conll or .jsonl files; - is standard input.",
+            show_default=False,
+        ),
+    ],
+    dictionary: Annotated[
+        Path, typer.Option("--dictionary", "-d", help="Names: surface<TAB>label, one a line.", show_default=False)
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Corpus to write.", show_default=False)],
+    ignore_case: Annotated[
+        bool, typer.Option("--ignore-case", help="Upper and lower case do not matter, unless a name says exact.")
+    ] = False,
+    variants: Annotated[
+        bool, typer.Option("--variants", help="Names with other punctuation, too: Al Qaeda for Al-Qaeda, US for U.S.")
+    ] = False,
+    min_length: Annotated[int, typer.Option(min=1, help="Leave out names with fewer characters.")] = 1,
+    stop: Annotated[
+        Path | None, typer.Option(help="File with names that are not to be matched, one a line.", show_default=False)
+    ] = None,
+    ambiguous: Annotated[
+        Literal["drop", "first", "both-unknown"],
+        typer.Option(help="A name with several labels: forget it, take the first, or find it and leave it unknown."),
+    ] = "drop",
+    split: Annotated[
+        Literal["auto", "words", "whitespace", "characters"],
+        typer.Option(help="How raw text becomes words; auto: characters if most are Chinese."),
+    ] = "auto",
+    input_format: Annotated[
+        Literal["text", "conll", "jsonl"] | None,
+        typer.Option(help="Format of the inputs.", show_default="by their endings, or text"),
+    ] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Processes.", show_default="one for each core")] = None,
+    unmatched: Annotated[
+        Path | None, typer.Option(help="File for the names that were never found.", show_default=False)
+    ] = None,
+    strict: Strict = False,
+    json: Json = False,
+) -> None:
+    """Label text with a list of names. What is not in the list stays unknown.
+
+    Inputs of any size are streamed. A third column `exact` or `ignore` in the list outranks --ignore-case for its name.
+
+    Example: `lacuner annotate news.txt --dictionary names.tsv --out distant.jsonl`
+    """
+    from lacuner.corpus.corpus import format_of, open_for_writing
+    from lacuner.corpus.files import STANDARD_INPUT, ReadingReport
+    from lacuner.matching.annotation import annotate_stream, choose_split, read_texts
+    from lacuner.matching.dictionary import Dictionary, read_stop_list
+    from lacuner.matching.matcher import Matcher
+
+    written = format_of(out) if str(out) != STANDARD_INPUT else "jsonl"
+    for path in inputs:
+        if str(path) != STANDARD_INPUT and not path.exists():
+            raise DataError("there is no such file", "check the path", path)
+    names = Dictionary.read(dictionary, strict)
+    if not names.entries:
+        raise DataError("no name is in the list", "write surface<TAB>label, one a line", dictionary)
+    used = names.without(read_stop_list(stop) if stop else (), min_length)
+    if not used.entries:
+        raise ConfigError("--stop and --min-length leave no name of the list")
+    report = ReadingReport(strict=strict)
+    chosen, characters = choose_split(inputs[0], input_format, split)
+    if characters and split == "auto":
+        say("The words are single characters, so names are split into characters, too (--split words changes that).")
+    matcher = Matcher(used, ignore_case, ambiguous, variants, characters)
+    texts = (text for path in inputs for text in read_texts(path, input_format, chosen, report))
+    with open_for_writing(out) as file:
+        processes = workers or os.cpu_count() or 1
+        found = annotate_stream(matcher, track(texts, "texts"), file, written, chosen, processes)
+    report.log()
+    if unmatched is not None:
+        with open_for_writing(unmatched) as file:
+            file.writelines(f"{entry.surface}\t{entry.label}\n" for entry in found.never_found(used.entries))
+    _show(found, names, used, matcher.ambiguous_entries, ambiguous, json)
+
+
+def _show(
+    found: "AnnotationReport", names: "Dictionary", used: "Dictionary", several: int, ambiguous: str, json: bool
+) -> None:
+    never = int((found.used == 0).sum())
+    frequent = found.most_frequent(used.entries, _SHOWN)
+    if json:
+        surfaces = [{"surface": entry.surface, "label": entry.label, "matches": count} for entry, count in frequent]
+        result: dict[str, Any] = {"sentences": found.sentences, "tokens": found.words, "entities": found.matches}
+        result |= {"labels": dict(sorted(found.labels.items())), "unlabelled": found.unlabelled, "kept": found.kept}
+        result |= {
+            "names": len(names),
+            "left_out": len(names) - len(used),
+            "ambiguous": several,
+            "never_matched": never,
+        }
+        print_json(result | {"most_frequent": surfaces})
+        return
+    say(f"{found.matches:,} entities in {found.sentences:,} sentences with {found.words:,} words.")
+    for label, count in sorted(found.labels.items(), key=lambda item: -item[1]):
+        say(f"  {label:<12} {count:>10,}")
+    if found.kept:
+        say(f"{found.kept:,} entities that were there already are kept.")
+    if len(used) < len(names):
+        say(f"{len(names) - len(used):,} of {len(names):,} names are left out (--stop, --min-length).")
+    if several:
+        say(f"{several:,} names have several labels: {_WHAT_HAPPENS[ambiguous]} (--ambiguous).")
+    say(f"{never:,} of {len(used):,} names were never found (--unmatched FILE lists them).")
+    if frequent:
+        say("Found most often; wrong names hide here, and --stop takes them out:")
+        for entry, count in frequent:
+            say(f"  {count:>10,}  {entry.surface}  {entry.label}")
+
+
+_WHAT_HAPPENS = {
+    "drop": "they are not matched",
+    "first": "the first one counts",
+    "both-unknown": "they are left without a label",
+}

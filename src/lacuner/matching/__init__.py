@@ -1,0 +1,6 @@
+"""From a list of names to labels: where the names stand is an entity, everything else is unknown."""
+
+from lacuner.matching.dictionary import Dictionary, Entry
+from lacuner.matching.matcher import Match, Matcher
+
+__all__ = ["Dictionary", "Entry", "Match", "Matcher"]

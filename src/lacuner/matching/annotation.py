@@ -1,0 +1,214 @@
+"""Annotate a stream of text: read, cut into words, match, write; in constant memory, on as many cores as wanted."""
+
+import io
+import multiprocessing
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import islice
+from multiprocessing.pool import AsyncResult
+from pathlib import Path
+from typing import Literal, TextIO, TypeVar
+
+import numpy as np
+
+from lacuner.corpus import Entity, Sentence
+from lacuner.corpus.conll import write_conll
+from lacuner.corpus.corpus import Format, guess_format, sentence_from_text, stream_sentences
+from lacuner.corpus.files import STANDARD_INPUT, ReadingReport, name_of, read_lines
+from lacuner.corpus.jsonl import write_jsonl
+from lacuner.corpus.words import Splitting, is_cjk
+from lacuner.matching.dictionary import Entry
+from lacuner.matching.matcher import Matcher
+
+SOURCE = "dictionary"
+"""Where labels come from that are made here."""
+_CHUNK = 2000
+"""Texts that are worked on at a time."""
+_LOOKED_AT = 200
+"""Texts that decide how others are cut into words."""
+_SINGLE = 0.995
+"""Share of words of one character that only a text has that was cut into characters."""
+
+TextFormat = Literal["text", "conll", "jsonl"]
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+Numbers = np.ndarray[tuple[int], np.dtype[np.int64]]
+
+
+@dataclass
+class AnnotationReport:
+    """What was found.
+
+    Attributes:
+        sentences: read.
+        words: read.
+        labels: matches of each label.
+        unlabelled: matches of names that may have several labels.
+        kept: entities that the input had already; nothing is found that overlaps them.
+        used: how often each name of the dictionary was found.
+    """
+
+    used: Numbers
+    sentences: int = 0
+    words: int = 0
+    kept: int = 0
+    unlabelled: int = 0
+    labels: dict[str, int] = field(default_factory=dict)
+
+    def add(self, other: "AnnotationReport") -> None:
+        """Count what another has counted."""
+        self.used += other.used
+        self.sentences += other.sentences
+        self.words += other.words
+        self.kept += other.kept
+        self.unlabelled += other.unlabelled
+        for label, count in other.labels.items():
+            self.labels[label] = self.labels.get(label, 0) + count
+
+    @property
+    def matches(self) -> int:
+        return sum(self.labels.values())
+
+    def most_frequent(self, entries: Sequence[Entry], count: int) -> list[tuple[Entry, int]]:
+        """The names that were found most often: where wrong ones hide."""
+        order = np.argsort(-self.used, kind="stable")[:count]
+        return [(entries[place], int(self.used[place])) for place in order.tolist() if self.used[place]]
+
+    def never_found(self, entries: Sequence[Entry]) -> Iterator[Entry]:
+        """Names that stand nowhere."""
+        return (entries[place] for place in np.flatnonzero(self.used == 0).tolist())
+
+
+def read_texts(
+    path: Path, format: TextFormat | None, split: Splitting, report: ReadingReport
+) -> Iterator[str | Sentence]:
+    """What stands in a file, streamed: texts, one a line; or sentences, from words in columns or JSON Lines."""
+    chosen = format or format_of_texts(path)
+    if chosen == "text":
+        yield from (line for _, line in read_lines(path) if line.strip())
+    else:
+        yield from stream_sentences(path, chosen, report, tagged=False, split=split)
+
+
+def choose_split(path: Path, format: TextFormat | None, split: Splitting | Literal["auto"]) -> tuple[Splitting, bool]:
+    """How texts become words, and whether words are single characters then; the beginning of the file tells.
+
+    Standard input cannot be read twice: what comes from there is split into words, unless somebody says otherwise.
+    """
+    if split == "characters" or str(path) == STANDARD_INPUT:
+        return ("words" if split == "auto" else split), split == "characters"
+    texts = islice(read_texts(path, format, "words", ReadingReport()), _LOOKED_AT)
+    sample = [cut_into_words(text, "words") for text in texts]
+    words = [word for sentence in sample for word in sentence.tokens]
+    if split == "auto" and any(sentence.text is not None for sentence in sample):
+        letters = [word for word in words if word[0].isalpha()]
+        chinese = sum(is_cjk(word[0]) for word in letters)
+        return ("characters", True) if 2 * chinese > len(letters) else ("words", False)
+    single = sum(len(word) == 1 for word in words)
+    return ("words" if split == "auto" else split), bool(words) and single >= _SINGLE * len(words)
+
+
+def format_of_texts(path: Path) -> TextFormat:
+    """What a file's name tells; plain text if it tells nothing."""
+    plain = str(path) == STANDARD_INPUT or name_of(path).endswith(".txt")
+    return "text" if plain else guess_format(path) or "text"
+
+
+def cut_into_words(text: str | Sentence, split: Splitting) -> Sentence:
+    """A text as a sentence; what is one already stays as it is."""
+    return sentence_from_text(text, split) if isinstance(text, str) else text
+
+
+def annotate_sentences(matcher: Matcher, sentences: Sequence[Sentence]) -> tuple[list[Sentence], AnnotationReport]:
+    """The sentences with the names of the dictionary as entities; everything else in them stays unknown."""
+    report = AnnotationReport(np.zeros(len(matcher.dictionary), dtype=np.int64), sentences=len(sentences))
+    annotated = []
+    for sentence, matches in zip(sentences, matcher.find([s.tokens for s in sentences]), strict=True):
+        report.words += len(sentence)
+        report.kept += len(sentence.entities)
+        taken = {word for entity in sentence.entities for word in range(entity.start, entity.end)}
+        entities = []
+        for match in matches:
+            if taken and not taken.isdisjoint(range(match.start, match.end)):
+                continue
+            report.used[match.entry] += 1
+            if match.label is None:
+                report.unlabelled += 1
+                continue
+            report.labels[match.label] = report.labels.get(match.label, 0) + 1
+            entities.append(Entity(match.start, match.end, match.label, source=SOURCE))
+        annotated.append(replace(sentence, entities=(*sentence.entities, *entities)) if entities else sentence)
+    return annotated, report
+
+
+def annotate_stream(
+    matcher: Matcher,
+    texts: Iterable[str | Sentence],
+    out: TextIO,
+    format: Format,
+    split: Splitting = "words",
+    workers: int = 1,
+) -> AnnotationReport:
+    """Annotate texts as they come, and write them.
+
+    Args:
+        matcher: knows the names.
+        texts: to annotate.
+        out: written to.
+        format: to write in.
+        split: how raw text becomes words.
+        workers: processes.
+    """
+    total = AnnotationReport(np.zeros(len(matcher.dictionary), dtype=np.int64))
+    for text, report in _in_order(partial(_work, matcher, format, split), _chunks(texts), workers):
+        out.write(text)
+        total.add(report)
+    return total
+
+
+def _work(
+    matcher: Matcher, format: Format, split: Splitting, texts: Sequence[str | Sentence]
+) -> tuple[str, AnnotationReport]:
+    annotated, report = annotate_sentences(matcher, [cut_into_words(text, split) for text in texts])
+    text = io.StringIO()
+    if format == "conll":
+        write_conll(annotated, text)
+    else:
+        write_jsonl(annotated, text)
+    return text.getvalue(), report
+
+
+def _chunks(items: Iterable[Item]) -> Iterator[list[Item]]:
+    iterator = iter(items)
+    while chunk := list(islice(iterator, _CHUNK)):
+        yield chunk
+
+
+_task: dict[str, Callable[..., object]] = {}
+"""What a process does; it is there from its birth, because a list of a million names is better shared than sent."""
+
+
+def _learn(task: Callable[..., object]) -> None:
+    _task["task"] = task
+
+
+def _do(argument: object) -> object:
+    return _task["task"](argument)
+
+
+def _in_order(task: Callable[[Item], Result], arguments: Iterable[Item], workers: int) -> Iterator[Result]:
+    """``map`` over processes, a few arguments ahead and no more."""
+    if workers == 1:
+        yield from map(task, arguments)
+        return
+    context = multiprocessing.get_context("fork")
+    with context.Pool(workers, _learn, (task,)) as pool:
+        waiting: deque[AsyncResult[Result]] = deque()
+        for argument in arguments:
+            waiting.append(pool.apply_async(_do, (argument,)))  # type: ignore[arg-type]
+            if len(waiting) > 2 * workers:
+                yield waiting.popleft().get()
+        while waiting:
+            yield waiting.popleft().get()

@@ -1,0 +1,71 @@
+"""How a name may be written, and how what is written may be cut into words."""
+
+import re
+from collections.abc import Iterator
+
+from lacuner.corpus.words import split_words
+
+_DASHES = "-\u2010\u2011\u2012\u2013\u2014\u2212"
+_DASH = re.compile(rf"\s*[{_DASHES}]\s*")
+_APOSTROPHE = re.compile("['\u2019\u02bc\u2018]")
+_ABBREVIATION = re.compile(r"\b(?:\w\.){2,}")
+_STOP = re.compile(r"(?<=\w)\.(?=\s|,|$)")
+_COMMA = re.compile(r"\s*,\s*")
+_AND = re.compile(r"\s*&\s*")
+_MOST_HYPHENATED = 3
+"""Words that may be tied together by hyphens."""
+
+Words = tuple[str, ...]
+
+
+def cut(surface: str, characters: bool = False) -> set[Words]:
+    """The words of a name, as other tools may have cut them.
+
+    >>> sorted(cut("Al-Qaeda"))
+    [('Al', '-', 'Qaeda'), ('Al-Qaeda',)]
+    """
+    if characters:
+        return {tuple(character for character in surface if not character.isspace())}
+    return {tuple(surface.split()), tuple(surface[start:end] for start, end in split_words(surface))}
+
+
+def spellings(surface: str) -> set[str]:
+    """The name as it is, and with other punctuation.
+
+    >>> sorted(spellings("Al-Qaeda"))
+    ['Al Qaeda', 'Al-Qaeda', 'AlQaeda']
+    >>> sorted(spellings("U.S. Steel"))
+    ['U.S. Steel', 'U.S.-Steel', 'US Steel', 'US-Steel']
+    """
+    found = {surface}
+    for rule in (_dashes, _abbreviations, _commas, _ands, _apostrophes):
+        found |= {form for known in found for form in rule(known)}
+    return {" ".join(form.split()) for form in found if form.strip()}
+
+
+def _dashes(surface: str) -> Iterator[str]:
+    if _DASH.search(surface):
+        yield from (_DASH.sub(tie, surface) for tie in ("-", " ", ""))
+    elif 1 < len(surface.split()) <= _MOST_HYPHENATED:
+        yield "-".join(surface.split())
+
+
+def _abbreviations(surface: str) -> Iterator[str]:
+    yield _ABBREVIATION.sub(lambda found: found[0].replace(".", ""), surface)
+    yield _STOP.sub("", _ABBREVIATION.sub(lambda found: found[0].replace(".", ""), surface))
+
+
+def _commas(surface: str) -> Iterator[str]:
+    yield _COMMA.sub(" ", surface)
+
+
+def _ands(surface: str) -> Iterator[str]:
+    if "&" in surface:
+        yield from (_AND.sub(tie, surface) for tie in (" & ", "&", " and "))
+    elif " and " in surface:
+        yield surface.replace(" and ", " & ")
+
+
+def _apostrophes(surface: str) -> Iterator[str]:
+    if _APOSTROPHE.search(surface):
+        yield from (_APOSTROPHE.sub(sign, surface) for sign in ("'", "\u2019", ""))

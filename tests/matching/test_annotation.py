@@ -1,0 +1,132 @@
+import io
+from pathlib import Path
+
+import pytest
+
+from lacuner import Corpus
+from lacuner.corpus import Entity, Sentence
+from lacuner.corpus.corpus import stream_sentences
+from lacuner.corpus.files import ReadingReport
+from lacuner.matching import Dictionary, Entry, Matcher
+from lacuner.matching.annotation import annotate_sentences, annotate_stream, choose_split, read_texts
+from lacuner.sample import read_names, read_sample
+
+MATCHER = Matcher(Dictionary.of([("Ada", "PER"), ("Turin", "LOC"), ("Nobody", "PER")]))
+
+
+def test_names_become_entities_and_everything_else_stays_unknown() -> None:
+    (sentence,), report = annotate_sentences(MATCHER, [Sentence(("Ada", "likes", "Turin"))])
+    assert sentence.entities == (Entity(0, 1, "PER"), Entity(2, 3, "LOC"))
+    assert {entity.source for entity in sentence.entities} == {"dictionary"}
+    assert not sentence.complete
+    assert not sentence.non_entities
+    assert sentence.possible_labels(1, 2, ["PER", "LOC"]) == {"PER", "LOC", "O"}
+    assert (report.sentences, report.words, report.matches, report.labels) == (1, 3, 2, {"PER": 1, "LOC": 1})
+
+
+def test_what_is_annotated_already_is_kept_and_outranks_names() -> None:
+    before = Sentence(("Ada", "Turin", "Ada"), (Entity(0, 2, "ORG", source="human"),))
+    (sentence,), report = annotate_sentences(MATCHER, [before])
+    assert sentence.entities == (Entity(0, 2, "ORG"), Entity(2, 3, "PER"))
+    assert [entity.source for entity in sentence.entities] == ["human", "dictionary"]
+    assert (report.kept, report.matches) == (1, 1)
+
+
+def test_the_report_says_what_was_found_how_often_and_what_never() -> None:
+    _, report = annotate_sentences(MATCHER, [Sentence(("Ada", "Ada", "Turin"))] * 2)
+    entries = MATCHER.dictionary.entries
+    assert report.most_frequent(entries, 5) == [(Entry("Ada", "PER"), 4), (Entry("Turin", "LOC"), 2)]
+    assert list(report.never_found(entries)) == [Entry("Nobody", "PER")]
+
+
+def test_names_with_several_labels_are_counted_apart() -> None:
+    matcher = Matcher(Dictionary.of([("Ada", "PER"), ("Ada", "ORG")]), ambiguous="both-unknown")
+    (sentence,), report = annotate_sentences(matcher, [Sentence(("Ada",))])
+    assert (sentence.entities, report.unlabelled, report.matches) == ((), 1, 0)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("format", ["jsonl", "conll"])
+def test_a_stream_is_annotated_in_order_by_any_number_of_processes(
+    tmp_path: Path, workers: int, format: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lacuner.matching.annotation._CHUNK", 7)
+    matcher = Matcher(Dictionary.of(read_names()))
+    sentences = [Sentence(sentence.tokens) for sentence in read_sample("train")]
+    text = io.StringIO()
+    report = annotate_stream(matcher, iter(sentences), text, format, workers=workers)  # type: ignore[arg-type]
+    path = tmp_path / f"out.{format}"
+    path.write_text(text.getvalue(), encoding="utf-8")
+    expected, counted = annotate_sentences(matcher, sentences)
+    assert list(Corpus.read(path)) == expected
+    assert (report.matches, report.labels, report.used.tolist()) == (
+        counted.matches,
+        counted.labels,
+        counted.used.tolist(),
+    )
+    assert report.matches > 100
+
+
+def test_the_stream_is_not_read_far_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lacuner.matching.annotation._CHUNK", 1)
+    read = 0
+
+    class Out(io.StringIO):
+        ahead = 0
+
+        def write(self, text: str) -> int:
+            self.ahead = max(self.ahead, read - self.written)
+            self.written += 1
+            return super().write(text)
+
+        written = 0
+
+    def texts():
+        nonlocal read
+        for _ in range(200):
+            read += 1
+            yield "Ada"
+
+    out = Out()
+    annotate_stream(MATCHER, texts(), out, "jsonl", workers=2)
+    assert (read, out.written) == (200, 200)
+    assert out.ahead <= 8
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("raw.txt", "Ada sleeps.\n\nTurin\n"),
+        ("raw", "Ada sleeps.\nTurin\n"),
+        ("raw.conll", "Ada\tO\nsleeps\tO\n.\tO\n\nTurin\tO\n"),
+        ("raw.jsonl", '{"text": "Ada sleeps."}\n{"tokens": ["Turin"]}\n'),
+    ],
+)
+def test_texts_columns_and_json_are_read(tmp_path: Path, name: str, content: str) -> None:
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    out = io.StringIO()
+    annotate_stream(MATCHER, read_texts(tmp_path / name, None, "words", ReadingReport()), out, "jsonl")
+    (tmp_path / "out.jsonl").write_text(out.getvalue(), encoding="utf-8")
+    found = list(stream_sentences(tmp_path / "out.jsonl"))
+    assert [sentence.tokens for sentence in found] == [("Ada", "sleeps", "."), ("Turin",)]
+    assert [sentence.entities for sentence in found] == [(Entity(0, 1, "PER"),), (Entity(0, 1, "LOC"),)]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "split", "expected"),
+    [
+        ("a.txt", "Ada sleeps.\n", "auto", ("words", False)),
+        ("a.txt", "邓小平在上海。\n", "auto", ("characters", True)),
+        ("a.txt", "邓小平在上海。\n", "words", ("words", True)),
+        ("a.txt", "Ada sleeps.\n", "characters", ("characters", True)),
+        ("a.txt", "Ada sleeps.\n", "whitespace", ("whitespace", False)),
+        ("a.conll", "邓\n小\n平\n", "auto", ("words", True)),
+        ("a.conll", "Ada\nsleeps\n", "auto", ("words", False)),
+        ("a.txt", "", "auto", ("words", False)),
+    ],
+)
+def test_the_beginning_of_a_file_tells_how_to_cut_it(
+    tmp_path: Path, name: str, content: str, split: str, expected: tuple[str, bool]
+) -> None:
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    assert choose_split(tmp_path / name, None, split) == expected  # type: ignore[arg-type]

@@ -1,0 +1,185 @@
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lacuner.errors import ConfigError
+from lacuner.matching import Dictionary, Entry, Matcher
+
+Found = list[tuple[int, int, str | None]]
+
+
+def matched(matcher: Matcher, *sentences: Sequence[str]) -> list[Found]:
+    return [[(m.start, m.end, m.label) for m in found] for found in matcher.find(sentences)]
+
+
+def dictionary(*entries: tuple[str, ...]) -> Dictionary:
+    return Dictionary(tuple(Entry(*entry) for entry in entries))  # type: ignore[arg-type]
+
+
+def slow_search(names: dict[tuple[str, ...], str], words: Sequence[str]) -> Found:
+    """From left to right, at each word the longest name that stands there."""
+    found: Found = []
+    place = 0
+    while place < len(words):
+        ends = [end for end in range(len(words), place, -1) if tuple(words[place:end]) in names]
+        if ends:
+            found.append((place, ends[0], names[tuple(words[place : ends[0]])]))
+        place = ends[0] if ends else place + 1
+    return found
+
+
+WORDS = st.sampled_from(["a", "b", "ab", "ba", "A", "é", "中", "."])
+
+
+@settings(max_examples=300)
+@given(
+    st.dictionaries(
+        st.lists(WORDS, min_size=1, max_size=4).map(tuple), st.sampled_from(["X", "Y"]), min_size=1, max_size=8
+    ),
+    st.lists(st.lists(WORDS, max_size=12), max_size=4),
+)
+def test_the_leftmost_longest_names_are_found(names: dict[tuple[str, ...], str], sentences: list[list[str]]) -> None:
+    entries = dictionary(*((" ".join(words), label) for words, label in names.items()))
+    known = {tuple(entry.surface.split()): entry.label for entry in entries.entries}
+    assert matched(Matcher(entries), *sentences) == [slow_search(known, words) for words in sentences]
+
+
+def test_names_are_found_in_whole_words_only() -> None:
+    matcher = Matcher(dictionary(("Ann", "PER"), ("New York", "LOC"), ("New York Ti", "ORG"), ("he", "PER")))
+    assert matched(matcher, ["Anna", "the", "New", "York", "Times"]) == [[(2, 4, "LOC")]]
+
+
+def test_names_side_by_side_are_all_found() -> None:
+    matcher = Matcher(dictionary(("Ada", "PER"), ("Turin", "LOC")))
+    assert matched(matcher, ["Ada", "Turin", "Ada", "Ada"]) == [
+        [(0, 1, "PER"), (1, 2, "LOC"), (2, 3, "PER"), (3, 4, "PER")]
+    ]
+
+
+def test_names_do_not_reach_into_the_next_sentence() -> None:
+    matcher = Matcher(dictionary(("New York", "LOC")))
+    assert matched(matcher, ["in", "New"], ["York"], [], ["New", "York"]) == [[], [], [], [(0, 2, "LOC")]]
+
+
+@pytest.mark.parametrize("characters", [False, True])
+def test_chinese_needs_no_borders_between_words(characters: bool) -> None:
+    matcher = Matcher(dictionary(("邓小平", "PER"), ("上海", "LOC")), characters=characters)
+    assert matched(matcher, list("邓小平在上海")) == [[(0, 3, "PER"), (4, 6, "LOC")]]
+
+
+def test_a_text_that_is_cut_into_characters_is_searched_for_characters() -> None:
+    names = dictionary(("iPhone 手机", "PRODUCT"))
+    sentence = list("买iPhone手机")
+    assert matched(Matcher(names, characters=True), sentence) == [[(1, 9, "PRODUCT")]]
+    assert matched(Matcher(names), sentence) == [[]]
+
+
+def test_case_matters_unless_it_is_ignored() -> None:
+    names, sentence = dictionary(("Ada Lovelace", "PER")), ["ADA", "lovelace"]
+    assert matched(Matcher(names), sentence) == [[]]
+    assert matched(Matcher(names, ignore_case=True), sentence) == [[(0, 2, "PER")]]
+    assert matched(Matcher(dictionary(("STRASSE", "LOC")), ignore_case=True), ["Straße", "x"]) == [[(0, 1, "LOC")]]
+
+
+def test_a_name_can_insist_on_its_case() -> None:
+    names = dictionary(("US", "LOC", "exact"), ("Ada", "PER"))
+    matcher = Matcher(names, ignore_case=True)
+    assert matched(matcher, ["us", "US", "ADA"]) == [[(1, 2, "LOC"), (2, 3, "PER")]]
+    names = dictionary(("ada", "PER", "ignore"), ("US", "LOC"))
+    assert matched(Matcher(names), ["us", "US", "ADA"]) == [[(1, 2, "LOC"), (2, 3, "PER")]]
+
+
+def test_what_does_not_match_in_its_case_hides_nothing() -> None:
+    """The longer name is found only in its own case; otherwise the shorter one inside it is."""
+    matcher = Matcher(dictionary(("New York Times", "ORG", "exact"), ("york", "LOC")), ignore_case=True)
+    assert matched(matcher, ["NEW", "YORK", "TIMES"], ["New", "York", "Times"]) == [[(1, 2, "LOC")], [(0, 3, "ORG")]]
+
+
+@settings(max_examples=150)
+@given(
+    st.dictionaries(
+        st.lists(st.sampled_from("aAbB"), min_size=1, max_size=3).map(tuple),
+        st.sampled_from(["exact", "ignore"]),
+        min_size=1,
+    ),
+    st.lists(st.sampled_from("aAbB"), max_size=10),
+)
+def test_exact_and_other_names_together_are_leftmost_longest(
+    cases: dict[tuple[str, ...], str], words: list[str]
+) -> None:
+    entries = dictionary(*((" ".join(name), "X", case) for name, case in cases.items()))
+    found = [(m.start, m.end) for m in Matcher(entries).find([words])[0]]
+    folded = {tuple(w.lower() for w in name) for name, case in cases.items() if case == "ignore"}
+    exact = {name for name, case in cases.items() if case == "exact"}
+    expected, place = [], 0
+    while place < len(words):
+        ends = [
+            end
+            for end in range(len(words), place, -1)
+            if tuple(words[place:end]) in exact or tuple(w.lower() for w in words[place:end]) in folded
+        ]
+        expected += [(place, ends[0])] if ends else []
+        place = ends[0] if ends else place + 1
+    assert found == expected
+
+
+def test_a_name_with_two_labels_is_dropped_decided_or_left_open() -> None:
+    names = dictionary(("Paris Hilton", "PER"), ("Paris Hilton", "ORG"), ("Paris", "LOC"))
+    sentence = ["Paris", "Hilton"]
+    assert matched(Matcher(names, ambiguous="drop"), sentence) == [[(0, 1, "LOC")]]
+    assert matched(Matcher(names, ambiguous="first"), sentence) == [[(0, 2, "PER")]]
+    assert matched(Matcher(names, ambiguous="both-unknown"), sentence) == [[(0, 2, None)]]
+    assert Matcher(names).ambiguous_entries == 1
+    with pytest.raises(ConfigError, match="choose drop, first, both-unknown"):
+        Matcher(names, ambiguous="guess")  # type: ignore[arg-type]
+
+
+def test_two_names_that_differ_in_case_only_are_ambiguous_where_case_is_ignored() -> None:
+    names = dictionary(("Turkey", "LOC"), ("turkey", "FOOD"))
+    assert matched(Matcher(names), ["Turkey", "turkey"]) == [[(0, 1, "LOC"), (1, 2, "FOOD")]]
+    assert matched(Matcher(names, ignore_case=True), ["Turkey", "turkey"]) == [[]]
+
+
+def test_other_punctuation_is_found_if_wanted() -> None:
+    names = dictionary(("Al-Qaeda", "ORG"), ("U.S.", "LOC"))
+    sentence = ["Al", "Qaeda", "in", "the", "US"]
+    assert matched(Matcher(names), sentence) == [[]]
+    assert matched(Matcher(names, variants=True), sentence) == [[(0, 2, "ORG"), (4, 5, "LOC")]]
+
+
+@pytest.mark.parametrize("words", [["Al-Qaeda"], ["Al", "-", "Qaeda"]])
+def test_however_the_text_was_cut_into_words_the_name_is_found(words: list[str]) -> None:
+    assert matched(Matcher(dictionary(("Al-Qaeda", "ORG"))), words) == [[(0, len(words), "ORG")]]
+
+
+def test_accents_may_be_composed_or_not() -> None:
+    assert matched(Matcher(dictionary(("Ren\u00e9", "PER"))), ["Rene\u0301"]) == [[(0, 1, "PER")]]
+    assert matched(Matcher(dictionary(("Rene\u0301", "PER"))), ["Ren\u00e9"]) == [[(0, 1, "PER")]]
+
+
+@pytest.mark.parametrize("odd", ["\x1f", "a\x1fb", "\n", "", " ", "\x1f\x1f"])
+def test_odd_words_do_not_shift_what_comes_behind_them(odd: str) -> None:
+    matcher = Matcher(dictionary(("Ada", "PER")))
+    assert matched(matcher, [odd, "Ada", odd, odd, "Ada"], [odd], ["Ada"]) == [
+        [(1, 2, "PER"), (4, 5, "PER")],
+        [],
+        [(0, 1, "PER")],
+    ]
+
+
+def test_a_name_of_a_hundred_words_is_found() -> None:
+    words = [f"word{number}" for number in range(100)]
+    matcher = Matcher(dictionary((" ".join(words), "LONG"), ("word50", "SHORT")))
+    assert matched(matcher, words, words[:99]) == [[(0, 100, "LONG")], [(50, 51, "SHORT")]]
+
+
+def test_the_number_of_the_name_is_told() -> None:
+    matcher = Matcher(dictionary(("Ada", "PER"), ("Turin", "LOC")))
+    assert [match.entry for match in matcher.find([["Turin", "Ada"]])[0]] == [1, 0]
+
+
+def test_nothing_is_found_in_nothing() -> None:
+    assert Matcher(dictionary(("Ada", "PER"))).find([]) == []
+    assert Matcher(dictionary(("Ada", "PER"), ("Ada", "ORG"))).find([["Ada"]]) == [[]]

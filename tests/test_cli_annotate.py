@@ -1,0 +1,88 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from lacuner import Corpus
+from lacuner.cli import app
+from lacuner.corpus import Entity
+from lacuner.errors import ConfigError, DataError
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    (tmp_path / "names.tsv").write_text(
+        "Ada Lovelace\tPER\nTurin\tLOC\nParis\tLOC\nParis\tPER\nNobody\tPER\nbroken\n", encoding="utf-8"
+    )
+    (tmp_path / "raw.txt").write_text("Ada Lovelace left Paris for Turin.\nADA LOVELACE sleeps.\n", encoding="utf-8")
+    return tmp_path
+
+
+def run(*arguments: str | Path):
+    return CliRunner().invoke(app, ["annotate", *map(str, arguments)], catch_exceptions=False)
+
+
+def test_text_and_names_become_a_corpus(files: Path) -> None:
+    result = run(files / "raw.txt", "--dictionary", files / "names.tsv", "--out", files / "out.jsonl")
+    assert result.exit_code == 0
+    corpus = Corpus.read(files / "out.jsonl")
+    assert [sentence.entities for sentence in corpus] == [(Entity(0, 2, "PER"), Entity(5, 6, "LOC")), ()]
+    assert corpus[0].text == "Ada Lovelace left Paris for Turin."
+    assert not any(sentence.complete for sentence in corpus)
+
+
+def test_figures_are_one_json_value(files: Path) -> None:
+    arguments = [
+        "-d",
+        files / "names.tsv",
+        "-o",
+        files / "out.conll",
+        "--ignore-case",
+        "--ambiguous",
+        "first",
+        "--json",
+    ]
+    found = json.loads(run(files / "raw.txt", *arguments).stdout)
+    assert found["sentences"] == 2
+    assert found["entities"] == 4
+    assert found["labels"] == {"LOC": 2, "PER": 2}
+    assert (found["ambiguous"], found["never_matched"], found["names"]) == (1, 2, 5)
+    assert found["most_frequent"][0] == {"surface": "Ada Lovelace", "label": "PER", "matches": 2}
+    assert len(Corpus.read(files / "out.conll")) == 2
+
+
+def test_names_that_were_never_found_are_written(files: Path) -> None:
+    run(files / "raw.txt", "-d", files / "names.tsv", "-o", files / "out.jsonl", "--unmatched", files / "never.tsv")
+    assert "Nobody\tPER\n" in (files / "never.tsv").read_text(encoding="utf-8")
+    assert "Turin" not in (files / "never.tsv").read_text(encoding="utf-8")
+
+
+def test_names_can_be_stopped(files: Path) -> None:
+    (files / "stop.txt").write_text("turin\n", encoding="utf-8")
+    out = files / "out.jsonl"
+    run(files / "raw.txt", "-d", files / "names.tsv", "-o", out, "--stop", files / "stop.txt")
+    assert [sentence.entities for sentence in Corpus.read(out)] == [(Entity(0, 2, "PER"),), ()]
+    with pytest.raises(ConfigError, match="leave no name"):
+        run(files / "raw.txt", "-d", files / "names.tsv", "-o", out, "--min-length", "50")
+
+
+def test_what_cannot_be_read_is_said_in_a_sentence(files: Path) -> None:
+    (files / "empty.tsv").write_text("\n", encoding="utf-8")
+    with pytest.raises(DataError, match="no name is in the list"):
+        run(files / "raw.txt", "-d", files / "empty.tsv", "-o", files / "out.jsonl")
+    with pytest.raises(DataError, match="there is no such file"):
+        run(files / "missing.txt", "-d", files / "names.tsv", "-o", files / "out.jsonl")
+    with pytest.raises(DataError, match=r"names.tsv:6: there is no tab"):
+        run(files / "raw.txt", "-d", files / "names.tsv", "-o", files / "out.jsonl", "--strict")
+    assert not (files / "out.jsonl").exists()
+
+
+def test_standard_input_and_output_work(files: Path) -> None:
+    command = [sys.executable, "-m", "lacuner", "annotate", "-", "-d", str(files / "names.tsv"), "-o", "-"]
+    done = subprocess.run(command, input="Turin\n", capture_output=True, text=True, encoding="utf-8", check=True)
+    (line,) = done.stdout.splitlines()
+    assert json.loads(line)["entities"] == [{"start": 0, "end": 1, "label": "LOC", "source": "dictionary"}]
+    assert "1 entities in 1 sentences" in done.stderr
