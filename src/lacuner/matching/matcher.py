@@ -1,15 +1,14 @@
 """Where names stand: Aho-Corasick over words, the leftmost match first, and of those the longest.
 
-The search itself is done by ``ahocorasick-rs``. It knows characters only, so words are fenced: each is written with a sign
-before and a sign behind it, which no word contains, in the names as in the text. What is found then consists of whole words,
-and two names that stand side by side do not share a sign.
+The search itself is done by ``ahocorasick-rs``. It knows characters only, so every word that stands in a name gets a character
+of its own, and all others share one; then a match consists of whole words, and its place counts words. It is also faster than a
+search through the letters: most words of a text stand in no name.
 """
 
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import accumulate
-from operator import attrgetter
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import count
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from lacuner.errors import ConfigError
@@ -22,8 +21,13 @@ if TYPE_CHECKING:
 Ambiguous = Literal["drop", "first", "both-unknown"]
 AMBIGUOUS: tuple[Ambiguous, ...] = get_args(Ambiguous)
 
-_FENCE = "\x1f"
-_BETWEEN = _FENCE + _FENCE
+_UNKNOWN, _BORDER = "\x00", "\x01"
+"""A word that stands in no name, and what stands between sentences."""
+_SURROGATES = range(0xD800, 0xE000)
+_CHARACTERS = 0x110000 - len(_SURROGATES) - 2
+"""Words that can have a character of their own."""
+_REMEMBERED = 2_000_000
+"""Words of texts that are remembered at most."""
 
 
 class Match(NamedTuple):
@@ -36,13 +40,15 @@ class Match(NamedTuple):
     """Number of the name in the dictionary."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Pattern:
-    """Words to look for, and what they mean; ``entries`` are numbers of the dictionary."""
+class _Pattern(NamedTuple):
+    """What words that are looked for mean, and how many there are."""
 
     size: int
     label: str | None
     entry: int
+
+
+_new_match = tuple.__new__  # the constructor of a named tuple takes three times as long
 
 
 class Matcher:
@@ -71,25 +77,21 @@ class Matcher:
         if ambiguous not in AMBIGUOUS:
             raise ConfigError(f"ambiguous={ambiguous!r}: choose {', '.join(AMBIGUOUS)}")
         self.dictionary = dictionary
-        exact: dict[str, list[int]] = {}
-        folded: dict[str, list[int]] = {}
-        sizes: dict[str, int] = {}
+        tables: dict[bool, dict[Words, list[int]]] = {False: {}, True: {}}  # by whether case is ignored
         for number, entry in enumerate(dictionary.entries):
             folds = entry.case == "ignore" or (ignore_case and entry.case is None)
             for words in _forms(entry, variants, characters):
-                text = _fenced(words)
-                text = text.casefold() if folds else text
-                (folded if folds else exact).setdefault(text, []).append(number)
-                sizes[text] = len(words)
-        several = [table for table in (exact, folded) if table]
+                key = tuple(map(str.casefold, words)) if folds else words
+                tables[folds].setdefault(key, []).append(number)
+        used = {folds: table for folds, table in tables.items() if table}
         self._searches = [
-            _Search(_resolved(table, sizes, dictionary, ambiguous), table is folded, len(several) > 1)
-            for table in several
+            _Search(_resolved(table, dictionary, ambiguous), folds, len(used) > 1) for folds, table in used.items()
         ]
-        labels = (
-            {dictionary.entries[number].label for number in numbers} for table in several for numbers in table.values()
+        self.ambiguous_entries = sum(
+            len({dictionary.entries[number].label for number in numbers}) > 1
+            for table in used.values()
+            for numbers in table.values()
         )
-        self.ambiguous_entries = sum(len(found) > 1 for found in labels)
 
     def find(self, sentences: Sequence[Sequence[str]]) -> list[list[Match]]:
         """The matches of each sentence, which is given as words; none overlaps another.
@@ -99,42 +101,86 @@ class Matcher:
         [[(1, 4, 'ORG')], [(0, 1, 'LOC')]]
         """
         found: list[list[Match]] = [[] for _ in sentences]
-        text = _text_of(sentences)
-        begins = [0, *accumulate(map(len, sentences))]
-        if len(self._searches) == 1:
-            matches: Iterable[tuple[int, _Pattern]] = self._searches[0].run(text)
-        else:
-            matches = _leftmost_longest(match for search in self._searches for match in search.run(text))
-        sentence = 0
-        for place, pattern in matches:
-            while begins[sentence + 1] <= place:
-                sentence += 1
-            start = place - begins[sentence]
-            found[sentence].append(Match(start, start + pattern.size, pattern.label, pattern.entry))
+        matches = [match for search in self._searches for match in search.run(sentences)]
+        if len(self._searches) > 1:
+            matches = _leftmost_longest(matches)
+        border, begin, number = -1, 0, -1  # of the sentence that a match stands in
+        lengths, here = iter(map(len, sentences)), []
+        for place, (size, label, entry) in matches:
+            while border <= place:
+                begin, number = border + 1, number + 1
+                border, here = begin + next(lengths), found[number]
+            start = place - begin
+            here.append(_new_match(Match, (start, start + size, label, entry)))
         return found
 
 
 class _Search:
     """One automaton: over the words as they are, or over folded ones."""
 
-    def __init__(self, patterns: dict[str, _Pattern], folded: bool, overlapping: bool) -> None:
+    def __init__(self, patterns: dict[Words, _Pattern], folds: bool, overlapping: bool) -> None:
         self._patterns = list(patterns.values())
-        self._folded, self._overlapping = folded, overlapping
-        self._automaton = _build(list(patterns), overlapping) if patterns else None
+        self._overlapping = overlapping
+        self._alphabet = _Alphabet((word for words in patterns for word in words), folds)
+        self._automaton = _build(list(map(self._alphabet.spell, patterns)), overlapping) if patterns else None
 
-    def run(self, text: str) -> Iterator[tuple[int, _Pattern]]:
-        """Each match as the number of its first word in the whole text, and its pattern."""
+    def run(self, sentences: Sequence[Sequence[str]]) -> list[tuple[int, _Pattern]]:
+        """Each match as the number of its first word, counting borders as words, and its pattern."""
         if self._automaton is None:
-            return
-        text = text.casefold() if self._folded else text
-        fences = position = 0
-        for number, start, _ in self._automaton.find_matches_as_indexes(text, overlapping=self._overlapping):
-            if start < position:  # overlapping matches come in the order of their ends
-                fences -= text.count(_FENCE, start, position)
-            else:
-                fences += text.count(_FENCE, position, start)
-            position = start
-            yield fences // 2, self._patterns[number]
+            return []
+        text = self._alphabet.border.join(map(self._alphabet.spell, sentences))
+        size, patterns = self._alphabet.size, self._patterns
+        matches = self._automaton.find_matches_as_indexes(text, overlapping=self._overlapping)
+        return [(start // size, patterns[number]) for number, start, _ in matches]
+
+
+class _Alphabet:
+    """The character of each word.
+
+    Args:
+        words: those that need a character of their own, with repetitions, in their normal form.
+        folds: whether upper and lower case are the same.
+
+    Attributes:
+        size: characters of a word; two, if there are more words than characters. No first one is ever a second one.
+        border: what stands between sentences.
+    """
+
+    def __init__(self, words: Iterable[str], folds: bool) -> None:
+        counts = Counter(words)
+        self._folds = folds
+        self.size = 1 if len(counts) <= _CHARACTERS else 2
+        self.border, self._unknown = _BORDER * self.size, _UNKNOWN * self.size
+        frequent = (word for word, _ in counts.most_common())  # short codes for frequent words
+        self._own = dict(zip(frequent, map(self._code, count()), strict=False))
+        self._seen: dict[str, str] = {}
+        """Of words as they stand in texts, whatever their normal form."""
+
+    def spell(self, words: Sequence[str]) -> str:
+        """Words as a text of this alphabet."""
+        try:
+            return "".join(map(self._seen.get, words))  # type: ignore[arg-type]
+        except TypeError:  # a word was not seen before
+            return "".join(map(self._look_up, words))
+
+    def _look_up(self, word: str) -> str:
+        if len(self._seen) >= _REMEMBERED:
+            self._seen.clear()
+        normal = word if word.isascii() else unicodedata.normalize("NFC", word)
+        code = self._own.get(normal.casefold() if self._folds else normal, self._unknown)
+        self._seen[word] = code
+        return code
+
+    def _code(self, number: int) -> str:
+        if self.size == 1:
+            return _character(number + 2)
+        high, low = divmod(number, _CHARACTERS // 2)
+        return _character(2 + high) + _character(2 + _CHARACTERS // 2 + low)
+
+
+def _character(number: int) -> str:
+    """Every number is a character, except for the surrogates, which are left out."""
+    return chr(number if number < _SURROGATES.start else number + len(_SURROGATES))
 
 
 def _build(patterns: list[str], overlapping: bool) -> "AhoCorasick":
@@ -146,44 +192,29 @@ def _build(patterns: list[str], overlapping: bool) -> "AhoCorasick":
     return AhoCorasick(patterns, matchkind=kind, store_patterns=False)
 
 
-def _leftmost_longest(matches: Iterable[tuple[int, _Pattern]]) -> Iterator[tuple[int, _Pattern]]:
+def _leftmost_longest(matches: Iterable[tuple[int, _Pattern]]) -> list[tuple[int, _Pattern]]:
     """Of matches that overlap, those that begin first, and of these the longest; names in exact case before others."""
-    taken = 0
+    chosen, taken = [], 0
     for place, pattern in sorted(matches, key=lambda match: (match[0], -match[1].size)):
         if place >= taken:
             taken = place + pattern.size
-            yield place, pattern
-
-
-def _text_of(sentences: Sequence[Sequence[str]]) -> str:
-    """All words, fenced, with sentences on lines of their own."""
-    text = "\n".join(_fenced(words) if words else "" for words in sentences)
-    if text.count(_FENCE) != 2 * sum(map(len, sentences)):  # somebody's words contain the sign
-        text = "\n".join(_fenced([word.replace(_FENCE, " ") for word in words]) if words else "" for words in sentences)
-    return text if text.isascii() else unicodedata.normalize("NFC", text)
-
-
-def _fenced(words: Sequence[str]) -> str:
-    return _FENCE + _BETWEEN.join(words) + _FENCE
+            chosen.append((place, pattern))
+    return chosen
 
 
 def _forms(entry: Entry, variants: bool, characters: bool) -> set[Words]:
-    surface = entry.surface.replace(_FENCE, " ")
-    surface = surface if surface.isascii() else unicodedata.normalize("NFC", surface)
+    surface = entry.surface if entry.surface.isascii() else unicodedata.normalize("NFC", entry.surface)
     forms = spellings(surface) if variants else {surface}
     return {words for form in forms for words in cut(form, characters) if words}
 
 
-def _resolved(
-    table: dict[str, list[int]], sizes: dict[str, int], dictionary: Dictionary, ambiguous: Ambiguous
-) -> dict[str, _Pattern]:
-    """What each text means, now that it is known who else uses it."""
-    label_of = attrgetter("label")
+def _resolved(table: dict[Words, list[int]], dictionary: Dictionary, ambiguous: Ambiguous) -> dict[Words, _Pattern]:
+    """What the words of each name mean, now that it is known which names share them."""
     resolved = {}
-    for text, numbers in table.items():
-        labels = {label_of(dictionary.entries[number]) for number in numbers}
+    for words, numbers in table.items():
+        labels = {dictionary.entries[number].label for number in numbers}
         if len(labels) > 1 and ambiguous == "drop":
             continue
         label = None if len(labels) > 1 and ambiguous == "both-unknown" else dictionary.entries[numbers[0]].label
-        resolved[text] = _Pattern(sizes[text], label, numbers[0])
+        resolved[words] = _Pattern(len(words), label, numbers[0])
     return resolved

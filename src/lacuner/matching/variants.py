@@ -26,6 +26,8 @@ def cut(surface: str, characters: bool = False) -> set[Words]:
     """
     if characters:
         return {tuple(character for character in surface if not character.isspace())}
+    if surface.isascii() and surface.replace(" ", "").isalpha():  # nobody cuts such a name in another way
+        return {tuple(surface.split())}
     return {tuple(surface.split()), tuple(surface[start:end] for start, end in split_words(surface))}
 
 
