@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from lacuner import Corpus, Entity, Recognizer, Sentence
+from lacuner.bench.recipe import Places
 from lacuner.cli import main
 from lacuner.sample import read_sample
 
@@ -103,3 +104,19 @@ def files(toy: Corpus, tmp_path: Path) -> Path:
     toy.write(tmp_path / "train.conll")
     toy.write(tmp_path / "dev.jsonl")
     return tmp_path
+
+
+@pytest.fixture
+def data(toy: Corpus, tmp_path: Path) -> Path:
+    """A folder with datasets; so far there is one in it, called ``toy``."""
+    folder = tmp_path / "data" / "toy"
+    folder.mkdir(parents=True)
+    toy.mask(0.5).write(folder / "train.conll")
+    for name in ("train.gold", "dev", "test"):
+        toy.write(folder / f"{name}.conll")
+    return folder.parent
+
+
+@pytest.fixture
+def places(data: Path) -> Places:
+    return Places(data)

@@ -1,6 +1,7 @@
 """Cells: one training each, with everything that decides how it turns out."""
 
 import hashlib
+import importlib.util
 import json
 import logging
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,6 +24,9 @@ from lacuner.training.settings import RunSettings, parse_assignments, resolve_se
 from lacuner.version import __version__
 
 logger = logging.getLogger(__name__)
+
+_DESCRIBED = ("name", "paper", "summary")
+"""What a method says about itself, which changes nothing."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,11 @@ class Cell:
     @cached_property
     def key(self) -> str:
         """Tells one cell from another, by content and not by name."""
-        content = [self.config, self.files, self.hidden, self.complete, self.seed, self.version]
+        dataset = self.config["dataset"] | {"folder": None}  # what is in it counts, not what it is called
+        settings = dict(self.config["settings"])
+        settings["method"] = {name: part for name, part in settings["method"].items() if name not in _DESCRIBED}
+        config = self.config | {"dataset": dataset, "settings": settings}
+        content = [_said(config), self.files, self.hidden, self.complete, self.seed, self.version]
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
     @property
@@ -124,11 +132,20 @@ def read_corpora(cell: Cell, places: Places) -> Corpora:
         train = train.as_complete() if dataset.complete else train
     return Corpora(
         train=train,
-        trusted=merge(_read(folder, name) for name in dataset.trusted) if dataset.trusted else None,
+        trusted=_some(merge(_read(folder, name) for name in dataset.trusted), limits.trusted)
+        if dataset.trusted
+        else None,
         dev=_some(_read(folder, dataset.dev), limits.dev),
         test=_some(_read(folder, dataset.test), limits.test),
         hidden=None if whole is None else hidden_against_gold(train, whole, folder or SAMPLE),
     )
+
+
+def _said(config: Any) -> Any:
+    """The same without what is not set: that there is a new setting does not make old results wrong."""
+    if isinstance(config, Mapping):
+        return {key: _said(value) for key, value in config.items() if value is not None}
+    return [_said(value) for value in config] if isinstance(config, list | tuple) else config
 
 
 def _combinations(recipe: Recipe, places: Places) -> Iterator[dict[str, Any]]:
@@ -156,8 +173,9 @@ def _cell(
     settings = _settings(recipe, places, encoder, run, overrides, seed)
     try:
         _check_experiment(recipe, settings)
+        read = {places.hide(str(path)): _hash(path) for path in settings.encoder.files}
     except ConfigError as error:
-        raise ConfigError(f"run {run!r}: {error}") from error
+        raise ConfigError(f"run {run!r} with encoder {encoder!r}: {error}") from error
     described = settings.model_dump(mode="json")
     return Cell(
         data=data,
@@ -172,7 +190,7 @@ def _cell(
             "dataset": dataset.model_dump(mode="json"),
             "settings": places.hide(described),
         },
-        files=files | {places.hide(str(path)): _hash(path) for path in settings.encoder.files},
+        files=files | read,
     )
 
 
@@ -181,36 +199,42 @@ def _settings(
 ) -> RunSettings:
     """Settings of a cell: those of the recipe, its encoder, the rules that fit, and the run; each outranks the one before."""
     chosen = recipe.encoder_of(encoder)
-    if run in recipe.run:
-        method, own = recipe.run[run].method, recipe.run[run].settings
-    else:
-        method, *assignments = run.split()
-        own = parse_assignments(assignments)
-    layers = [recipe.settings, chosen.settings, *overrides, own, {"training": {"seed": seed}}]
     try:
+        if run in recipe.run:
+            method, own = recipe.run[run].method, recipe.run[run].settings
+        else:
+            method, *assignments = run.split()
+            own = parse_assignments(assignments)
         merged: dict[str, Any] = {}
-        for layer in layers:
+        for layer in (recipe.settings, chosen.settings, *overrides, own, {"training": {"seed": seed}}):
             _put(merged, places.fill(layer))
         return resolve_settings(method, places.fill(chosen.model), merged)
     except ConfigError as error:
         raise ConfigError(f"run {run!r} with encoder {encoder!r}: {error}") from error
 
 
-def _put(settings: dict[str, Any], layer: Mapping[str, Any], prefix: str = "") -> None:
-    """Nested tables as dotted keys; a part that is named anew forgets the parameters of the one before."""
-    for key, value in layer.items():
-        name = prefix + key
+def _put(settings: dict[str, Any], layer: Mapping[str, Any]) -> None:
+    """A layer on top of settings; a part that is named anew forgets the parameters of the one before."""
+    given = dict(_dotted(layer))
+    for name, value in given.items():
+        if "." not in name and settings.get(name) != value:
+            for old in [known for known in settings if known.startswith(f"{name}.")]:
+                del settings[old]
+    settings.update(given)
+
+
+def _dotted(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Nested tables as dotted keys; a part's name is its value."""
+    for key, value in table.items():
         if isinstance(value, Mapping):
-            _put(settings, value, f"{name}.")
+            yield from _dotted(value, f"{prefix}{key}.")
         else:
-            name = name.removesuffix(".name")
-            if "." not in name and settings.get(name) != value:
-                for old in [known for known in settings if known.startswith(f"{name}.")]:
-                    del settings[old]
-            settings[name] = value
+            yield (prefix + key).removesuffix(".name"), value
 
 
 def _check_experiment(recipe: Recipe, settings: RunSettings) -> None:
+    if "vectors" in recipe.measure and importlib.util.find_spec("sklearn") is None:
+        raise ConfigError("vectors need scikit-learn; install it with: pip install 'lacuner[plots]'")
     if recipe.experiment == "o-values":
         tagger(settings)
     for what in (*recipe.measure, *(["uncertainty"] if recipe.experiment == "uncertainty" else ())):
@@ -225,11 +249,12 @@ def _check_cells(cells: Iterable[Cell], places: Places) -> None:
         try:
             if place not in known:
                 known[place] = read_corpora(cell, places)
-                _check_labels(cell, known[place])
             corpora = known[place]
-            if (cell.config["measure"] or cell.config["experiment"] != "training") and corpora.hidden is None:
+            compared = "missampling" in cell.config["measure"] or cell.config["experiment"] != "training"
+            if compared and corpora.hidden is None:
                 raise ConfigError("what is hidden is not known: it has no complete labels of the same sentences")
             check_training(corpora.train, corpora.dev, cell.settings(places), corpora.trusted)
+            _check_labels(cell, corpora)
         except LacunerError as error:
             raise ConfigError(f"{cell}: {error}") from error
 
@@ -311,5 +336,8 @@ def _sample(split: Any) -> Corpus:
 
 @cache
 def _hash(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror} — check the recipe, or put it there") from error

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from lacuner.analysis.hidden import Places as HiddenPlaces
 from lacuner.analysis.missampling import MissamplingObserver
 from lacuner.analysis.o_values import measure_o_values
 from lacuner.analysis.uncertainty import measure_uncertainty
@@ -49,7 +50,9 @@ def _train(cell: Cell, corpora: Corpora, places: Places, observer: Observer) -> 
     if "missampling" in cell.config["measure"]:
         assert corpora.hidden is not None, "plan() has looked"
         filled = [place for place, sentence in enumerate(train) if sentence.tokens]
-        observer = missampling = MissamplingObserver([corpora.hidden[place] for place in filled], observer)
+        nothing: list[HiddenPlaces] = [frozenset() for sentence in trusted or () if sentence.tokens]  # these come first
+        missampling = MissamplingObserver([*nothing, *(corpora.hidden[place] for place in filled)], observer)
+        observer = missampling
         train = Corpus(tuple(train[place] for place in filled))
     model = Recognizer.train(train, corpora.dev, trusted=trusted, settings=cell.settings(places), observer=observer)
     record = model.record

@@ -2,6 +2,7 @@
 
 import importlib.util
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import mean, stdev
@@ -32,12 +33,17 @@ _AFTER = 3
 """The epoch after which O-values are shown in detail."""
 
 
-def draw_figures(results: Results, out: Path) -> list[tuple[str, str]]:
-    """Everything that the results have something to show for; captions and file names, relative to ``out``."""
+def check_drawing() -> None:
+    """Say before the work begins, not after it, that nothing can be drawn."""
     if importlib.util.find_spec("matplotlib") is None:
         raise ConfigError(
             "figures need matplotlib; install it with: pip install 'lacuner[plots]', or give --no-figures"
         )
+
+
+def draw_figures(results: Results, out: Path) -> list[tuple[str, str]]:
+    """Everything that the results have something to show for; captions and file names, relative to ``out``."""
+    check_drawing()
     (out / _FOLDER).mkdir(parents=True, exist_ok=True)
     drawn = []
     for name, caption, figure in _figures(results):
@@ -53,7 +59,7 @@ def _figures(results: Results) -> Iterator[tuple[str, str, "Figure"]]:
     if any(len(record.get("epochs", ())) > 1 for record in results.records):
         yield "epochs", "F1 on dev data by epoch", epochs_figure(results)
     for column in results.columns:
-        end = column.replace(" ", "-")
+        end = re.sub(r"[^\w.-]+", "-", column)  # a dataset's name may be a path
         missampling = _missampling(results, column)
         if missampling:
             yield f"missampling-{end}", f"Missampling by epoch, {column}", missampling_figure(missampling)

@@ -2,8 +2,10 @@
 
 import importlib.util
 import os
+import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -34,6 +36,7 @@ class Limits(Settings):
     """So many sentences, evenly spaced in their file; none: all."""
 
     train: int | None = Field(None, ge=1)
+    trusted: int | None = Field(None, ge=1)
     dev: int | None = Field(None, ge=1)
     test: int | None = Field(None, ge=1)
 
@@ -107,7 +110,9 @@ class Recipe(Settings):
     when: tuple[Rule, ...] = ()
     baseline: str | None = Field(None, description="the run that others are tested against")
     naive: str | None = Field(None, description="the run that is trained on complete labels, too: the gap to close")
-    paper: dict[str, dict[str, float]] = Field({}, description="what the papers report: run, then column")
+    paper: dict[str, dict[str, float]] = Field(
+        {}, description="what the papers report: run, or run · encoder; then column"
+    )
 
     @field_validator("data", "runs", "encoders", "hidden", "seeds")
     @classmethod
@@ -115,6 +120,8 @@ class Recipe(Settings):
         twice = next((item for item in value if value.count(item) > 1), None)
         if twice is not None:
             raise ValueError(f"{twice} stands there twice")
+        if any(not str(item).strip() for item in value):
+            raise ValueError("a name is empty")
         if info.field_name == "hidden" and not all(0 <= share < 1 for share in value):
             raise ValueError("each must be at least 0 and less than 1")
         return value
@@ -169,12 +176,22 @@ def build_recipe(content: Mapping[str, Any], profile: str) -> Recipe:
     if profile not in PROFILES and profile not in profiles:
         known = dict.fromkeys((*PROFILES, *profiles))
         raise ConfigError(f"there is no profile {profile}; there are: {', '.join(known)}")
-    variants = {name: _merged(_quick(content) if name == "quick" else content, profiles[name]) for name in profiles}
-    variants = {"": content, "quick": _quick(content)} | variants
-    recipes = {name: _checked_tables(variant) for name, variant in variants.items()}  # the others may be wrong, too
-    for recipe in recipes.values():
-        _check_names(recipe, recipes.values())
+    recipes = {"": _checked_tables(content), "quick": _checked_tables(_quick(content))}
+    for name, changes in profiles.items():  # those that are not asked for may be wrong, too
+        with _said_of(name):
+            recipes[name] = _checked_tables(_merged(_quick(content) if name == "quick" else content, changes))
+    for name, recipe in recipes.items():
+        with _said_of(name if name in profiles else ""):
+            _check_names(recipe, recipes.values())
     return recipes[profile if profile in recipes else ""]
+
+
+@contextmanager
+def _said_of(profile: str) -> Iterator[None]:
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(f"profile {profile}: {error}" if profile else str(error)) from error
 
 
 def _quick(content: dict[str, Any]) -> dict[str, Any]:
@@ -203,14 +220,12 @@ def _check_names(recipe: Recipe, variants: Iterable[Recipe]) -> None:
         {name for variant in variants for name in getattr(variant, kind)}
         for kind in ("runs", "data", "encoders", "hidden")
     )
+    rows = runs | {f"{run} · {encoder}" for run in runs for encoder in encoders}
+    rows |= {"top-k", "middle-k", "bottom-k"} if recipe.experiment == "uncertainty" else set()
     said: list[tuple[str, Iterable[Any] | None, set[Any]]] = [
         ("baseline", recipe.baseline and (recipe.baseline,), runs),
         ("naive", recipe.naive and (recipe.naive,), runs),
-        (
-            "paper",
-            recipe.paper,
-            runs | ({"top-k", "middle-k", "bottom-k"} if recipe.experiment == "uncertainty" else set()),
-        ),
+        ("paper", recipe.paper, rows),
         ("run", recipe.run, runs),
         ("dataset", recipe.dataset, data),
         ("encoder", recipe.encoder, encoders),
@@ -218,6 +233,8 @@ def _check_names(recipe: Recipe, variants: Iterable[Recipe]) -> None:
     for number, rule in enumerate(recipe.when, 1):
         for kind, known in (("data", data), ("runs", runs), ("encoders", encoders), ("hidden", hidden)):
             said.append((f"when[{number}].{kind}", getattr(rule, kind), known))
+    if recipe.experiment == "uncertainty" and len(recipe.runs) > 1:
+        raise ConfigError("runs: uncertainty is about three models of one run; leave only one")
     for place, names, known in said:
         for name in names or ():
             if name not in known:
@@ -260,10 +277,7 @@ class Places:
 
     def _fill_text(self, text: str) -> str:
         text = text.replace("{data}", str(self.data))
-        while "{package:" in text:
-            name = text.partition("{package:")[2].partition("}")[0]
-            text = text.replace(f"{{package:{name}}}", self._package(name))
-        return text
+        return re.sub(r"\{package:([^}]*)\}", lambda found: self._package(found[1]), text)
 
     def _hide_text(self, text: str) -> str:
         for name, folder in self._packages.items():
@@ -272,7 +286,10 @@ class Places:
 
     def _package(self, name: str) -> str:
         if name not in self._packages:
-            found = importlib.util.find_spec(name)
+            try:
+                found = importlib.util.find_spec(name)
+            except (ImportError, ValueError):  # of something inside a package that is not there; no name at all
+                found = None
             folders = list(found.submodule_search_locations or ()) if found is not None else []
             if not folders:
                 raise ConfigError(f"{{package:{name}}}: the package {name} is not installed — install it")

@@ -236,7 +236,8 @@ def _paper(results: Results, row: str, column: str) -> float | None:
     records = results.cells.get((row, column))
     if not records or records[0].get("complete"):
         return None
-    return results.title.recipe.paper.get(records[0]["run"], {}).get(column)
+    figures, run = results.title.recipe.paper, records[0]["run"]
+    return figures.get(f"{run} · {records[0]['encoder']}", figures.get(run, {})).get(column)
 
 
 def gap_table(results: Results) -> str:

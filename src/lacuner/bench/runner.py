@@ -55,6 +55,24 @@ class Outcome:
         return [self.results[cell.key] | cell.as_dict() for cell in cells if cell.key in self.results]
 
 
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """A folder for results, in which nobody else runs cells meanwhile."""
+    import fcntl
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file = (folder / _LOCK).open("w")
+    except OSError as error:
+        raise ConfigError(f"{folder}: {error.strerror} — choose another folder with --out") from error
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise LacunerError(f"another bench is running in {folder} — wait for it, or choose another --out") from None
+        yield
+
+
 def run_cells(
     cells: Sequence[Cell],
     out: Path,
@@ -63,7 +81,7 @@ def run_cells(
     reuse: Sequence[Path] = (),
     observer: RunObserver | None = None,
 ) -> Outcome:
-    """Run all cells that have no result yet.
+    """Run all cells that have no result yet; whoever calls it has :func:`locked` the folder.
 
     Args:
         cells: all of them, in the order of the results.
@@ -74,40 +92,39 @@ def run_cells(
         observer: told about progress.
     """
     observer = observer or RunObserver()
-    with _locked(out):
-        outcome = Outcome(_known_results(cells, out, reuse))
-        _write_results(cells, out, outcome)
-        observer.begun(cells, outcome.results)
-        count = min(workers or _cores(), len({cell.key for cell in cells}))
-        environment = os.environ | {
-            "LACUNER_DATA": str(places.data),
-            "OMP_NUM_THREADS": str(max(1, _cores() // count)),
-            "OMP_WAIT_POLICY": "PASSIVE",  # threads that wait actively slow the other processes down
-            "TOKENIZERS_PARALLELISM": "false",
-        }
-        waiting = deque({cell.key: cell for cell in reversed(cells) if cell.key not in outcome.results}.values())
-        waiting.reverse()
-        running: dict[str, _Running] = {}
-        try:
-            while waiting or running:
-                while waiting and len(running) < count:
-                    cell = waiting.popleft()
-                    running[cell.key] = _start(cell, out / _CELLS / cell.key, environment)
-                    observer.started(cell)
-                time.sleep(_PAUSE)
-                for key, process in list(running.items()):
-                    code = process.process.poll()
-                    if code is None:
-                        observer.progress(process.cell, process.look())
-                        continue
-                    del running[key]
-                    _collect(process, code, outcome, observer)
-                    _write_results(cells, out, outcome)
-        finally:
-            for process in running.values():
-                process.process.kill()
-            for process in running.values():
-                process.process.wait()
+    outcome = Outcome(_known_results(cells, out, reuse))
+    _write_results(cells, out, outcome)
+    observer.begun(cells, outcome.results)
+    count = min(workers or _cores(), len({cell.key for cell in cells}))
+    environment = os.environ | {
+        "LACUNER_DATA": str(places.data),
+        "OMP_NUM_THREADS": str(max(1, _cores() // count)),
+        "OMP_WAIT_POLICY": "PASSIVE",  # threads that wait actively slow the other processes down
+        "TOKENIZERS_PARALLELISM": "false",
+    }
+    waiting = deque({cell.key: cell for cell in reversed(cells) if cell.key not in outcome.results}.values())
+    waiting.reverse()
+    running: dict[str, _Running] = {}
+    try:
+        while waiting or running:
+            while waiting and len(running) < count:
+                cell = waiting.popleft()
+                running[cell.key] = _start(cell, out / _CELLS / cell.key, environment)
+                observer.started(cell)
+            time.sleep(_PAUSE)
+            for key, process in list(running.items()):
+                code = process.process.poll()
+                if code is None:
+                    observer.progress(process.cell, process.look())
+                    continue
+                del running[key]
+                _collect(process, code, outcome, observer)
+                _write_results(cells, out, outcome)
+    finally:
+        for process in running.values():
+            process.process.kill()
+        for process in running.values():
+            process.process.wait()
     return outcome
 
 
@@ -153,7 +170,7 @@ def _start(cell: Cell, folder: Path, environment: dict[str, str]) -> _Running:
     folder.mkdir(parents=True)
     (folder / CELL).write_text(json.dumps(cell.as_dict(), ensure_ascii=False, indent=1), encoding="utf-8")
     with (folder / _LOG).open("wb") as log:
-        command = [sys.executable, "-m", "lacuner.bench.worker", str(folder)]
+        command = [sys.executable, "-m", "lacuner.bench.worker", str(folder), str(os.getpid())]
         process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=environment)
     return _Running(cell, folder, process)
 
@@ -175,9 +192,10 @@ def _collect(process: _Running, code: int, outcome: Outcome, observer: RunObserv
 
 def _known_results(cells: Sequence[Cell], out: Path, reuse: Sequence[Path]) -> dict[str, dict[str, Any]]:
     """Results that are there already."""
-    elsewhere = {result["key"]: result for path in reuse for result in read_results(path)}
-    if (out / RESULTS).is_file():
-        elsewhere |= {result["key"]: result for result in read_results(out / RESULTS)}
+    files = [*reuse, *([out / RESULTS] if (out / RESULTS).is_file() else [])]
+    whole = Cell.__dataclass_fields__.keys()
+    results = (result for path in files for result in read_results(path) if whole <= result.keys())
+    elsewhere = {Cell.from_dict(result).key: result for result in results}
     known = {}
     for cell in cells:
         result = _read_result(out / _CELLS / cell.key / RESULT) or elsewhere.get(cell.key)
@@ -198,24 +216,6 @@ def _write_results(cells: Sequence[Cell], out: Path, outcome: Outcome) -> None:
     with open_for_writing(out / RESULTS) as file:
         for record in outcome.records(cells):
             file.write(json.dumps(record, ensure_ascii=False) + "\n")
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Nobody else runs cells in the folder meanwhile."""
-    import fcntl
-
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        file = (folder / _LOCK).open("w")
-    except OSError as error:
-        raise ConfigError(f"{folder}: {error.strerror} — choose another folder with --out") from error
-    with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise LacunerError(f"another bench is running in {folder} — wait for it, or choose another --out") from None
-        yield
 
 
 def _cores() -> int:

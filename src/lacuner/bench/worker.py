@@ -1,4 +1,4 @@
-"""The process of one cell: ``python -m lacuner.bench.worker FOLDER``.
+"""The process of one cell: ``python -m lacuner.bench.worker FOLDER RUNNER``, which is the process that waits for it.
 
 A process of its own, so that a crash takes nothing with it, memory is given back, and its peak can be measured.
 """
@@ -40,21 +40,23 @@ class _ProgressFile(Observer):
         self._path.write_text(self._stage + text, encoding="utf-8")
 
 
-def _end_with_parent() -> None:
-    """A cell whose runner is gone must not go on: the next runner would do the same work beside it."""
-    parent = os.getppid()
+def _end_with(runner: int) -> None:
+    """A cell whose runner is gone must not go on: the next runner would do the same work beside it.
+
+    The runner says who it is: it may be gone before anything is loaded here, and then somebody else is the parent.
+    """
 
     def watch() -> None:
-        while os.getppid() == parent:
+        while os.getppid() == runner:
             time.sleep(0.5)
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
 
 
-def main(folder: Path) -> int:
+def main(folder: Path, runner: int) -> int:
     """Run the cell of a folder, and leave there what came out or went wrong."""
-    _end_with_parent()
+    _end_with(runner)
     from lacuner.bench.cells import Cell
     from lacuner.bench.experiments import run_cell
     from lacuner.bench.recipe import Places
@@ -75,4 +77,4 @@ def main(folder: Path) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))
+    sys.exit(main(Path(sys.argv[1]), int(sys.argv[2])))

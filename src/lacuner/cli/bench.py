@@ -76,9 +76,10 @@ def run(
     Example: `lacuner bench distant --profile quick --out results`
     """
     from lacuner.bench.cells import plan
+    from lacuner.bench.figures import check_drawing
     from lacuner.bench.recipe import Places, find_recipe, read_recipe
     from lacuner.bench.report import Results, Title, write_report
-    from lacuner.bench.runner import run_cells
+    from lacuner.bench.runner import locked, run_cells
     from lacuner.cli.bench_progress import BenchProgress
 
     path = find_recipe(recipe)
@@ -90,10 +91,11 @@ def run(
     if dry_run:
         _show_plan(cells, json)
         return
+    if figures:
+        check_drawing()
     observer = BenchProgress(title)
     try:
-        with observer:
-            folder.mkdir(parents=True, exist_ok=True)
+        with observer, locked(folder):
             title.write(folder)
             outcome = run_cells(cells, folder, places, workers, reuse or (), observer)
     except KeyboardInterrupt:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from lacuner.bench.cells import Cell
 from lacuner.bench.report import Results, Title, spread, test_f1
-from lacuner.bench.runner import RunObserver
+from lacuner.bench.runner import Outcome, RunObserver
 from lacuner.cli.console import errors, say
 
 _REFRESH = 2.0  # a second
@@ -23,6 +23,7 @@ class BenchProgress(RunObserver):
 
     def __init__(self, title: Title) -> None:
         self._title = title
+        self._cells: Sequence[Cell] = ()
         self._total = 0
         self._results: dict[str, dict[str, Any]] = {}
         self._running: dict[str, tuple[Cell, str]] = {}
@@ -46,7 +47,7 @@ class BenchProgress(RunObserver):
             self._live.stop()
 
     def begun(self, cells: Sequence[Cell], results: dict[str, dict[str, Any]]) -> None:
-        self._results, self._total = dict(results), len({cell.key for cell in cells})
+        self._cells, self._results, self._total = cells, dict(results), len({cell.key for cell in cells})
         say(f"{self._total} cells, {len(results)} of them done already.")
         if errors.is_terminal and len(results) < self._total:
             self._live = Live(console=errors, get_renderable=self._picture, refresh_per_second=_REFRESH, transient=True)
@@ -85,7 +86,7 @@ class BenchProgress(RunObserver):
         return f"about {shown} left"
 
     def _picture(self) -> Group:
-        results = Results.of(self._title, list(self._results.values()))
+        results = Results.of(self._title, Outcome(self._results).records(self._cells))
         table = Table(title=self._title.recipe.title, title_justify="left", box=None, pad_edge=False)
         table.add_column("")
         for column in results.columns:

@@ -1,0 +1,310 @@
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+from handmade import CONTENT, recipe
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lacuner.bench import recipe as module
+from lacuner.bench.cells import plan
+from lacuner.bench.recipe import PROFILES, Places, Recipe, build_recipe, find_recipe, known_recipes, read_recipe
+from lacuner.errors import ConfigError
+
+TOML = """
+title = "Two methods"
+data = ["one", "two"]
+runs = ["full", "crf"]
+hidden = [0.0, 0.2, 0.4, 0.6]
+encoders = ["big"]
+baseline = "full"
+measure = ["missampling"]
+
+[settings]
+training = { epochs = 9, clip = 1.0 }
+
+[dataset.one]
+folder = "somewhere/else"
+
+[encoder.big]
+model = "bert-base-cased"
+
+[[when]]
+encoders = ["big"]
+runs = ["crf"]
+skip = true
+
+[profile.quick]
+sentences.train = 30
+
+[profile.full]
+seeds = [7]
+settings.training.epochs = 20
+settings.encoder.dropout = 0.1
+
+[profile.tiny]
+data = ["one"]
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "two.toml"
+    path.write_text(TOML, encoding="utf-8")
+    return path
+
+
+def leaves(table: dict[str, Any], place: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from leaves(value, (*place, key))
+        else:
+            yield (*place, key), value
+
+
+TABLES: st.SearchStrategy[dict[str, Any]] = st.recursive(
+    st.integers() | st.lists(st.integers(), max_size=2),
+    lambda inner: st.dictionaries(st.sampled_from("abc"), inner, min_size=1, max_size=3),
+    max_leaves=12,
+).filter(lambda value: isinstance(value, dict))
+
+
+@given(TABLES, TABLES)
+def test_a_profile_replaces_values_and_lists_and_leaves_the_rest_of_each_table(
+    below: dict[str, Any], above: dict[str, Any]
+) -> None:
+    content = CONTENT | {"settings": below, "profile": {"standard": {"settings": above}}}
+    before = deepcopy(content)
+    merged = dict(leaves(build_recipe(content, "standard").settings))
+    new = dict(leaves(above))
+
+    def is_replaced(place: tuple[str, ...]) -> bool:
+        return any(place[: len(other)] == other[: len(place)] for other in new)
+
+    kept = {place: value for place, value in leaves(below) if not is_replaced(place)}
+    assert merged == kept | new
+    assert content == before
+
+
+def test_a_profile_changes_what_it_names_and_nothing_else(file: Path) -> None:
+    standard, full, tiny = (read_recipe(file, profile) for profile in ("standard", "full", "tiny"))
+    assert (standard.seeds, full.seeds, tiny.seeds) == ((1, 2, 3), (7,), (1, 2, 3))
+    assert (standard.data, full.data, tiny.data) == (("one", "two"), ("one", "two"), ("one",))
+    assert standard.settings == {"training": {"epochs": 9, "clip": 1.0}}
+    assert full.settings == {"training": {"epochs": 20, "clip": 1.0}, "encoder": {"dropout": 0.1}}
+    assert standard.title == full.title == tiny.title == "Two methods"
+
+
+def test_the_standard_profile_is_taken_unless_another_is_asked_for() -> None:
+    content = CONTENT | {"profile": {"standard": {"seeds": [5]}}}
+    assert build_recipe(content, "standard").seeds == (5,)
+    assert build_recipe(content, "full").seeds == (1,)
+
+
+def test_quick_needs_no_data_and_few_sentences(file: Path) -> None:
+    quick = read_recipe(file, "quick")
+    assert (quick.data, quick.encoders, quick.when) == (("sample",), ("recurrent",), ())
+    assert quick.runs == ("full", "crf")
+    assert quick.hidden == (0.2, 0.6)  # the least and the greatest
+    assert (quick.sentences.train, quick.sentences.dev) == (30, 60)
+    assert quick.settings["training"] == {"epochs": 3, "clip": 1.0, "batch_tokens": 64}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"data": ["nowhere"], "dataset": {"nowhere": {"trusted": "t.conll", "complete": True}}},
+        {"encoders": ["bert-base-cased"], "when": [{"encoders": ["bert-base-cased"], "skip": True}]},
+        {"hidden": [0.0]},
+        {"hidden": [0.9]},
+        {"runs": ["uniform"], "experiment": "uncertainty"},
+        {"runs": ["crf", "token head.angle=true"], "experiment": "o-values"},
+        {"measure": ["missampling", "vectors"], "naive": "full", "baseline": "uniform", "paper": {"full": {"x 1": 3}}},
+        {"sentences": {"train": 9, "test": 9}, "settings": {"training": {"epochs": 99}}},
+    ],
+)
+def test_quick_works_for_any_recipe(changes: dict[str, Any], tmp_path: Path) -> None:
+    cells = plan(build_recipe(CONTENT | changes, "quick"), Places(tmp_path / "empty"))
+    assert {cell.data for cell in cells} == {"sample"}
+    assert all(cell.hidden or cell.complete for cell in cells)
+    assert {cell.config["settings"]["training"]["epochs"] for cell in cells} == {3}
+
+
+def test_a_recipe_can_be_written_as_json_and_read_again(file: Path) -> None:
+    for profile in PROFILES:
+        one = read_recipe(file, profile)
+        assert Recipe.model_validate(json.loads(one.model_dump_json())) == one
+
+
+def test_a_single_file_need_not_be_a_list() -> None:
+    one = recipe(dataset={"toy": {"train": "a.conll", "trusted": "b.conll"}}).dataset_of("toy")
+    assert (one.train, one.trusted) == (("a.conll",), ("b.conll",))
+
+
+def test_names_without_a_table_mean_themselves() -> None:
+    plain = recipe(encoders=["bert-base-cased"])
+    assert plain.dataset_of("toy").folder is None
+    assert plain.dataset_of("toy").train == ("train.conll",)
+    assert plain.encoder_of("bert-base-cased").model == "bert-base-cased"
+
+
+MISTAKES: list[tuple[dict[str, Any], str]] = [
+    ({"sedes": [1]}, r"there is no setting sedes; there are: about, baseline, data, .*seeds"),
+    ({"dataset": {"toy": {"tran": "x"}}}, r"no setting dataset\.toy\.tran; there are: .*dataset\.toy\.train"),
+    ({"dataset": {"toy": {"sentences": {"trian": 3}}}}, r"dataset\.toy\.sentences\.trian"),
+    ({"dataset": {"toy": "here"}}, r"dataset\.toy\."),
+    ({"dataset": ["toy"]}, r"dataset is no table; write \[dataset\.NAME\]"),
+    ({"run": {"full": {"method": "full", "seting": {}}}}, r"no setting run\.full\.seting; .*run\.full\.settings"),
+    ({"run": {"full": {"settings": {}}}}, r"run\.full\.method is missing"),
+    ({"encoder": {"recurrent": {"model": "recurrent", "size": 3}}}, r"no setting encoder\.recurrent\.size"),
+    ({"when": [{"skip": True}, {"run": ["full"]}]}, r"no setting when\[2\]\.run; .*when\[2\]\.runs"),
+    ({"when": [3]}, r"when\[1\]"),
+    ({"when": {"skip": True}}, r"when="),
+    ({"sentences": {"train": 0}}, r"sentences\.train=0: .*greater than or equal to 1"),
+    ({"baseline": "fulll"}, r"baseline: fulll is not in the recipe; there are: full, uniform"),
+    ({"naive": "crf"}, r"naive: crf is not in the recipe; there are: full, uniform"),
+    ({"paper": {"crf": {"toy": 1.0}}}, r"paper: crf is not in the recipe; there are: full, .*uniform"),
+    ({"paper": {"top-k": {"toy": 1.0}}}, r"paper: top-k is not in the recipe"),
+    ({"paper": {"full · flat": {"toy": 1.0}}}, r"paper: full · flat is not in the recipe; .*full · recurrent"),
+    ({"paper": {"full": {"toy": "high"}}}, r"paper\.full\.toy='high': .*number"),
+    ({"run": {"other": {"method": "full"}}}, r"run: other is not in the recipe; there are: full, uniform"),
+    ({"dataset": {"other": {}}}, r"dataset: other is not in the recipe; there are: sample, toy"),
+    ({"encoder": {"other": {"model": "x"}}}, r"encoder: other is not in the recipe; there are: recurrent"),
+    ({"when": [{"runs": ["crf"]}]}, r"when\[1\]\.runs: crf is not in the recipe; there are: full, uniform"),
+    ({"when": [{"data": ["toys"]}]}, r"when\[1\]\.data: toys is not in the recipe; there are: sample, toy"),
+    ({"when": [{}, {"encoders": ["flat"]}]}, r"when\[2\]\.encoders: flat is not in the recipe; .*: recurrent"),
+    ({"when": [{"hidden": [0.7]}]}, r"when\[1\]\.hidden: 0\.7 is not in the recipe; there are: 0\.0, 0\.5"),
+    ({"data": ["toy", "toy"]}, r"data=.*toy stands there twice"),
+    ({"runs": ["full", "full"]}, r"runs=.*full stands there twice"),
+    ({"encoders": ["flat", "flat"]}, r"encoders=.*flat stands there twice"),
+    ({"hidden": [0.5, 0.5]}, r"hidden=.*0\.5 stands there twice"),
+    ({"seeds": [3, 4, 3]}, r"seeds=.*3 stands there twice"),
+    ({"hidden": [1.0]}, r"hidden=.*at least 0 and less than 1"),
+    ({"hidden": [0.5, -0.1]}, r"hidden=.*at least 0 and less than 1"),
+    ({"hidden": [float("nan")]}, r"hidden=.*at least 0 and less than 1"),
+    ({"data": []}, r"data=\[\]: .*at least 1"),
+    ({"seeds": []}, r"seeds=\[\]: .*at least 1"),
+    ({"runs": ["full", " "]}, r"runs=.*a name is empty"),
+    ({"runs": "full"}, r"runs='full'"),
+    ({"experiment": "magic"}, r"experiment='magic': .*'training', 'uncertainty' or 'o-values'"),
+    ({"measure": ["heat"]}, r"measure\.0='heat': .*'missampling' or 'vectors'"),
+    ({"experiment": "uncertainty"}, r"runs: uncertainty is about three models of one run"),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), MISTAKES, ids=[str(changes) for changes, _ in MISTAKES])
+def test_a_mistake_is_refused_with_what_and_where(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as refused:
+        build_recipe(CONTENT | changes, "standard")
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("profile", ["standard", "quick", "full"])
+@pytest.mark.parametrize(("changes", "message"), MISTAKES[:20:3] + MISTAKES[24:28])
+def test_a_mistake_in_a_profile_that_is_not_asked_for_is_refused_too(
+    changes: dict[str, Any], message: str, profile: str
+) -> None:
+    with pytest.raises(ConfigError, match=f"^profile tiny: .*{message}"):
+        build_recipe(CONTENT | {"profile": {"tiny": changes}}, profile)
+
+
+def test_what_only_another_profile_has_may_be_talked_about() -> None:
+    other = {"runs": ["crf"], "data": ["more"], "encoders": ["flat"], "hidden": [0.9]}
+    said = {
+        "baseline": "crf", "naive": "crf", "paper": {"crf · flat": {"more": 1.0}}, "dataset": {"more": {}},
+        "when": [{"runs": ["crf"], "data": ["more"], "encoders": ["flat"], "hidden": [0.9]}],
+    }  # fmt: skip
+    with pytest.raises(ConfigError):
+        build_recipe(CONTENT | said, "standard")
+    assert build_recipe(CONTENT | said | {"profile": {"full": other}}, "standard").runs == ("full", "uniform")
+
+
+@pytest.mark.parametrize(
+    ("profile", "message"),
+    [
+        (3, r"profile is no table; write \[profile\.standard\]"),
+        ({"full": 3}, "profile full: a profile is a table, not 3"),
+    ],
+)
+def test_a_profile_is_a_table(profile: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        build_recipe(CONTENT | {"profile": profile}, "standard")
+
+
+def test_the_message_says_which_file_it_is_about(file: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"two\.toml: there is no profile hasty; there are: quick, .*, full, tiny"):
+        read_recipe(file, "hasty")
+    file.write_text(TOML + "[dataset.two]\nfile = 3\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"two\.toml: there is no setting dataset\.two\.file"):
+        read_recipe(file)
+    file.write_text("title = \n", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"two\.toml: not TOML \(.*line 1.*\) — mend it there"):
+        read_recipe(file)
+    file.write_bytes(b'title = "\xff"')
+    with pytest.raises(ConfigError, match=r"two\.toml: not TOML"):
+        read_recipe(file)
+    with pytest.raises(ConfigError, match="Is a directory — check the path"):
+        read_recipe(tmp_path)
+
+
+def test_a_recipe_is_found_by_its_path_or_by_its_name(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_RECIPES", (tmp_path / "nowhere", tmp_path))
+    assert known_recipes() == {"two": file}
+    assert find_recipe("two") == find_recipe(str(file)) == file
+    with pytest.raises(ConfigError, match="there is no recipe three; give a TOML file, or one of: two"):
+        find_recipe("three")
+    for path in ("three.toml", "folder/three"):
+        with pytest.raises(ConfigError, match=f"{path}: there is no such file — check the path"):
+            find_recipe(path)
+
+
+def test_paths_are_filled_in_and_hidden_again(tmp_path: Path) -> None:
+    places = Places(tmp_path)
+    package = Path(json.__file__).parent
+    settings = {"a": "{data}/words.txt", "b": [{"c": "{package:json}/tool.py"}, 3, None], "d": "plain {x}"}
+    filled = {"a": f"{tmp_path}/words.txt", "b": [{"c": f"{package}/tool.py"}, 3, None], "d": "plain {x}"}
+    assert places.fill(settings) == filled
+    assert places.hide(filled) == settings
+    assert places.fill("{data}:{package:json}:{package:email}") == (f"{tmp_path}:{package}:{package.parent / 'email'}")
+
+
+@given(st.text(st.sampled_from("{}data:packge json/"), max_size=30))
+def test_what_is_filled_in_is_what_was_hidden(text: str) -> None:
+    places = Places("/some/where")
+    assert places.fill(places.hide(text)) == places.fill(text)
+
+
+def test_what_is_not_closed_is_no_package(tmp_path: Path) -> None:
+    assert Places(tmp_path).fill("{package:json") == "{package:json"
+
+
+@pytest.mark.parametrize("name", ["no_such_package", "no_such_package.part", ""])
+def test_a_missing_package_is_named(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ConfigError, match=rf"{{package:{name}}}: the package {name} is not installed — install it"):
+        Places(tmp_path).fill({"encoder": {"model": f"{{package:{name}}}/model"}})
+
+
+def test_the_data_lies_where_it_is_said_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LACUNER_DATA", "elsewhere")
+    assert Places("here").data == tmp_path / "here"
+    assert Places().data == tmp_path / "elsewhere"
+    monkeypatch.delenv("LACUNER_DATA")
+    assert Places().data == tmp_path / ".." / "shared" / "data"
+
+
+def test_reading_a_recipe_takes_no_model(file: Path) -> None:
+    """``bench list`` and mistakes in recipes should not make anybody wait."""
+    code = (
+        "import sys; from pathlib import Path; from lacuner.bench.recipe import read_recipe;"
+        f"read_recipe(Path({str(file)!r})); assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,343 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+from handmade import counts, recipe, record, results, table
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lacuner.bench.report import (
+    Results,
+    Title,
+    cost_table,
+    difference_table,
+    differences,
+    gap_table,
+    main_table,
+    markdown_table,
+    missampling_table,
+    o_value_table,
+    precision_table,
+    report,
+    spread,
+    summary,
+    write_report,
+)
+from lacuner.errors import ConfigError
+
+GOOD = counts([2] * 60, [2] * 60, [2] * 60)
+BAD = counts([1] * 60, [2] * 60, [2] * 60)
+
+
+def test_a_table_holds_mean_and_deviation_over_the_seeds() -> None:
+    found = results([record("full", f1, seed) for seed, f1 in enumerate((0.5, 0.6, 0.7))])
+    text = main_table(found)
+    assert table(text) == {("`full`", "toy 0.5"): "60.0 ± 10.0"}
+    assert text.endswith("F1 on test data in percent, mean ± standard deviation over seeds.")
+
+
+def test_a_single_seed_has_no_deviation() -> None:
+    assert table(main_table(results([record("full", 0.512)]))) == {("`full`", "toy 0.5"): "51.2"}
+
+
+@given(st.lists(st.floats(0, 100), min_size=1, max_size=6))
+def test_the_order_of_seeds_does_not_matter(values: list[float]) -> None:
+    assert spread(values) == spread(values[::-1])
+    assert ("±" in spread(values)) == (len(values) > 1)
+
+
+def test_rows_stand_in_the_order_of_the_recipe_and_columns_in_that_of_the_cells() -> None:
+    records = [record(run, hidden=hidden) for hidden in (0.6, 0.2) for run in ("crf", "full")]
+    found = results(records, runs=["full", "crf"])
+    assert (found.rows, found.columns) == (["full", "crf"], ["toy 0.6", "toy 0.2"])
+
+
+def test_several_columns_have_a_mean_where_none_is_empty() -> None:
+    records = [record("full", 0.5, hidden=0.2), record("full", 0.7, hidden=0.0), record("crf", 0.9, hidden=0.2)]
+    assert table(main_table(results(records))) == {
+        ("`full`", "toy 0.2"): "50.0",
+        ("`full`", "toy"): "70.0",
+        ("`full`", "mean"): "60.0",
+        ("`crf`", "toy 0.2"): "90.0",
+        ("`crf`", "toy"): "",
+        ("`crf`", "mean"): "",
+    }
+
+
+def test_what_the_paper_reports_stands_in_brackets() -> None:
+    paper = {"full": {"toy 0.5": 61.25, "toy": 99.0}, "crf": {"toy": 1.0}}
+    text = main_table(results([record("full", 0.5), record("crf", 0.4)], paper=paper))
+    assert table(text) == {("`full`", "toy 0.5"): "50.0 (61.2)", ("`crf`", "toy 0.5"): "40.0"}
+    assert "In brackets: what the paper reports." in text
+    assert "brackets" not in main_table(results([record("crf", 0.4)], paper={"crf": {"toy": 1.0}}))
+
+
+def test_the_paper_may_report_something_else_for_each_encoder() -> None:
+    records = [record("full", 0.5, encoder=encoder) for encoder in ("flat", "recurrent")]
+    paper = {"full": {"toy 0.5": 61.0}, "full · flat": {"toy 0.5": 72.0}}
+    found = table(main_table(results(records, encoders=["recurrent", "flat"], paper=paper)))
+    assert found == {("`full` · recurrent", "toy 0.5"): "50.0 (61.0)", ("`full` · flat", "toy 0.5"): "50.0 (72.0)"}
+
+
+def test_what_the_paper_reports_is_not_about_all_labels() -> None:
+    records = [record("full", 0.5), record("full", 0.8, hidden=0.0, complete=True)]
+    found = table(main_table(results(records, paper={"full": {"toy 0.5": 61.0, "toy": 62.0}})))
+    assert found["`full`, all labels", "toy 0.5"] == "80.0"
+
+
+def test_signs_say_what_differs_from_the_baseline() -> None:
+    records = [
+        record("base", 0.5, counts=BAD),
+        record("same", 0.5, counts=BAD),
+        record("good", 1.0, counts=GOOD),
+        record("unknown", 0.9),
+    ]
+    text = main_table(results(records, baseline="base"))
+    assert {row: cell for (row, _), cell in table(text).items()} == {
+        "`base`": "50.0", "`same`": "50.0", "`good`": "100.0↑", "`unknown`": "90.0",
+    }  # fmt: skip
+    assert "↑ better and ↓ worse than `base`, p < 0.05 (paired bootstrap over sentences, 2,000 resamples)." in text
+    worse = main_table(results(records, baseline="good"))
+    assert table(worse)["`base`", "toy 0.5"] == "50.0↓"
+    assert "bootstrap" not in main_table(results(records))
+
+
+def test_signs_stand_before_the_papers_figure() -> None:
+    records = [record("base", 0.5, counts=BAD), record("good", 1.0, counts=GOOD)]
+    found = table(main_table(results(records, baseline="base", paper={"good": {"toy 0.5": 98.0}})))
+    assert found["`good`", "toy 0.5"] == "100.0↑ (98.0)"
+
+
+def test_differences_are_those_of_seeds_that_both_have_and_of_the_same_encoder() -> None:
+    records = [
+        record("base", seed=1, counts=BAD),
+        record("base", seed=1, counts=GOOD, encoder="flat"),
+        record("good", seed=1, counts=GOOD),
+        record("good", seed=2, counts=BAD),
+        record("good", seed=1, counts=GOOD, encoder="flat"),
+        record("good", seed=3, counts=GOOD, hidden=0.7),
+        record("base", seed=1, counts=BAD, hidden=0.7),
+    ]
+    found = results(records, baseline="base", encoders=["recurrent", "flat"])
+    assert {place: round(one.f1, 6) for place, one in differences(found).items()} == {
+        ("good · recurrent", "toy 0.5"): 0.5,
+        ("good · flat", "toy 0.5"): 0.0,
+    }
+
+
+def test_models_that_were_tested_on_other_sentences_are_not_compared() -> None:
+    records = [record("base", counts=BAD), record("good", counts=counts([1], [1], [1]))]
+    assert differences(results(records, baseline="base")) == {}
+    assert difference_table(results(records, baseline="base")) == ""
+
+
+def test_the_table_of_differences_has_their_interval_and_p() -> None:
+    mixed = counts([2, 0] * 30, [2] * 60, [2] * 60)
+    records = [record("base", counts=BAD), record("good", counts=GOOD), record("mixed", counts=mixed)]
+    found = table(difference_table(results(records, baseline="base")))
+    assert found["`good`", "toy 0.5"] == "+50.0 [50.0, 50.0] < 0.001"
+    assert found.keys() == {("`good`", "toy 0.5"), ("`mixed`", "toy 0.5")}
+    assert found["`mixed`", "toy 0.5"].startswith("+0.0 [-")
+    assert found["`mixed`", "toy 0.5"].endswith("1.000")
+
+
+def naive_records(ours: float, naive: float, all_labels: float, **more: Any) -> list[dict[str, Any]]:
+    return [
+        record("naive", naive, **more),
+        record("ours", ours, **more),
+        record("naive", all_labels, **more | {"hidden": 0.0, "complete": True}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("ours", "naive", "all_labels", "cell"),
+    [
+        (0.5, 0.5, 0.9, "0%"),
+        (0.9, 0.5, 0.9, "100%"),
+        (0.6, 0.5, 0.9, "25%"),
+        (0.4, 0.5, 0.9, "-25%"),
+        (0.6, 0.5, 0.5, "—"),
+        (0.6, 0.5, 0.4, "—"),
+    ],
+)
+def test_the_gap_is_between_naive_with_gaps_and_with_all_labels(
+    ours: float, naive: float, all_labels: float, cell: str
+) -> None:
+    text = gap_table(results(naive_records(ours, naive, all_labels), naive="naive"))
+    assert table(text) == {("`ours`", "toy 0.5"): cell}
+    assert "0 % is `naive` on labels with gaps, 100 % on all labels" in text
+
+
+def test_the_gap_is_measured_with_the_same_encoder_and_the_mean_of_seeds() -> None:
+    records = [
+        *naive_records(0.6, 0.5, 0.9),
+        *naive_records(0.8, 0.5, 0.9, seed=2),
+        *naive_records(0.3, 0.2, 0.4, encoder="flat"),
+    ]
+    found = results(records, naive="naive", encoders=["recurrent", "flat"])
+    assert table(gap_table(found)) == {
+        ("`ours` · recurrent", "toy 0.5"): "50%",
+        ("`ours` · flat", "toy 0.5"): "50%",
+    }
+
+
+def test_without_all_labels_there_is_no_gap() -> None:
+    records = naive_records(0.6, 0.5, 0.9)
+    assert gap_table(results(records)) == ""
+    assert gap_table(results(records[:2], naive="naive")) == ""
+    more = [*records, *naive_records(0.6, 0.5, 0.9, data="other")[:2]]
+    assert table(gap_table(results(more, naive="naive"))) == {("`ours`", "toy 0.5"): "25%", ("`ours`", "other 0.5"): ""}
+
+
+def test_with_several_encoders_every_row_says_which() -> None:
+    records = [record(run, encoder=encoder) for run in ("full", "crf") for encoder in ("flat", "recurrent")]
+    found = results(records, encoders=["recurrent", "flat"])
+    assert found.rows == ["full · recurrent", "crf · recurrent", "full · flat", "crf · flat"]
+    assert [row for row, _ in table(main_table(found))] == [
+        "`full` · recurrent", "`crf` · recurrent", "`full` · flat", "`crf` · flat",
+    ]  # fmt: skip
+
+
+def test_all_labels_stand_in_all_columns_of_their_dataset_and_in_no_other() -> None:
+    names = ("toy", "toy two", "toy two three")
+    records = [
+        one
+        for number, data in enumerate(names)
+        for one in (
+            *(record("full", 0.5, data=data, hidden=hidden) for hidden in (0.0, 0.2, 0.7)),
+            record("full", 0.6 + number / 10, data=data, hidden=0.0, complete=True),
+        )
+        if data != "toy two" or not one["complete"]
+    ]
+    found = results(records, data=list(names))
+    assert len(found.columns) == 9
+    assert found.rows == ["full", "full, all labels"]
+    cells = table(main_table(found))
+    assert {column: cells["`full`, all labels", column] for column in found.columns} == {
+        "toy": "60.0", "toy 0.2": "60.0", "toy 0.7": "60.0",
+        "toy two": "", "toy two 0.2": "", "toy two 0.7": "",
+        "toy two three": "80.0", "toy two three 0.2": "80.0", "toy two three 0.7": "80.0",
+    }  # fmt: skip
+
+
+def test_the_bands_of_uncertainty_are_rows() -> None:
+    def cell(seed: int, *scores: float) -> dict[str, Any]:
+        rows = {
+            name: {"test": {"f1": f1}, "dev": {"f1": f1}, "uncertainty": 0.1, "negatives": 3}
+            for name, f1 in zip(("top-k", "middle-k", "bottom-k"), scores, strict=True)
+        }
+        return record("uniform", None, seed, rows=rows)
+
+    cells = [cell(1, 0.8, 0.7, 0.6), cell(2, 0.9, 0.8, 0.7)]
+    found = results(cells, experiment="uncertainty", paper={"top-k": {"toy 0.5": 88.82}})
+    assert list(table(main_table(found)).items()) == [
+        (("`top-k`", "toy 0.5"), "85.0 ± 7.1 (88.8)"),
+        (("`middle-k`", "toy 0.5"), "75.0 ± 7.1"),
+        (("`bottom-k`", "toy 0.5"), "65.0 ± 7.1"),
+    ]
+
+
+def test_o_values_have_a_row_for_each_epoch() -> None:
+    def measured(run: str, seed: int, *precisions: float) -> dict[str, Any]:
+        return record(run, None, seed, o_values={"epochs": [{"average_precision": one} for one in precisions]})
+
+    found = results([measured("crf", 1, 0.2, 0.3), measured("crf", 2, 0.4, 0.3), measured("token", 1, 0.9)])
+    assert main_table(found) == ""
+    assert table(o_value_table(found)) == {
+        ("`crf`, epoch 1", "toy 0.5"): "30.0 ± 14.1",
+        ("`crf`, epoch 2", "toy 0.5"): "30.0 ± 0.0",
+        ("`token`, epoch 1", "toy 0.5"): "90.0",
+        ("`token`, epoch 2", "toy 0.5"): "",
+    }
+    assert o_value_table(results([record()])) == ""
+
+
+def test_missampling_is_the_mean_of_the_epochs_in_percent() -> None:
+    records = [
+        record("full", seed=1, missampling=[{"rate": 0.01}, {"rate": 0.03}]),
+        record("full", seed=2, missampling=[{"rate": 0.04}]),
+        record("crf", hidden=0.2),
+    ]
+    assert table(missampling_table(results(records))) == {
+        ("`full`", "toy 0.5"): "3.000 ± 1.414",
+        ("`full`", "toy 0.2"): "",
+    }
+    assert missampling_table(results([record()])) == ""
+
+
+def test_the_cost_is_the_mean_of_seconds_and_the_greatest_memory() -> None:
+    records = [
+        record("full", seed=1, cpu_seconds=1000.4, peak_memory_mb=1500),
+        record("full", seed=2, cpu_seconds=2000, peak_memory_mb=1740),
+        record("crf", hidden=0.1),
+    ]
+    assert table(cost_table(results(records))) == {("`full`", "toy 0.5"): "1,500 s, 1.7 GB", ("`full`", "toy 0.1"): ""}
+    assert cost_table(results([record()])) == ""
+
+
+def test_precision_and_recall_are_means_over_the_seeds() -> None:
+    found = results([record("full", 0.5, 1), record("full", 0.7, 2), record("crf", None)])
+    assert table(precision_table(found)) == {("`full`", "toy 0.5"): "60.0 / 30.0"}
+
+
+def test_missing_cells_are_empty_and_failures_are_listed() -> None:
+    title = Title("test", "quick", recipe(runs=["full", "crf"], naive="full", baseline="full"))
+    records = [record("full", 0.5), record("crf", 0.6, hidden=0.7)]
+    text = report(Results.of(title, records, {"1": "toy 0.7, full: it broke", "2": "toy 0.5, crf: no memory"}))
+    cells = table(text)
+    assert cells["`full`", "toy 0.7"] == cells["`crf`", "toy 0.5"] == ""
+    assert text.endswith("## Failed\n\n* toy 0.7, full: it broke\n* toy 0.5, crf: no memory\n")
+    assert "## Failed" not in report(Results.of(title, records))
+
+
+def test_a_report_says_how_it_was_made_and_has_only_sections_with_something_in_them() -> None:
+    title = Title("mine", "quick", recipe(title="Two methods", about="\nWhy they differ.\n"))
+    text = report(Results.of(title, [record("full", seed=2), record("full", seed=10), record("uniform", seed=2)]))
+    head, about, made, *_ = text.split("\n\n")
+    assert (head, about) == ("# Two methods", "Why they differ.")
+    assert made.startswith("`lacuner bench mine --profile quick`: 3 results, seeds 2, 10, lacuner 0.1. ")
+    headings = [line for line in text.splitlines() if line.startswith("#")]
+    assert headings == ["# Two methods", "## Precision and recall"]
+
+
+def test_figures_are_shown_with_their_captions() -> None:
+    assert "\n## Figures\n\n![A curve](figures/curve.svg)\n" in report(
+        results([record()]), [("A curve", "figures/curve.svg")]
+    )
+
+
+def test_figures_can_be_left_out(tmp_path: Path) -> None:
+    found = results([record(epochs=[0.1, 0.2])])
+    assert write_report(found, tmp_path, figures=False) == tmp_path / "report.md"
+    assert [path.name for path in tmp_path.iterdir()] == ["report.md"]
+    assert (tmp_path / "report.md").read_text(encoding="utf-8") == report(found)
+
+
+def test_the_main_table_for_machines_has_fractions() -> None:
+    found = summary(results([record("full", 0.5, 1), record("full", 0.7, 2), record("crf", 0.25), record("eer", None)]))
+    same = {"encoder": "recurrent", "column": "toy 0.5"}
+    assert found["results"] == 4
+    assert found["table"] == [
+        {"run": "full", "row": "full", "f1": 0.6, "deviation": pytest.approx(0.02**0.5), "seeds": 2, **same},
+        {"run": "crf", "row": "crf", "f1": 0.25, "deviation": None, "seeds": 1, **same},
+    ]
+
+
+def test_a_markdown_table_is_one() -> None:
+    assert markdown_table(["", "a", "b"], [["x", "1", ""]]) == "|  | a | b |\n| --- | --: | --: |\n| x | 1 |  |"
+
+
+def test_a_title_is_written_and_read_again(tmp_path: Path) -> None:
+    title = Title(
+        "mine", "full", recipe(paper={"full": {"toy": 1.5}}, when=[{"hidden": [0.0], "settings": {"a": [1]}}])
+    )
+    title.write(tmp_path)
+    assert Title.read(tmp_path) == title
+
+
+@pytest.mark.parametrize("content", [None, "{", "{}", '{"name": "x", "profile": "full", "recipe": 3}', "[1]"])
+def test_a_folder_that_no_bench_has_written_is_refused(tmp_path: Path, content: str | None) -> None:
+    if content is not None:
+        (tmp_path / "recipe.json").write_text(content)
+    with pytest.raises(ConfigError, match=r"recipe\.json: .* — give the folder that a bench has written"):
+        Title.read(tmp_path)

@@ -1,0 +1,34 @@
+"""The reports below docs/results/ are what their results say."""
+
+from pathlib import Path
+
+import pytest
+
+from lacuner.bench.report import REPORT, Results, Title, report
+from lacuner.bench.runner import RESULTS, read_results
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = sorted(path.parent for path in (ROOT / "docs" / "results").glob(f"*/{RESULTS}"))
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_the_report_is_made_of_the_results(folder: Path) -> None:
+    text = (folder / REPORT).read_text(encoding="utf-8")
+    figures = [line[2:-1].split("](") for line in text.splitlines() if line.startswith("![")]
+    assert figures
+    assert all((folder / file).is_file() for _, file in figures)
+    results = Results.of(Title.read(folder), read_results(folder / RESULTS))
+    assert report(results, [(caption, file) for caption, file in figures]) == text
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_no_path_of_a_machine_is_in_the_results(folder: Path) -> None:
+    for name in (RESULTS, "recipe.json"):
+        text = (folder / name).read_text(encoding="utf-8")
+        assert str(ROOT) not in text
+        assert "/site-packages/" not in text
+        assert "/tmp/" not in text
+
+
+def test_there_are_some() -> None:
+    assert FOLDERS

@@ -1,0 +1,42 @@
+"""The recipes in benchmarks/ can be read in every profile, run on the sample, and are part of the package."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from lacuner.bench.cells import plan
+from lacuner.bench.recipe import PROFILES, Places, known_recipes, read_recipe
+
+ROOT = Path(__file__).parents[2]
+RECIPES = sorted((ROOT / "benchmarks").glob("*.toml"))
+WANTED = {
+    "distant", "masked", "well-annotated", "top-neg-share", "uncertainty", "missampling", "nrces-ablation", "nrces-w",
+    "scl-rai-ablation", "scl-rai-batch-size", "robustness", "two-step", "two-step-cost", "convergence",
+}  # fmt: skip
+
+
+def test_there_is_one_for_every_table_and_figure_of_the_papers() -> None:
+    assert {path.stem for path in RECIPES} >= WANTED
+    assert known_recipes().keys() >= WANTED
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("profile", PROFILES)
+def test_it_can_be_read(path: Path, profile: str) -> None:
+    recipe = read_recipe(path, profile)
+    assert recipe.title
+    assert recipe.about
+    assert len(recipe.seeds) >= (2 if profile == "quick" else 1)
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_the_quick_profile_needs_no_data_but_the_sample(path: Path, tmp_path: Path) -> None:
+    cells = plan(read_recipe(path, "quick"), Places(tmp_path / "nowhere"))
+    assert {cell.data for cell in cells} == {"sample"}
+
+
+def test_all_of_them_are_in_the_wheel() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    included = settings["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
+    assert included == {f"benchmarks/{path.name}": f"lacuner/bench/recipes/{path.name}" for path in RECIPES}

@@ -1,0 +1,65 @@
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from handmade import SMALL, recipe
+
+from lacuner.bench import experiments
+from lacuner.bench.cells import Cell, plan
+from lacuner.bench.recipe import Places
+from lacuner.bench.worker import main
+from lacuner.errors import TrainingError
+from lacuner.training.trainer import Observer
+
+
+@pytest.fixture
+def cell(places: Places, monkeypatch: pytest.MonkeyPatch) -> Cell:
+    monkeypatch.setenv("LACUNER_DATA", str(places.data))
+    (cell,) = plan(recipe(runs=["uniform"], hidden=[0.3], settings=SMALL), places)
+    return cell
+
+
+@pytest.fixture
+def folder(cell: Cell, tmp_path: Path) -> Path:
+    """As the runner leaves it to the worker."""
+    folder = tmp_path / "cell"
+    folder.mkdir()
+    (folder / "cell.json").write_text(json.dumps(cell.as_dict()))
+    return folder
+
+
+def test_a_worker_leaves_its_result_and_how_far_it_came(folder: Path, cell: Cell) -> None:
+    assert main(folder, os.getppid()) == 0
+    result = json.loads((folder / "result.json").read_text())
+    assert result.items() >= cell.as_dict().items()
+    assert (folder / "progress.txt").read_text() == f"epoch 8 of 8 done, dev F1 {100 * result['epochs'][-1]:.1f}"
+    assert not (folder / "failure.txt").exists()
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (TrainingError("there is nothing to learn"), "there is nothing to learn\n"),
+        (ValueError("7"), "ValueError: 7\n\nTr"),
+    ],
+)
+def test_a_worker_that_fails_leaves_a_sentence(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, text: str
+) -> None:
+    def fail(cell: Cell, places: Places, observer: Observer) -> dict[str, Any]:
+        raise error
+
+    monkeypatch.setattr(experiments, "run_cell", fail)
+    assert main(folder, os.getppid()) == 1
+    assert (folder / "failure.txt").read_text().startswith(text)
+    assert not (folder / "result.json").exists()
+
+
+def test_a_worker_whose_runner_has_gone_before_it_came_ends_at_once(folder: Path) -> None:
+    command = [sys.executable, "-m", "lacuner.bench.worker", str(folder), str(os.getppid())]  # not its own parent
+    assert subprocess.run(command, check=False, timeout=600).returncode == 1
+    assert [path.name for path in folder.iterdir()] == ["cell.json"]
