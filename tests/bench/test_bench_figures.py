@@ -172,6 +172,12 @@ def test_the_bands_of_uncertainty_are_bars(tmp_path: Path, monkeypatch: pytest.M
     assert [label.get_text().split()[0] for label in axes.get_xticklabels()] == ["top-k", "middle-k", "bottom-k"]
 
 
+def test_points_are_those_of_the_first_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    records = [record("full", seed=seed, vectors=[{"x": seed, "y": 0, "label": "PER"}]) for seed in (3, 1, 2)]
+    (axes,) = figures_of(results(records), tmp_path, monkeypatch)["vectors-toy-0.5"].axes
+    assert [group.get_offsets().tolist() for group in axes.collections] == [[[1, 0]]]
+
+
 @pytest.mark.parametrize(("epochs", "shown"), [(1, 1), (5, 3)])
 def test_o_values_are_shown_after_three_epochs_if_there_are_so_many(
     epochs: int, shown: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
