@@ -4,17 +4,23 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types speed results clean
+.PHONY: help setup browser demo test lint types speed results clean
 
 help: ## What can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-setup: $(STAMP) ## Create .venv with everything that the demo and the tests need
+setup: $(STAMP) browser ## Create .venv with everything that the demo and the tests need
 
 $(STAMP): pyproject.toml constraints.txt
 	command -v $(PYTHON) >/dev/null && $(PYTHON) -m venv $(VENV) || python3 -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[vectors,annotate,plots,dev]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[vectors,annotate,web,plots,dev]"
 	touch $@
+
+browser: # Tests in a real browser take Debian's chromium; without it they are skipped
+	@command -v chromium >/dev/null \
+		|| { command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ] && apt-get update -qq \
+			&& DEBIAN_FRONTEND=noninteractive apt-get install -qq --yes --no-install-recommends chromium >/dev/null; } \
+		|| echo "chromium is not there and cannot be installed; tests in a browser will be skipped"
 
 demo: setup ## Train three models on the built-in sample: what gaps cost, and what comes back
 	$(BIN)/lacuner demo

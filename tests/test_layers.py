@@ -19,6 +19,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("training",),
     ("recognizer", "model_folder"),
     ("audit",),
+    ("web",),
     ("analysis",),
     ("bench",),
     ("cli",),

@@ -16,6 +16,7 @@ from lacuner.cli.inspect import inspect
 from lacuner.cli.mask import mask
 from lacuner.cli.methods import methods
 from lacuner.cli.predict import predict
+from lacuner.cli.review import review
 from lacuner.cli.train import train
 from lacuner.errors import ConfigError, LacunerError
 from lacuner.version import __version__
@@ -28,7 +29,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verb in (train, evaluate, predict, inspect, mask, annotate, methods, demo):
+for verb in (train, evaluate, predict, inspect, mask, annotate, review, methods, demo):
     app.command()(verb)
 for group in (analyse, bench):
     app.add_typer(group)

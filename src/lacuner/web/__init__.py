@@ -1,0 +1,1 @@
+"""Pages in the browser: reviewing what an audit has found."""

@@ -1,0 +1,94 @@
+"""Running the application: a port that is free, and an orderly end."""
+
+import errno
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from urllib.parse import quote
+
+import uvicorn
+from fastapi import FastAPI
+
+from lacuner.errors import ConfigError
+
+USUAL_PORT = 8620
+
+
+def listen(host: str, port: int | None) -> socket.socket:
+    """A socket that listens; without a port it is the usual one, or any if that is taken."""
+    try:
+        return _bound(host, USUAL_PORT if port is None else port)
+    except OSError as error:
+        if port is None and error.errno in (errno.EADDRINUSE, errno.EACCES):
+            return _bound(host, 0)
+        if error.errno == errno.EADDRINUSE:
+            what = f"--port {port}: another program listens there"
+            raise ConfigError(f"{what} — choose another, or leave it out to get a free one") from error
+        if error.errno == errno.EACCES:
+            raise ConfigError(f"--port {port}: you may not use it — choose one above 1023") from error
+        raise ConfigError(f"--host {host}: this machine cannot listen there ({error.strerror or error})") from error
+
+
+def address(host: str, port: int, token: str) -> str:
+    """What to open in the browser."""
+    name = {"0.0.0.0": socket.gethostname(), "::": socket.gethostname()}.get(host, host)
+    return f"http://{f'[{name}]' if ':' in name else name}:{port}/?token={quote(token, safe='')}"
+
+
+def serve(app: FastAPI, sock: socket.socket, started: Callable[[], None]) -> None:
+    """Answer requests until Ctrl-C or SIGTERM; ``started`` is called when the first one can come."""
+    config = uvicorn.Config(
+        app, log_level="warning", access_log=False, server_header=False, lifespan="off", ws="none",
+        timeout_graceful_shutdown=2,
+    )  # fmt: skip
+    server = _Server(config)
+    waiting = threading.Timer(0, _tell, (server, started))
+    waiting.daemon = True
+    waiting.start()
+    server.run(sockets=[sock])
+
+
+class _Server(uvicorn.Server):
+    """Ends quietly where uvicorn would raise the signal once more when it is done."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.signal(number, self._stop) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _stop(self, number: int, frame: FrameType | None) -> None:
+        self.force_exit = self.should_exit
+        self.should_exit = True
+
+
+def _tell(server: uvicorn.Server, started: Callable[[], None]) -> None:
+    tick = threading.Event()
+    while not server.started and not server.should_exit:
+        tick.wait(0.02)
+    if server.started:
+        started()
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    family, kind, protocol, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[
+        0
+    ]
+    sock = socket.socket(family, kind, protocol)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(place)
+        sock.listen(128)
+    except BaseException:
+        sock.close()
+        raise
+    return sock

@@ -1,0 +1,122 @@
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from lacuner import Corpus, Entity, Sentence
+from lacuner.web.decisions import Decisions
+from lacuner.web.folder import AuditFolder
+
+
+@pytest.fixture
+def audit(tmp_path: Path) -> Path:
+    """An audit of a file that is still there, with two findings."""
+    corpus = Corpus((Sentence(("Ada", "left", "Turin"), (Entity(0, 1, "PER"),)), Sentence(("Oslo", "sleeps"))))
+    corpus.write(tmp_path / "names.conll")
+    folder = tmp_path / "audit"
+    folder.mkdir()
+    corpus.write(folder / "corpus.jsonl")
+    findings = [
+        {"sentence": 0, "start": 2, "end": 3, "label": "LOC", "probability": 0.9, "kind": "missing", "text": "Turin"},
+        {"sentence": 1, "start": 0, "end": 1, "label": "PER", "probability": 0.2, "kind": "missing", "text": "Oslo"},
+    ]
+    (folder / "findings.jsonl").write_text("".join(json.dumps(f) + "\n" for f in findings), encoding="utf-8")
+    from lacuner.web.folder import hash_of_files
+
+    summary = {"format_version": 1, "corpus": str(tmp_path / "names.conll")}
+    summary["hash"] = hash_of_files([tmp_path / "names.conll"])
+    (folder / "summary.json").write_text(json.dumps(summary), encoding="utf-8")
+    return folder
+
+
+def serve(audit: Path, *options: str) -> tuple[subprocess.Popen[str], str]:
+    command = [sys.executable, "-m", "lacuner", "review", str(audit), "--no-browser", "--json", *options]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    assert line, process.stderr.read() if process.stderr else ""
+    return process, json.loads(line)["url"]
+
+
+def test_decisions_are_exported_with_figures(audit: Path, tmp_path: Path, run) -> None:
+    with Decisions(AuditFolder.open(audit)) as decisions:
+        decisions.decide("ada-12345678", 0, 0, "accept")
+        decisions.decide("ada-12345678", 1, 0, "reject")
+    out = tmp_path / "reviewed.jsonl"
+    code, printed, said = run("review", audit, "--export", out)
+    assert (code, printed) == (0, "")
+    assert "1 findings accepted, 1 rejected, 0 skipped, 0 open." in said
+    assert Corpus.read(out)[0].entities == (Entity(0, 1, "PER"), Entity(2, 3, "LOC"))
+    code, printed, _ = run("review", audit, "--export", out, "--json")
+    figures = json.loads(printed)
+    assert (figures["accepted"], figures["rejected"], figures["skipped"], figures["open"]) == (1, 1, 0, 0)
+    code, printed, _ = run("review", audit, "--export", "-")
+    assert len(printed.splitlines()) == 2
+
+
+def test_a_changed_corpus_is_said_and_the_export_goes_on(audit: Path, tmp_path: Path, run) -> None:
+    (tmp_path / "names.conll").write_text("Bergen\tB-LOC\n", encoding="utf-8")
+    code, _, said = run("review", audit, "--export", tmp_path / "reviewed.jsonl")
+    assert code == 0
+    assert "names.conll has changed since the audit" in said
+    assert "nothing is lost" in said
+    assert len(Corpus.read(tmp_path / "reviewed.jsonl")) == 2
+
+
+def test_what_cannot_be_reviewed_is_said_in_a_sentence(audit: Path, tmp_path: Path, run) -> None:
+    code, _, said = run("review", tmp_path)
+    assert code == 1
+    assert "this is no audit (summary.json is not there) — give the folder that lacuner audit has written" in said
+    code, _, said = run("review", audit, "--token", "short")
+    assert (code, said) == (2, "--token: 5 characters are easily guessed — take 8 at least\n")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        code, _, said = run("review", audit, "--port", port, "--no-browser")
+    assert code == 2
+    assert f"--port {port}: another program listens there — choose another" in said
+    code, _, said = run("review", audit, "--host", "203.0.113.1", "--no-browser")
+    assert code == 2
+    assert "this machine cannot listen there" in said
+
+
+def test_without_the_extra_one_hears_what_to_install_and_can_still_export(
+    audit: Path, tmp_path: Path, run, monkeypatch
+):
+    for name in [name for name in sys.modules if name.startswith("lacuner.web.") or name == "fastapi"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "fastapi", None)
+    code, _, said = run("review", audit)
+    assert (code, said) == (2, "review needs FastAPI and uvicorn; install them with: pip install 'lacuner[web]'\n")
+    assert run("review", audit, "--export", tmp_path / "reviewed.jsonl")[0] == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_server_listens_here_only_and_ends_in_order(audit: Path, number: int) -> None:
+    process, url = serve(audit, "--port", "0")
+    try:
+        assert url.startswith("http://127.0.0.1:")
+        with urllib.request.urlopen(url) as answer:
+            assert b"<title>Review</title>" in answer.read()
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(url.partition("?")[0])
+        assert refused.value.code == 401
+    finally:
+        os.kill(process.pid, number)
+        _, said = process.communicate(timeout=20)
+    assert process.returncode == 0
+    assert "Stopped; everything is stored. 2 findings are left" in said
+    assert "Traceback" not in said
+
+
+def test_importing_lacuner_needs_no_web_framework() -> None:
+    code = "import sys, lacuner, lacuner.cli.review; assert not {'fastapi', 'uvicorn', 'torch'} & sys.modules.keys()"
+    subprocess.run([sys.executable, "-c", code], check=True)
