@@ -1,4 +1,4 @@
-"""What our code costs on top of the bare encoder.
+"""What our code costs: models on top of the bare encoder, ``annotate`` beside spaCy and the bare search.
 
 Every step of ours is followed (or preceded, in turns) by the bare encoder's step on the same batch, so that a noisy machine
 hurts both alike; only the ratio counts. Batches are those of CoNLL-03 if LACUNER_DATA has it, else of the built-in sample.
@@ -11,6 +11,7 @@ import importlib.util
 import json
 import multiprocessing
 import os
+import random
 import statistics
 import time
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from typing import Any
 import torch
 
 from lacuner import Corpus, Sentence
+from lacuner.corpus.corpus import sentence_from_text
 from lacuner.encoders import Encoder, RecurrentConfig, TransformerConfig
 from lacuner.encoders.recurrent import RecurrentEncoder
 from lacuner.encoders.transformer import TransformerEncoder
@@ -27,6 +29,7 @@ from lacuner.encoders.vectors import choose_vectors
 from lacuner.encoding.batches import plan_batches
 from lacuner.encoding.vocabulary import Vocabulary
 from lacuner.heads.tagging import CrfConfig, SoftmaxConfig
+from lacuner.matching import Dictionary, Matcher
 from lacuner.methods.composition import SpanMethod
 from lacuner.methods.method import Step
 from lacuner.methods.models import build_model
@@ -37,6 +40,8 @@ from lacuner.training.checkpoint import WeightAverage
 MEMORY_LIMIT = 2 * 2**30
 BATCH_TOKENS = 1024
 WORDS = 30
+NAMES = 100_000
+TEXTS = 500
 
 
 def minilm() -> str:
@@ -53,15 +58,17 @@ def load_sentences() -> tuple[str, Corpus]:
     return ("CoNLL-03", Corpus.read(path)) if path.is_file() else ("the built-in sample", read_sample("train"))
 
 
-def in_turns(ours: Callable[[int], None], bare: Callable[[int], None], batches: int) -> tuple[float, list[float]]:
+def in_turns(
+    ours: Callable[[int], Any], bare: Callable[[int], Any], batches: int, clock: Callable[[], float] = time.perf_counter
+) -> tuple[float, list[float]]:
     """Total time of ours, and the ratio of the two for each batch."""
     ratios, total = [], 0.0
     for number in range(batches):
         seconds = {}
         for name, run in (("ours", ours), ("bare", bare))[:: 1 if number % 2 else -1]:
-            began = time.perf_counter()
+            began = clock()
             run(number)
-            seconds[name] = time.perf_counter() - began
+            seconds[name] = clock() - began
         if number:  # the first one warms up
             ratios.append(seconds["ours"] / seconds["bare"])
             total += seconds["ours"]
@@ -155,6 +162,54 @@ def compare_taggers(name: str, make: Callable[[], Encoder], corpus: Corpus, batc
     return [row(f"crf ({name}, 9 tags, {WORDS} words)", "train", ratios, "softmax tagger step", rate)]
 
 
+def compare_matchers(corpus: Corpus) -> list[dict[str, Any]]:
+    """Matching the names of a dictionary against spaCy's PhraseMatcher, and against the bare search of the library.
+
+    The dictionary has the corpus's own names, and random pairs and triples of the words in them.
+    """
+    import ahocorasick_rs
+    import spacy
+    from spacy.matcher import PhraseMatcher
+
+    own = {" ".join(s.tokens[e.start : e.end]) for s in corpus for e in s.entities}
+    words = sorted({word for name in own for word in name.split()})
+    generator = random.Random(1)
+    names = sorted(own | {" ".join(generator.choices(words, k=2 + n % 2)) for n in range(NAMES - len(own))})
+    chunks = [[s.tokens for s in corpus[begin : begin + TEXTS]] for begin in range(0, len(corpus), TEXTS)]
+    texts = [[" ".join(tokens) for tokens in chunk] for chunk in chunks]
+    count = sum(len(tokens) for chunk in chunks[1:] for tokens in chunk)
+    matcher = Matcher(Dictionary.of([(name, "NAME") for name in names]))
+    library = ahocorasick_rs.AhoCorasick(
+        names, matchkind=ahocorasick_rs.MatchKind.LeftmostLongest, store_patterns=False
+    )
+    nlp = spacy.blank("en")
+    phrases = PhraseMatcher(nlp.vocab)
+    phrases.add("NAME", list(nlp.pipe(names)))
+
+    def ours(number: int) -> None:
+        matcher.find([sentence_from_text(text, "words").tokens for text in texts[number]])
+
+    def theirs(number: int) -> None:
+        for document in nlp.pipe(texts[number]):
+            phrases(document)
+
+    def search(number: int) -> None:
+        matcher.find(chunks[number])
+
+    joined = ["\n".join(chunk) for chunk in texts]
+    rows = []
+    for what, run, bare, yardstick in (
+        ("raw text", ours, theirs, "spaCy PhraseMatcher"),
+        ("words", search, lambda number: library.find_matches_as_indexes(joined[number]), "bare search of the text"),
+    ):
+        for number in range(len(chunks)):  # both remember words that they have seen
+            run(number)
+            bare(number)
+        total, ratios = in_turns(run, bare, len(chunks), time.process_time)
+        rows.append(row(f"annotate ({len(names):,} names, {what})", "match", ratios, yardstick, count / total))
+    return rows
+
+
 def run_bare(encoder: Any, inputs: Any) -> torch.Tensor:
     """The encoder alone: for a transformer, what Hugging Face gives, without anything of ours around it."""
     if isinstance(encoder, TransformerEncoder):
@@ -224,6 +279,7 @@ def main() -> None:
         rows += measure("recurrent", make_recurrent, "bare BiLSTM", batches, arguments.methods)
         rows += compare_taggers("recurrent", make_recurrent, corpus, arguments.batches)
     rows += compare_taggers(label, make_transformer, corpus, arguments.batches)
+    rows += compare_matchers(corpus)
     rows += [peak_memory(name) for name in arguments.methods]
     print(f"{arguments.batches} batches of {BATCH_TOKENS} tokens from {source}, {torch.get_num_threads()} threads\n")
     width = max(len(item["name"]) for item in rows)

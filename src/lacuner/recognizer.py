@@ -12,7 +12,7 @@ import torch
 from accelerate import PartialState
 
 from lacuner.corpus import Corpus, Entity, Sentence
-from lacuner.corpus.words import Passage, Splitting, split_passages, split_words
+from lacuner.corpus.words import Passage, Splitting, are_characters, split_passages, split_words
 from lacuner.encoding.tags import flat
 from lacuner.errors import ConfigError, TrainingError
 from lacuner.evaluation import Scores, score_entities
@@ -416,9 +416,8 @@ def _check_tagger(corpus: Corpus, method: TokenMethod) -> None:
 def _choose_split(settings: RunSettings, corpus: Corpus) -> Splitting:
     if settings.split != "auto":
         return settings.split
-    tokens = sum(map(len, corpus))
-    single = sum(len(token) == 1 for sentence in corpus for token in sentence.tokens)
-    if single < 0.995 * tokens or tokens == len(corpus):
+    words = [token for sentence in corpus for token in sentence.tokens]
+    if not are_characters(words) or len(words) == len(corpus):
         return "words"
     logger.info("The training data is split into characters; raw text will be, too (--set split=words changes that).")
     return "characters"

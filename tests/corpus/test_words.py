@@ -2,7 +2,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from lacuner.corpus.words import SPLITTINGS, split_passages, split_words
+from lacuner.corpus.words import SPLITTINGS, cut_words, split_passages, split_words
 
 # Spaces of all kinds, marks that belong to the letter before them, scripts without spaces, and what a keyboard has.
 TEXTS = st.text(alphabet=st.one_of(st.sampled_from(" \t\n\u00a0\u3000.'’-,:_5aé\u0301\u200d東ア👩"), st.characters()))
@@ -32,6 +32,14 @@ def words(text, how="words"):
 )
 def test_words_are_split_as_one_would_by_hand(text, expected):
     assert words(text) == expected
+
+
+@pytest.mark.parametrize("how", SPLITTINGS)
+@given(text=TEXTS)
+@example(text="Ada's\x1c12:30\u2003U.S.\x85’ll")
+def test_words_without_offsets_are_the_same_words(how, text):
+    assert list(cut_words(text, how)) == words(text, how)
+    assert list(cut_words(text, how)) == words(text, how), "and so when they are remembered"
 
 
 def test_a_name_never_ends_inside_a_word():

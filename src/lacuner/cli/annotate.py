@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from lacuner.cli.console import print_json, say, track
-from lacuner.cli.options import Json, Strict
+from lacuner.cli.options import InputFormat, Json, Strict, Texts, check_inputs
 from lacuner.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -19,14 +19,7 @@ _SHOWN = 20
 
 
 def annotate(
-    inputs: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="RAW...",
-            help="Texts (one a line), .conll or .jsonl files; - is standard input.",
-            show_default=False,
-        ),
-    ],
+    inputs: Texts,
     dictionary: Annotated[
         Path, typer.Option("--dictionary", "-d", help="Names: surface<TAB>label, one a line.", show_default=False)
     ],
@@ -49,10 +42,7 @@ def annotate(
         Literal["auto", "words", "whitespace", "characters"],
         typer.Option(help="How raw text becomes words; auto: characters if most are Chinese."),
     ] = "auto",
-    input_format: Annotated[
-        Literal["text", "conll", "jsonl"] | None,
-        typer.Option(help="Format of the inputs.", show_default="by their endings, or text"),
-    ] = None,
+    input_format: InputFormat = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Processes.", show_default="one for each core")] = None,
     unmatched: Annotated[
         Path | None, typer.Option(help="File for the names that were never found.", show_default=False)
@@ -73,9 +63,7 @@ def annotate(
     from lacuner.matching.matcher import Matcher
 
     written = format_of(out) if str(out) != STANDARD_INPUT else "jsonl"
-    for path in inputs:
-        if str(path) != STANDARD_INPUT and not path.exists():
-            raise DataError("there is no such file", "check the path", path)
+    check_inputs(inputs)
     names = Dictionary.read(dictionary, strict)
     if not names.entries:
         raise DataError("no name is in the list", "write surface<TAB>label, one a line", dictionary)

@@ -1,17 +1,31 @@
 """Options that several verbs share."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from lacuner.corpus.corpus import Format
+from lacuner.corpus.corpus import Format, TextFormat
+from lacuner.corpus.files import STANDARD_INPUT
+from lacuner.errors import DataError
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON value on standard output.")]
 Strict = Annotated[bool, typer.Option("--strict", help="Refuse broken tags and the like instead of mending them.")]
 DataFormat = Annotated[Format | None, typer.Option("--format", help="Format of the data, if its ending does not tell.")]
 Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, …", show_default="a GPU if there is one")]
 ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="Model folder.", show_default=False)]
+Texts = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="INPUT...",
+        help="Texts (one a line), .conll or .jsonl files; - is standard input.",
+        show_default=False,
+    ),
+]
+InputFormat = Annotated[
+    TextFormat | None, typer.Option(help="Format of the inputs.", show_default="by their endings, or text")
+]
 Encoder = Annotated[
     str | None,
     typer.Option(
@@ -29,3 +43,10 @@ Set = Annotated[
         show_default=False,
     ),
 ]
+
+
+def check_inputs(paths: Iterable[Path]) -> None:
+    """Say before the work begins that a file is not there."""
+    for path in paths:
+        if str(path) != STANDARD_INPUT and not path.exists():
+            raise DataError("there is no such file", "check the path", path)

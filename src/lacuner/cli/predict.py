@@ -11,15 +11,22 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from lacuner.cli.console import say, track
-from lacuner.cli.options import Device, ModelPath
+from lacuner.cli.options import Device, InputFormat, ModelPath, Texts, check_inputs
 from lacuner.corpus import Entity, Sentence
 from lacuner.corpus.conll import write_conll
-from lacuner.corpus.corpus import format_of, guess_format, open_for_writing, sentence_from_text, stream_sentences
-from lacuner.corpus.files import STANDARD_INPUT, name_of, read_lines
+from lacuner.corpus.corpus import (
+    TextFormat,
+    format_of,
+    format_of_texts,
+    open_for_writing,
+    sentence_from_text,
+    stream_sentences,
+)
+from lacuner.corpus.files import STANDARD_INPUT, read_lines
 from lacuner.corpus.jsonl import SPAN_KEYS, read_records, words_or_text
 from lacuner.corpus.records import entity_to_record
 from lacuner.corpus.words import Splitting
-from lacuner.errors import ConfigError, DataError
+from lacuner.errors import ConfigError
 
 _ANNOTATION = frozenset({*SPAN_KEYS, "non_entities", "complete", "annotated_labels", "unknown_tokens"})
 """What a record says about its entities; the prediction takes its place."""
@@ -32,14 +39,6 @@ class OutputFormat(StrEnum):
     conll = "conll"
 
 
-class TextFormat(StrEnum):
-    """Formats of what is to be searched."""
-
-    text = "text"
-    conll = "conll"
-    jsonl = "jsonl"
-
-
 class _Item(NamedTuple):
     """Something to be searched, and the record that it came in."""
 
@@ -49,22 +48,13 @@ class _Item(NamedTuple):
 
 def predict(
     model: ModelPath,
-    inputs: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="INPUT...",
-            help="Texts (one a line), .conll or .jsonl files; - is standard input.",
-            show_default=False,
-        ),
-    ],
+    inputs: Texts,
     out: Annotated[Path, typer.Option("--out", "-o", help="File to write; - is standard output.")] = Path("-"),
     format: Annotated[
         OutputFormat | None,
         typer.Option("--format", help="Format of the output.", show_default="by the ending of --out, or jsonl"),
     ] = None,
-    input_format: Annotated[
-        TextFormat | None, typer.Option(help="Format of the inputs.", show_default="by their endings, or text")
-    ] = None,
+    input_format: InputFormat = None,
     nested: Annotated[bool, typer.Option("--nested", help="Keep entities that overlap better ones.")] = False,
     min_score: Annotated[float, typer.Option(min=0, max=1, help="Leave out less probable entities.")] = 0.0,
     device: Device = None,
@@ -81,9 +71,7 @@ def predict(
     if nested and chosen == OutputFormat.conll:
         raise ConfigError("--nested: tags cannot hold entities that overlap; use --format jsonl")
     recognizer = Recognizer.from_pretrained(model, device)
-    for path in inputs:
-        if str(path) != STANDARD_INPUT and not path.exists():
-            raise DataError("there is no such file", "check the path", path)
+    check_inputs(inputs)
     waiting: deque[_Item] = deque()
 
     def items() -> Iterator[str | Sentence]:
@@ -114,13 +102,11 @@ def predict(
 
 
 def _read(path: Path, input_format: TextFormat | None) -> Iterator[_Item]:
-    if input_format is None:
-        plain = str(path) == STANDARD_INPUT or name_of(path).endswith(".txt")
-        input_format = TextFormat.text if plain else TextFormat(guess_format(path) or "text")
-    if input_format == TextFormat.text:
+    chosen = input_format or format_of_texts(path)
+    if chosen == "text":
         for _, line in read_lines(path):
             yield _Item(line, {"text": line})
-    elif input_format == TextFormat.conll:
+    elif chosen == "conll":
         for sentence in stream_sentences(path, "conll", tagged=False):
             yield _Item(sentence, {"tokens": list(sentence.tokens)})
     else:

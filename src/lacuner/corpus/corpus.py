@@ -20,11 +20,13 @@ from lacuner.corpus.masking import mask_sentences
 from lacuner.corpus.schemes import Scheme
 from lacuner.corpus.sentence import Sentence
 from lacuner.corpus.statistics import Statistics
-from lacuner.corpus.words import Splitting, split_words
+from lacuner.corpus.words import Splitting, cut_words
 from lacuner.errors import DataError
 
 Format = Literal["conll", "jsonl"]
 FORMATS: tuple[Format, ...] = get_args(Format)
+TextFormat = Literal["text", "conll", "jsonl"]
+"""Formats of what is to be searched."""
 _ENDINGS: dict[str, Format] = {
     ".conll": "conll", ".bio": "conll", ".iob": "conll", ".iob2": "conll", ".bioes": "conll", ".bmes": "conll",
     ".tsv": "conll", ".csv": "conll", ".col": "conll", ".txt": "conll",
@@ -133,7 +135,7 @@ class Corpus(Sequence[Sentence]):
 
 def sentence_from_text(text: str, split: Splitting = "words") -> Sentence:
     """The words of a text."""
-    return Sentence(tuple(text[start:end] for start, end in split_words(text, split)), text=text)
+    return Sentence(cut_words(text, split), text=text)
 
 
 def stream_sentences(
@@ -165,6 +167,12 @@ def write_sentences(
 def guess_format(path: str | Path) -> Format | None:
     """The format that a file's ending tells, if it tells one."""
     return _ENDINGS.get(Path(name_of(path)).suffix)
+
+
+def format_of_texts(path: str | Path) -> TextFormat:
+    """What a file of texts holds, by its name; plain text, one a line, if that tells nothing."""
+    plain = str(path) == STANDARD_INPUT or name_of(path).endswith(".txt")
+    return "text" if plain else guess_format(path) or "text"
 
 
 def format_of(path: str | Path, format: Format | None = None) -> Format:

@@ -1,6 +1,8 @@
 """Raw text → words. How a model splits is stored with it, so that it always sees the words that it was trained on."""
 
 import re
+from collections.abc import Sequence
+from itertools import chain
 from typing import Literal, NamedTuple, get_args
 
 Splitting = Literal["words", "whitespace", "characters"]
@@ -28,6 +30,16 @@ _WORD = re.compile(
 )
 _NON_SPACE = re.compile(r"\S+")
 _ONE_CJK = re.compile(f"[{_CJK}]")
+_SHORT, _REMEMBERED = 40, 500_000
+"""Letters between two spaces that are worth remembering, and how many of them at most."""
+_SINGLE = 0.995
+"""Share of words of one character that only a text has that was cut into characters."""
+
+
+def are_characters(words: Sequence[str]) -> bool:
+    """Whether a text was cut into characters: nearly all of its words have only one."""
+    single = sum(len(word) == 1 for word in words)
+    return bool(words) and single >= _SINGLE * len(words)
 
 
 def is_cjk(character: str) -> bool:
@@ -48,6 +60,32 @@ def split_words(text: str, how: Splitting = "words") -> list[tuple[int, int]]:
         return [(i, i + 1) for i, character in enumerate(text) if not character.isspace()]
     pattern = _NON_SPACE if how == "whitespace" else _WORD
     return [match.span() for match in pattern.finditer(text)]
+
+
+def cut_words(text: str, how: Splitting = "words") -> tuple[str, ...]:
+    """The words of ``text``, without their offsets: many times faster, because most of them have been seen before.
+
+    >>> cut_words("Ada's 2,500 円札.")
+    ('Ada', "'s", '2,500', '円', '札', '.')
+    """
+    if how == "words":  # no word has a space in it
+        return tuple(chain.from_iterable(map(_pieces.__getitem__, text.split())))
+    return tuple(text.split() if how == "whitespace" else "".join(text.split()))
+
+
+class _Pieces(dict[str, tuple[str, ...]]):
+    """The words of what stands between two spaces; short ones are remembered."""
+
+    def __missing__(self, between: str) -> tuple[str, ...]:
+        words = tuple(_WORD.findall(between))
+        if len(between) <= _SHORT:
+            if len(self) >= _REMEMBERED:
+                self.clear()
+            self[between] = words
+        return words
+
+
+_pieces = _Pieces()
 
 
 class Passage(NamedTuple):

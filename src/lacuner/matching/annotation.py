@@ -15,10 +15,10 @@ import numpy as np
 
 from lacuner.corpus import Entity, Sentence
 from lacuner.corpus.conll import write_conll
-from lacuner.corpus.corpus import Format, guess_format, sentence_from_text, stream_sentences
-from lacuner.corpus.files import STANDARD_INPUT, ReadingReport, name_of, read_lines
+from lacuner.corpus.corpus import Format, TextFormat, format_of_texts, sentence_from_text, stream_sentences
+from lacuner.corpus.files import STANDARD_INPUT, ReadingReport, read_lines
 from lacuner.corpus.jsonl import write_jsonl
-from lacuner.corpus.words import Splitting, is_cjk
+from lacuner.corpus.words import Splitting, are_characters, is_cjk
 from lacuner.matching.dictionary import Entry
 from lacuner.matching.matcher import Matcher
 
@@ -28,10 +28,7 @@ _CHUNK = 2000
 """Texts that are worked on at a time."""
 _LOOKED_AT = 200
 """Texts that decide how others are cut into words."""
-_SINGLE = 0.995
-"""Share of words of one character that only a text has that was cut into characters."""
 
-TextFormat = Literal["text", "conll", "jsonl"]
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Numbers = np.ndarray[tuple[int], np.dtype[np.int64]]
@@ -106,14 +103,7 @@ def choose_split(path: Path, format: TextFormat | None, split: Splitting | Liter
         letters = [word for word in words if word[0].isalpha()]
         chinese = sum(is_cjk(word[0]) for word in letters)
         return ("characters", True) if 2 * chinese > len(letters) else ("words", False)
-    single = sum(len(word) == 1 for word in words)
-    return ("words" if split == "auto" else split), bool(words) and single >= _SINGLE * len(words)
-
-
-def format_of_texts(path: Path) -> TextFormat:
-    """What a file's name tells; plain text if it tells nothing."""
-    plain = str(path) == STANDARD_INPUT or name_of(path).endswith(".txt")
-    return "text" if plain else guess_format(path) or "text"
+    return ("words" if split == "auto" else split), are_characters(words)
 
 
 def cut_into_words(text: str | Sentence, split: Splitting) -> Sentence:

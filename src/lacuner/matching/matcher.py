@@ -7,7 +7,7 @@ search through the letters: most words of a text stand in no name.
 
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
@@ -84,14 +84,11 @@ class Matcher:
                 key = tuple(map(str.casefold, words)) if folds else words
                 tables[folds].setdefault(key, []).append(number)
         used = {folds: table for folds, table in tables.items() if table}
-        self._searches = [
-            _Search(_resolved(table, dictionary, ambiguous), folds, len(used) > 1) for folds, table in used.items()
-        ]
-        self.ambiguous_entries = sum(
-            len({dictionary.entries[number].label for number in numbers}) > 1
-            for table in used.values()
-            for numbers in table.values()
-        )
+        self._searches, self.ambiguous_entries = [], 0
+        for folds, table in used.items():
+            patterns, several = _resolved(table, dictionary, ambiguous)
+            self._searches.append(_Search(patterns, folds, overlapping=len(used) > 1))
+            self.ambiguous_entries += several
 
     def find(self, sentences: Sequence[Sequence[str]]) -> list[list[Match]]:
         """The matches of each sentence, which is given as words; none overlaps another.
@@ -101,9 +98,11 @@ class Matcher:
         [[(1, 4, 'ORG')], [(0, 1, 'LOC')]]
         """
         found: list[list[Match]] = [[] for _ in sentences]
-        matches = [match for search in self._searches for match in search.run(sentences)]
+        matches: Iterable[tuple[int, _Pattern]]
         if len(self._searches) > 1:
-            matches = _leftmost_longest(matches)
+            matches = _leftmost_longest(match for search in self._searches for match in search.run(sentences))
+        else:
+            matches = self._searches[0].run(sentences) if self._searches else iter(())
         border, begin, number = -1, 0, -1  # of the sentence that a match stands in
         lengths, here = iter(map(len, sentences)), []
         for place, (size, label, entry) in matches:
@@ -124,14 +123,14 @@ class _Search:
         self._alphabet = _Alphabet((word for words in patterns for word in words), folds)
         self._automaton = _build(list(map(self._alphabet.spell, patterns)), overlapping) if patterns else None
 
-    def run(self, sentences: Sequence[Sequence[str]]) -> list[tuple[int, _Pattern]]:
+    def run(self, sentences: Sequence[Sequence[str]]) -> Iterator[tuple[int, _Pattern]]:
         """Each match as the number of its first word, counting borders as words, and its pattern."""
         if self._automaton is None:
-            return []
+            return iter(())
         text = self._alphabet.border.join(map(self._alphabet.spell, sentences))
-        size, patterns = self._alphabet.size, self._patterns
         matches = self._automaton.find_matches_as_indexes(text, overlapping=self._overlapping)
-        return [(start // size, patterns[number]) for number, start, _ in matches]
+        size, patterns = self._alphabet.size, self._patterns
+        return ((start // size, patterns[number]) for number, start, _ in matches)
 
 
 class _Alphabet:
@@ -148,34 +147,36 @@ class _Alphabet:
 
     def __init__(self, words: Iterable[str], folds: bool) -> None:
         counts = Counter(words)
-        self._folds = folds
         self.size = 1 if len(counts) <= _CHARACTERS else 2
-        self.border, self._unknown = _BORDER * self.size, _UNKNOWN * self.size
+        self.border = _BORDER * self.size
         frequent = (word for word, _ in counts.most_common())  # short codes for frequent words
-        self._own = dict(zip(frequent, map(self._code, count()), strict=False))
-        self._seen: dict[str, str] = {}
-        """Of words as they stand in texts, whatever their normal form."""
+        own = dict(zip(frequent, map(self._code, count()), strict=False))
+        self._codes = _Codes(own, folds, _UNKNOWN * self.size)
 
     def spell(self, words: Sequence[str]) -> str:
         """Words as a text of this alphabet."""
-        try:
-            return "".join(map(self._seen.get, words))  # type: ignore[arg-type]
-        except TypeError:  # a word was not seen before
-            return "".join(map(self._look_up, words))
-
-    def _look_up(self, word: str) -> str:
-        if len(self._seen) >= _REMEMBERED:
-            self._seen.clear()
-        normal = word if word.isascii() else unicodedata.normalize("NFC", word)
-        code = self._own.get(normal.casefold() if self._folds else normal, self._unknown)
-        self._seen[word] = code
-        return code
+        return "".join(map(self._codes.__getitem__, words))
 
     def _code(self, number: int) -> str:
         if self.size == 1:
             return _character(number + 2)
         high, low = divmod(number, _CHARACTERS // 2)
         return _character(2 + high) + _character(2 + _CHARACTERS // 2 + low)
+
+
+class _Codes(dict[str, str]):
+    """The characters of words as they stand in texts; their normal form decides, and is found once."""
+
+    def __init__(self, own: Mapping[str, str], folds: bool, unknown: str) -> None:
+        self._own, self._folds, self._unknown = own, folds, unknown
+
+    def __missing__(self, word: str) -> str:
+        if len(self) >= _REMEMBERED:
+            self.clear()
+        normal = word if word.isascii() else unicodedata.normalize("NFC", word)
+        code = self._own.get(normal.casefold() if self._folds else normal, self._unknown)
+        self[word] = code
+        return code
 
 
 def _character(number: int) -> str:
@@ -208,13 +209,16 @@ def _forms(entry: Entry, variants: bool, characters: bool) -> set[Words]:
     return {words for form in forms for words in cut(form, characters) if words}
 
 
-def _resolved(table: dict[Words, list[int]], dictionary: Dictionary, ambiguous: Ambiguous) -> dict[Words, _Pattern]:
-    """What the words of each name mean, now that it is known which names share them."""
-    resolved = {}
+def _resolved(
+    table: dict[Words, list[int]], dictionary: Dictionary, ambiguous: Ambiguous
+) -> tuple[dict[Words, _Pattern], int]:
+    """What the words of each name mean, now that it is known which names share them; and how many have several labels."""
+    resolved, several = {}, 0
     for words, numbers in table.items():
-        labels = {dictionary.entries[number].label for number in numbers}
-        if len(labels) > 1 and ambiguous == "drop":
-            continue
-        label = None if len(labels) > 1 and ambiguous == "both-unknown" else dictionary.entries[numbers[0]].label
-        resolved[words] = _Pattern(len(words), label, numbers[0])
-    return resolved
+        first = dictionary.entries[numbers[0]].label
+        unclear = len(numbers) > 1 and any(dictionary.entries[number].label != first for number in numbers)
+        several += unclear
+        if not unclear or ambiguous != "drop":
+            label = None if unclear and ambiguous == "both-unknown" else first
+            resolved[words] = _Pattern(len(words), label, numbers[0])
+    return resolved, several

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from lacuner.corpus.words import split_words
+from lacuner.corpus.words import cut_words
 
 _DASHES = "-\u2010\u2011\u2012\u2013\u2014\u2212"
 _DASH = re.compile(rf"\s*[{_DASHES}]\s*")
@@ -28,7 +28,7 @@ def cut(surface: str, characters: bool = False) -> set[Words]:
         return {tuple(character for character in surface if not character.isspace())}
     if surface.isascii() and surface.replace(" ", "").isalpha():  # nobody cuts such a name in another way
         return {tuple(surface.split())}
-    return {tuple(surface.split()), tuple(surface[start:end] for start, end in split_words(surface))}
+    return {tuple(surface.split()), cut_words(surface)}
 
 
 def spellings(surface: str) -> set[str]:
@@ -53,8 +53,8 @@ def _dashes(surface: str) -> Iterator[str]:
 
 
 def _abbreviations(surface: str) -> Iterator[str]:
-    yield _ABBREVIATION.sub(lambda found: found[0].replace(".", ""), surface)
-    yield _STOP.sub("", _ABBREVIATION.sub(lambda found: found[0].replace(".", ""), surface))
+    joined = _ABBREVIATION.sub(lambda found: found[0].replace(".", ""), surface)
+    yield from (joined, _STOP.sub("", joined))
 
 
 def _commas(surface: str) -> Iterator[str]:
