@@ -40,12 +40,14 @@ def review(
     Example: `lacuner review audit`, then `lacuner review audit --export reviewed.jsonl`
     """
     from lacuner.web.decisions import Decisions
-    from lacuner.web.folder import AuditFolder
+    from lacuner.web.folder import DECISIONS, AuditFolder
 
     audit = AuditFolder.open(folder)
     warning = audit.warning()
     if warning is not None:
         say(f"warning: {warning}.")
+    if not (folder / DECISIONS).exists():
+        say("Reading what the audit has found …")
     with Decisions(audit) as decisions:
         if export is not None:
             _export(decisions, export, json)

@@ -73,30 +73,47 @@ function tag(finding, range, span, under) {
   return made;
 }
 
-/** Let the pointer mark words: click, drag, or shift and click. `change` gets the new start and end. */
+/**
+ * Let the pointer mark words: click, drag, or shift and click. `change` gets the new start and end when it is released;
+ * until then the words only change colour, so that they stay where they are under the pointer.
+ */
 export function listen(box, current, change) {
   let anchor = null;
-  let before = null;
+  let focus = null;
   const at = (event) => {
     const word = document.elementFromPoint(event.clientX, event.clientY)?.closest(".word");
     return word && box.contains(word) ? Number(word.dataset.index) : null;
   };
-  const mark = (index) => change(Math.min(anchor, index), Math.max(anchor, index) + 1);
+  const paint = () => {
+    for (const word of box.querySelectorAll(".word")) {
+      const index = Number(word.dataset.index);
+      word.classList.toggle("picked", anchor !== null && Math.min(anchor, focus) <= index && index <= Math.max(anchor, focus));
+    }
+  };
   box.addEventListener("pointerdown", (event) => {
     const index = at(event);
-    if (index === null || event.button !== 0 || !current()) return;
-    before = current();
-    anchor = event.shiftKey ? (index < before.start ? before.end - 1 : before.start) : index;
+    const span = current();
+    if (index === null || event.button !== 0 || !span) return;
+    anchor = event.shiftKey ? (index < span.start ? span.end - 1 : span.start) : index;
+    focus = index;
     box.setPointerCapture(event.pointerId);
-    mark(index);
+    paint();
   });
   box.addEventListener("pointermove", (event) => {
     const index = anchor === null ? null : at(event);
-    if (index !== null) mark(index);
+    if (index === null || index === focus) return;
+    focus = index;
+    paint();
   });
-  box.addEventListener("pointerup", () => { anchor = null; });
-  box.addEventListener("pointercancel", () => {  // the finger scrolls instead
-    if (anchor !== null) change(before.start, before.end);
+  box.addEventListener("pointerup", () => {
+    if (anchor === null) return;
+    const [start, last] = [Math.min(anchor, focus), Math.max(anchor, focus)];
     anchor = null;
+    paint();
+    change(start, last + 1);
+  });
+  box.addEventListener("pointercancel", () => { // the finger scrolls instead
+    anchor = null;
+    paint();
   });
 }

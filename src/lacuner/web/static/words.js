@@ -79,7 +79,7 @@ export function left(tallies, estimate, secondsEach) {
   const added = count(tallies, ({ kind, status }) => kind === "missing" && status === "accepted");
   const rest = Math.max(0, estimate.total - added);
   const beyond = `The audit estimated that ${number(estimate.total)} entities are missing in the corpus (between ${number(estimate.low)} and ${number(estimate.high)}), in the list or not.`;
-  return { list, beyond: added ? `${beyond} ${number(added)} missing ones are accepted, so about ${number(rest)} are left.` : beyond };
+  return { list, beyond: added ? `${beyond} ${added === 1 ? "1 missing one is" : `${number(added)} missing ones are`} accepted, so about ${number(rest)} are left.` : beyond };
 }
 
 function duration(minutes) {
