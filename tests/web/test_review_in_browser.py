@@ -148,18 +148,18 @@ def press(page: Page, *keys: str) -> None:
 
 def test_findings_are_decided_with_single_keys(server: Server, visit) -> None:
     page = visit(server)
-    question(page, "Is “Turin” a LOC that was missed?")
+    question(page, "Is “Turin” a missing LOC?")
     press(page, "a")
-    question(page, "“New York Times” ORG instead of “New York” LOC?")
+    question(page, "“New York” is annotated as LOC. Is it rather “New York Times”, ORG?")
     assert server.statuses() == {"accepted": 1, "open": 6}  # stored before the next one is shown
     press(page, "r")
-    question(page, "Is “Arsenal” a ORG? It is annotated as LOC.")
+    question(page, "“Arsenal” is annotated as LOC. Is it rather ORG?")
     press(page, "s")
-    question(page, "Is “May” no entity at all? It is annotated as PER.")
+    question(page, "“May” is annotated as PER. Is it no entity at all?")
     expect(page.locator("#progress")).to_have_text("2 of 7 decided: 1 accepted, 1 rejected · 1 skipped · 4 open")
     assert server.statuses() == {"accepted": 1, "rejected": 1, "skipped": 1, "open": 4}
     press(page, "u")
-    question(page, "Is “Arsenal”")
+    question(page, "“Arsenal” is")
     press(page, "z")
     question(page, "“New York Times”")
     press(page, "Control+z")
@@ -188,7 +188,7 @@ def test_labels_and_borders_follow_the_keys(server: Server, visit) -> None:
     press(page, "Escape")
     assert marked(page) == "New York Times"
     press(page, "0", "a")
-    question(page, "Is “Arsenal”")
+    question(page, "“Arsenal” is")
     assert server.sentence_of(1).entities == ()
 
 
@@ -300,18 +300,18 @@ def test_a_killed_server_has_lost_nothing_and_the_page_goes_on(start, visit, tmp
     press(page, "a")
     question(page, "“New York Times”")
     press(page, "r")
-    question(page, "Is “Arsenal”")
+    question(page, "“Arsenal” is")
     server.stop(signal.SIGKILL)
     press(page, "a")
     expect(page.locator("#notice")).to_contain_text("The server does not answer. What was decided is stored.")
-    question(page, "Is “Arsenal”")
+    question(page, "“Arsenal” is")
     assert server.statuses() == {"accepted": 1, "rejected": 1, "open": 5}
     server.start()  # the same port and token, as one can ask for
     press(page, "a")
-    question(page, "Is “May”")
+    question(page, "“May” is")
     assert server.statuses() == {"accepted": 2, "rejected": 1, "open": 4}
     press(page, "u")
-    question(page, "Is “Arsenal”")
+    question(page, "“Arsenal” is")
     press(page, "u")
     question(page, "“New York Times”")
     assert server.statuses() == {"accepted": 1, "open": 6}
@@ -418,7 +418,7 @@ def test_when_everything_is_decided_the_page_says_how_to_go_on(server: Server, v
     expect(page.locator("#empty-title")).to_have_text("Everything is decided, except for what was skipped")
     expect(page.locator("#empty-text")).to_contain_text("--export reviewed.jsonl")
     page.get_by_role("button", name="Look at the 1 skipped").click()
-    question(page, "Is “May” no entity")
+    question(page, "Is it no entity at all?")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -476,9 +476,7 @@ def test_everything_has_a_name_and_can_be_reached_with_the_keyboard(server: Serv
     ]:  # fmt: skip
         expect(page.get_by_role(role, name=name).first).to_be_visible()
     expect(page.get_by_role("button", name="LOC 1")).to_have_attribute("aria-pressed", "true")
-    expect(page.locator("#announcer")).to_contain_text(
-        "Is “Turin” a LOC that was missed? 95 % probable. Ada Lovelace moved"
-    )
+    expect(page.locator("#announcer")).to_contain_text("Is “Turin” a missing LOC? 95 % probable. Ada Lovelace moved")
     reached = set()
     for _ in range(40):
         press(page, "Tab")

@@ -107,8 +107,7 @@ def create_app(decisions: Decisions, gate: Gate) -> FastAPI:
     @app.post("/api/findings/{number}/decide")
     def decide(reviewer: Reviewer, number: int, body: Decided) -> dict[str, Any]:
         outcome = decisions.decide(reviewer, number, **body.model_dump(exclude={"wanted"}))
-        after = -1 if body.wanted.status == "open" else number
-        return _next(decisions, reviewer, body.wanted, after) | asdict(outcome) | {"message": in_words(outcome)}
+        return _next(decisions, reviewer, body.wanted, number) | asdict(outcome) | {"message": in_words(outcome)}
 
     @app.post("/api/undo")
     def undo(reviewer: Reviewer) -> dict[str, Any]:

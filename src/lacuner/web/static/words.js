@@ -17,10 +17,10 @@ export function textOf(finding, { start, end }) {
 
 export function question(finding) {
   const { kind, label, text, annotated } = finding;
-  if (kind === "missing") return `Is ${quoted(text)} a ${label} that was missed?`;
-  if (kind === "boundary") return `${quoted(text)} ${label} instead of ${quoted(textOf(finding, annotated))} ${annotated.label}?`;
-  if (label === NONE) return `Is ${quoted(text)} no entity at all? It is annotated as ${annotated.label}.`;
-  return `Is ${quoted(text)} a ${label}? It is annotated as ${annotated.label}.`;
+  if (kind === "missing") return `Is ${quoted(text)} a missing ${label}?`;
+  const known = `${quoted(textOf(finding, annotated))} is annotated as ${annotated.label}.`;
+  if (kind === "boundary") return `${known} Is it rather ${quoted(text)}, ${label}?`;
+  return label === NONE ? `${known} Is it no entity at all?` : `${known} Is it rather ${label}?`;
 }
 
 export function facts(finding) {
@@ -73,7 +73,7 @@ export function left(tallies, estimate, secondsEach) {
     : "Nothing in the list is undecided.";
   if (secondsEach && undecided) {
     const minutes = (secondsEach * undecided) / 60;
-    list += minutes < 1 ? " That is less than a minute at your pace." : ` That is about ${duration(minutes)} at your pace.`;
+    list += minutes < 1 ? " They take less than a minute at your pace." : ` They take about ${duration(minutes)} at your pace.`;
   }
   if (!estimate) return { list, beyond: "" };
   const added = count(tallies, ({ kind, status }) => kind === "missing" && status === "accepted");
