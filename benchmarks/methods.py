@@ -27,6 +27,7 @@ from typing import Any
 import torch
 
 from lacuner import Corpus, Recognizer
+from lacuner.bench.report import spread
 from lacuner.methods.registry import registry
 from lacuner.training.settings import parse_assignments
 from lacuner.version import __version__
@@ -187,13 +188,6 @@ def table(results: list[dict[str, Any]], runs: list[str], data: list[str], part:
         mean = f"{statistics.mean(means):.1f}" if len(means) == len(data) else ""
         lines.append(f"| `{run}` | {' | '.join([*map(spread, cells), mean][: len(columns)])} |")
     return "\n".join(lines)
-
-
-def spread(values: list[float]) -> str:
-    """``mean ± deviation``; of a single value there is no deviation."""
-    if len(values) < 2:
-        return f"{values[0]:.1f}" if values else ""
-    return f"{statistics.mean(values):.1f} ± {statistics.stdev(values):.1f}"
 
 
 def gaps(results: list[dict[str, Any]], runs: list[str], data: list[str]) -> str:

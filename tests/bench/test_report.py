@@ -11,7 +11,6 @@ from lacuner.bench.report import (
     Title,
     cost_table,
     difference_table,
-    differences,
     gap_table,
     main_table,
     markdown_table,
@@ -119,7 +118,7 @@ def test_differences_are_those_of_seeds_that_both_have_and_of_the_same_encoder()
         record("base", seed=1, counts=BAD, hidden=0.7),
     ]
     found = results(records, baseline="base", encoders=["recurrent", "flat"])
-    assert {place: round(one.f1, 6) for place, one in differences(found).items()} == {
+    assert {place: round(one.f1, 6) for place, one in found.differences.items()} == {
         ("good · recurrent", "toy 0.5"): 0.5,
         ("good · flat", "toy 0.5"): 0.0,
     }
@@ -127,7 +126,7 @@ def test_differences_are_those_of_seeds_that_both_have_and_of_the_same_encoder()
 
 def test_models_that_were_tested_on_other_sentences_are_not_compared() -> None:
     records = [record("base", counts=BAD), record("good", counts=counts([1], [1], [1]))]
-    assert differences(results(records, baseline="base")) == {}
+    assert results(records, baseline="base").differences == {}
     assert difference_table(results(records, baseline="base")) == ""
 
 

@@ -171,8 +171,22 @@ def measure_missampling(
         observer: told about progress.
     """
     span_method(settings, "missampling")
-    filled = [index for index, sentence in enumerate(train) if sentence.tokens]  # training leaves the others out
-    counting = MissamplingObserver([hidden[index] for index in filled], observer)
-    corpus = Corpus(tuple(train[index] for index in filled), train.report)
-    Recognizer.train(corpus, dev, settings=settings, observer=counting)
+    counting = count_missampling(train, hidden, observer)
+    Recognizer.train(train, dev, settings=settings, observer=counting)
     return counting.epochs
+
+
+def count_missampling(
+    train: Corpus, hidden: Sequence[Places], observer: Observer | None = None, trusted: Corpus | None = None
+) -> MissamplingObserver:
+    """An observer for a training on these sentences, which leaves out those without words and reads trusted ones first.
+
+    Args:
+        train: sentences with gaps.
+        hidden: the entities that each of them lacks.
+        observer: told about progress.
+        trusted: sentences in which nothing is hidden.
+    """
+    nothing: list[Places] = [frozenset() for sentence in trusted or () if sentence.tokens]
+    lacking = [places for places, sentence in zip(hidden, train, strict=True) if sentence.tokens]
+    return MissamplingObserver([*nothing, *lacking], observer)

@@ -3,7 +3,6 @@
 import hashlib
 import importlib.util
 import json
-import logging
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cache, cached_property
@@ -14,7 +13,7 @@ from typing import Any
 from lacuner.analysis.hidden import Places as HiddenPlaces
 from lacuner.analysis.hidden import hidden_against_gold, span_method
 from lacuner.analysis.o_values import tagger
-from lacuner.bench.recipe import SAMPLE, Dataset, Limits, Places, Recipe
+from lacuner.bench.recipe import SAMPLE, Dataset, Limits, Places, Recipe, column_name
 from lacuner.corpus import Corpus
 from lacuner.corpus.corpus import merge
 from lacuner.errors import ConfigError, LacunerError
@@ -22,8 +21,6 @@ from lacuner.recognizer import check_training
 from lacuner.sample import read_sample
 from lacuner.training.settings import RunSettings, parse_assignments, resolve_settings, settings_from_dict
 from lacuner.version import __version__
-
-logger = logging.getLogger(__name__)
 
 _DESCRIBED = ("name", "paper", "summary")
 """What a method says about itself, which changes nothing."""
@@ -68,7 +65,7 @@ class Cell:
     @property
     def column(self) -> str:
         """The column of its table."""
-        return f"{self.data} {self.hidden:g}" if self.hidden else self.data
+        return column_name(self.data, self.hidden)
 
     def __str__(self) -> str:
         labels = ", all labels" if self.complete else ""
@@ -96,6 +93,8 @@ class Corpora:
     trusted: Corpus | None
     dev: Corpus
     test: Corpus
+    gold: Corpus | None = None
+    """The training sentences with all labels, where these are known."""
     hidden: list[HiddenPlaces] | None = field(default=None, repr=False)
     """The entities that each training sentence lacks, where that is known."""
 
@@ -137,6 +136,7 @@ def read_corpora(cell: Cell, places: Places) -> Corpora:
         else None,
         dev=_some(_read(folder, dataset.dev), limits.dev),
         test=_some(_read(folder, dataset.test), limits.test),
+        gold=whole,
         hidden=None if whole is None else hidden_against_gold(train, whole, folder or SAMPLE),
     )
 
@@ -235,6 +235,8 @@ def _dotted(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
 def _check_experiment(recipe: Recipe, settings: RunSettings) -> None:
     if "vectors" in recipe.measure and importlib.util.find_spec("sklearn") is None:
         raise ConfigError("vectors need scikit-learn; install it with: pip install 'lacuner[plots]'")
+    if recipe.experiment == "audit" and importlib.util.find_spec("cleanlab") is None:
+        raise ConfigError("an audit is compared with cleanlab's ranking; install it with: pip install cleanlab")
     if recipe.experiment == "o-values":
         tagger(settings)
     for what in (*recipe.measure, *(["uncertainty"] if recipe.experiment == "uncertainty" else ())):

@@ -10,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from lacuner.analysis.hidden import Places as HiddenPlaces
-from lacuner.analysis.missampling import MissamplingObserver
+from lacuner.analysis.audit_quality import measure_audit, rank_by_cleanlab
+from lacuner.analysis.missampling import count_missampling
 from lacuner.analysis.o_values import measure_o_values
 from lacuner.analysis.uncertainty import measure_uncertainty
+from lacuner.audit.audit import judge_corpus
 from lacuner.bench.cells import Cell, Corpora, read_corpora
 from lacuner.bench.recipe import Places
 from lacuner.bench.significance import pack, sentence_counts
@@ -49,11 +50,7 @@ def _train(cell: Cell, corpora: Corpora, places: Places, observer: Observer) -> 
     train, trusted, missampling = corpora.train, corpora.trusted, None
     if "missampling" in cell.config["measure"]:
         assert corpora.hidden is not None, "plan() has looked"
-        filled = [place for place, sentence in enumerate(train) if sentence.tokens]
-        nothing: list[HiddenPlaces] = [frozenset() for sentence in trusted or () if sentence.tokens]  # these come first
-        missampling = MissamplingObserver([*nothing, *(corpora.hidden[place] for place in filled)], observer)
-        observer = missampling
-        train = Corpus(tuple(train[place] for place in filled))
+        observer = missampling = count_missampling(train, corpora.hidden, observer, trusted)
     model = Recognizer.train(train, corpora.dev, trusted=trusted, settings=cell.settings(places), observer=observer)
     record = model.record
     assert record.dev is not None
@@ -99,10 +96,26 @@ def _measure_o_values(cell: Cell, corpora: Corpora, places: Places, observer: Ob
     return {"o_values": measure_o_values(corpora.train, corpora.hidden, cell.settings(places), observer).as_dict()}
 
 
+def _audit(cell: Cell, corpora: Corpora, places: Places, observer: Observer) -> dict[str, Any]:
+    """What an audit finds, in its own order and in cleanlab's; no dev or test data is looked at."""
+    train, gold = corpora.train, corpora.gold
+    assert gold is not None, "plan() has looked"
+    judgement, _ = judge_corpus(train, cell.settings(places), observer=lambda title: observer)
+    missing = [f for f in judgement.findings(train, least=0.0) if f.kind == "missing"]
+    rankings = {
+        cell.run: [(f.sentence, f.start, f.end, f.label) for f in missing],
+        f"{cell.run}, ranked by cleanlab": rank_by_cleanlab(judgement.beliefs, train, judgement.labels),
+    }
+    rows = {name: {"audit": measure_audit(ranked, train, gold).as_dict()} for name, ranked in rankings.items()}
+    rows[cell.run]["audit"]["estimate"] = judgement.estimate().as_dict()
+    return {"rows": rows}
+
+
 _EXPERIMENTS: dict[str, Callable[[Cell, Corpora, Places, Observer], dict[str, Any]]] = {
     "training": _train,
     "uncertainty": _measure_uncertainty,
     "o-values": _measure_o_values,
+    "audit": _audit,
 }
 
 

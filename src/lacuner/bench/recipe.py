@@ -18,7 +18,7 @@ SAMPLE = "sample"
 """The dataset that is part of the package."""
 PROFILES = ("quick", "standard", "full")
 Profile = Literal["quick", "standard", "full"]
-Experiment = Literal["training", "uncertainty", "o-values"]
+Experiment = Literal["training", "uncertainty", "o-values", "audit"]
 Measure = Literal["missampling", "vectors"]
 
 _FOLDER = "LACUNER_DATA"
@@ -133,6 +133,11 @@ class Recipe(Settings):
     def encoder_of(self, name: str) -> EncoderChoice:
         """What a name in ``encoders`` means; without a table it is what ``--encoder`` takes."""
         return self.encoder.get(name, EncoderChoice(model=name))
+
+
+def column_name(data: str, hidden: float) -> str:
+    """The column of a table that a dataset stands in; how much is hidden belongs to it."""
+    return f"{data} {hidden:g}" if hidden else data
 
 
 def find_recipe(name: str) -> Path:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from lacuner.bench.recipe import Recipe
+from lacuner.bench.recipe import Recipe, column_name
 from lacuner.bench.significance import RESAMPLES, Counts, Difference, compare, unpack
 from lacuner.corpus.corpus import open_for_writing
 from lacuner.errors import ConfigError
@@ -77,7 +77,7 @@ class Results:
 
     def column(self, record: Mapping[str, Any]) -> str:
         """The column of a record."""
-        return f"{record['data']} {record['hidden']:g}" if record["hidden"] else str(record["data"])
+        return column_name(record["data"], record["hidden"])
 
     @cached_property
     def columns(self) -> list[str]:
@@ -106,6 +106,24 @@ class Results:
             for column in dict.fromkeys(map(self.column, same if record.get("complete") else [record])):
                 cells.setdefault((self.row(record), column), []).append(record)
         return cells
+
+    @cached_property
+    def differences(self) -> dict[tuple[str, str], Difference]:
+        """Of every row and column to the baseline of the same encoder, with the seeds that both have."""
+        found: dict[tuple[str, str], Difference] = {}
+        baseline = self.title.recipe.baseline
+        for (row, column), records in self.cells.items():
+            first = records[0]
+            if baseline is None or first.get("complete") or first["run"] == baseline:
+                continue
+            others = self.cells.get((self.row(first | {"run": baseline}), column), ())
+            base = {record["seed"]: record for record in others if "counts" in record}
+            pairs = [(r, base[r["seed"]]) for r in records if r["seed"] in base and "counts" in r]
+            if pairs:
+                ours, theirs = ([_counts(pair[side]) for pair in pairs] for side in (0, 1))
+                if len({len(counts) for counts in (*ours, *theirs)}) == 1:
+                    found[row, column] = compare(ours, theirs)
+        return found
 
     def values(self, row: str, column: str, value: Callable[[Mapping[str, Any]], float | None]) -> list[float]:
         """A figure of each seed."""
@@ -172,6 +190,8 @@ def report(results: Results, figures: Sequence[tuple[str, str]] = ()) -> str:
         ("Precision and recall", precision_table),
         ("O-values", o_value_table),
         ("Missampling", missampling_table),
+        ("What an audit finds", audit_table),
+        ("How many are missing", estimate_table),
         ("Cost", cost_table),
     )
     for heading, make in sections:
@@ -267,39 +287,11 @@ def gap_table(results: Results) -> str:
     return f"{markdown_table(['', *results.columns], rows)}\n\n{note}"
 
 
-def differences(results: Results) -> dict[tuple[str, str], Difference]:
-    """Of every row and column to the baseline of the same encoder, with the seeds that both have."""
-    found: dict[tuple[str, str], Difference] = {}
-    baseline = results.title.recipe.baseline
-    for (row, column), records in results.cells.items():
-        first = records[0]
-        if baseline is None or first.get("complete") or first["run"] == baseline:
-            continue
-        base = {
-            record["seed"]: record for record in results.cells.get((results.row(first | {"run": baseline}), column), ())
-        }
-        pairs = [
-            (r, base[r["seed"]]) for r in records if r["seed"] in base and "counts" in r and "counts" in base[r["seed"]]
-        ]
-        if pairs:
-            ours, theirs = ([_counts(pair[side]) for pair in pairs] for side in (0, 1))
-            if len({len(counts) for counts in (*ours, *theirs)}) == 1:
-                found[row, column] = compare(ours, theirs)
-    return found
-
-
 def difference_table(results: Results) -> str:
     """Differences of F1 to the baseline, with their p."""
-    found = differences(results)
-    if not found:
-        return ""
-    rows = []
-    for row in results.rows:
-        cells = [_difference(found.get((row, column))) for column in results.columns]
-        if any(cells):
-            rows.append([_coded(row), *cells])
+    table = _grid(results, lambda row, column: _difference(results.differences.get((row, column))))
     note = f"Points of F1 with their 95 % interval, and p; paired bootstrap over sentences, {RESAMPLES:,} resamples."
-    return f"{markdown_table(['', *results.columns], rows)}\n\n{note}"
+    return table and f"{table}\n\n{note}"
 
 
 def _difference(found: Difference | None) -> str:
@@ -311,7 +303,7 @@ def _difference(found: Difference | None) -> str:
 
 def _signs(results: Results) -> dict[tuple[str, str], str]:
     return {
-        place: _BETTER if found.f1 > 0 else _WORSE for place, found in differences(results).items() if found.p < _SURE
+        place: _BETTER if found.f1 > 0 else _WORSE for place, found in results.differences.items() if found.p < _SURE
     }
 
 
@@ -366,6 +358,52 @@ def missampling_table(results: Results) -> str:
 
     table = _grid(results, lambda row, column: spread(results.values(row, column, rate), 3))
     return f"{table}\n\nOf the negatives of a sentence, the percentage that are hidden entities; mean of all epochs."
+
+
+def audit_table(results: Results) -> str:
+    """Precision of the first findings, and average precision."""
+    if not any("audit" in record for record in results.records):
+        return ""
+
+    def figure(name: str) -> Callable[[Mapping[str, Any]], float | None]:
+        def value(record: Mapping[str, Any]) -> float | None:
+            found = record["audit"]
+            return 100 * float(found["average_precision"] if name == "AP" else found["precision"][name])
+
+        return value
+
+    rows = [
+        [_coded(row), name if name == "AP" else f"first {name}"]
+        + [spread(results.values(row, column, figure(name))) for column in results.columns]
+        for row in results.rows
+        for name in ("100", "500", "1000", "AP")
+    ]
+    note = (
+        "Of the suggested entities the percentage that are missing indeed, with these borders and this label; AP: average "
+        "precision, in which missing ones that are not suggested count as never found."
+    )
+    return f"{markdown_table(['', '', *results.columns], rows)}\n\n{note}"
+
+
+def estimate_table(results: Results) -> str:
+    """The estimated number of missing entities beside the true one."""
+    measured = [record for record in results.records if "estimate" in record.get("audit", ())]
+    if not measured:
+        return ""
+
+    def cell(row: str, column: str) -> str:
+        records = [r["audit"] for r in results.cells.get((row, column), ()) if "estimate" in r["audit"]]
+        return ", ".join(
+            f"{r['estimate']['total']:,.0f} [{r['estimate']['low']:,.0f}, {r['estimate']['high']:,.0f}]"
+            f" of {r['missing']:,}: {r['estimate']['total'] / max(r['missing'], 1) - 1:+.0%}"
+            for r in records
+        )
+
+    note = (
+        "Of each seed: the estimate with its 95 % interval, the true number (entities that overlap nothing annotated), "
+        "and how far off the estimate is."
+    )
+    return f"{_grid(results, cell)}\n\n{note}"
 
 
 def cost_table(results: Results) -> str:

@@ -8,6 +8,7 @@ import typer
 
 from lacuner.cli.analyse import analyse
 from lacuner.cli.annotate import annotate
+from lacuner.cli.audit import audit
 from lacuner.cli.bench import bench
 from lacuner.cli.console import say, set_up_logging
 from lacuner.cli.demo import demo
@@ -29,7 +30,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verb in (train, evaluate, predict, inspect, mask, annotate, review, methods, demo):
+for verb in (train, evaluate, predict, inspect, mask, annotate, audit, review, methods, demo):
     app.command()(verb)
 for group in (analyse, bench):
     app.add_typer(group)

@@ -1,0 +1,131 @@
+"""How good an audit is, where the truth is known; and the ranking of cleanlab, to compare it with."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lacuner.corpus import Corpus, Entity
+from lacuner.errors import ConfigError
+from lacuner.training.lessons import Beliefs
+
+RANKS = (100, 500, 1000)
+
+Place = tuple[int, int, int, str]
+"""Sentence, start, end and label."""
+
+
+@dataclass(frozen=True)
+class AuditQuality:
+    """How many of the entities that somebody missed are found, and how early.
+
+    Attributes:
+        missing: entities of the complete labels that overlap nothing annotated.
+        found: spans that were suggested.
+        right: of those, entities of the complete labels: borders and label.
+        precision: of the first 100, 500 and 1000; what a shorter list lacks counts as wrong.
+        average_precision: precision at the place of each missing entity in the list, mean over all of them; 0 for those
+            that are not in it.
+    """
+
+    missing: int
+    found: int
+    right: int
+    precision: dict[int, float]
+    average_precision: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "missing": self.missing,
+            "found": self.found,
+            "right": self.right,
+            "precision": {str(rank): round(value, 5) for rank, value in self.precision.items()},
+            "average_precision": round(self.average_precision, 5),
+        }
+
+
+def measure_audit(suggested: Iterable[Place], corpus: Corpus, complete: Corpus) -> AuditQuality:
+    """Compare suggestions, best first, with the entities that are missing in a corpus.
+
+    >>> from lacuner.corpus import Sentence
+    >>> corpus = Corpus([Sentence(("Ada", "met", "Bo"))])
+    >>> complete = Corpus([Sentence(("Ada", "met", "Bo"), (Entity(0, 1, "PER"), Entity(2, 3, "PER")))])
+    >>> measure_audit([(0, 0, 1, "PER"), (0, 1, 2, "PER"), (0, 2, 3, "LOC")], corpus, complete).average_precision
+    0.5
+    """
+    missing = missing_entities(corpus, complete)
+    hits = np.array([place in missing for place in suggested], dtype=np.int64)
+    precision = hits.cumsum() / np.arange(1, len(hits) + 1)
+    return AuditQuality(
+        missing=len(missing),
+        found=len(hits),
+        right=int(hits.sum()),
+        precision={rank: float(hits[:rank].sum()) / rank for rank in RANKS},
+        average_precision=float((precision * hits).sum()) / len(missing) if missing else 0.0,
+    )
+
+
+def missing_entities(corpus: Corpus, complete: Corpus) -> set[Place]:
+    """Entities of the complete labels that overlap nothing annotated."""
+    return {
+        (number, entity.start, entity.end, entity.label)
+        for number, (sentence, truth) in enumerate(zip(corpus, complete, strict=True))
+        for entity in truth.entities
+        if not any(_overlap(entity, known) for known in sentence.entities)
+    }
+
+
+def rank_by_cleanlab(beliefs: Beliefs, corpus: Corpus, labels: Sequence[str]) -> list[Place]:
+    """Spans in the order of cleanlab's label issues among the words.
+
+    Its ranking is about words, so each word stands for the most probable entity around it that overlaps nothing annotated.
+    """
+    try:
+        from cleanlab.token_classification.filter import find_label_issues
+    except ImportError as error:
+        raise ConfigError("an audit is compared with cleanlab's ranking: pip install cleanlab") from error
+    probable = token_probabilities(beliefs, corpus, len(labels))
+    number = {label: place for place, label in enumerate(labels)}
+    given = []
+    for sentence in corpus:
+        tags = [0] * len(sentence.tokens)
+        for entity in sentence.entities:
+            tags[entity.start : entity.end] = [number[entity.label]] * (entity.end - entity.start)
+        given.append(tags)
+    filled = [place for place, sentence in enumerate(corpus) if sentence.tokens]
+    issues = find_label_issues([given[place] for place in filled], [probable[place] for place in filled], n_jobs=1)
+    ranked: dict[Place, None] = {}
+    for row, word in issues:
+        sentence = filled[row]
+        part = beliefs.of(sentence)
+        known = corpus[sentence].entities
+        around = [
+            place
+            for place in range(part.start, part.stop)
+            if beliefs.start[place] <= word < beliefs.end[place]
+            and not any(beliefs.start[place] < e.end and e.start < beliefs.end[place] for e in known)
+        ]
+        if around:
+            best = min(around, key=lambda place: beliefs.probabilities[place, 0])
+            label = labels[int(beliefs.probabilities[best, 1:].argmax()) + 1]
+            ranked[sentence, int(beliefs.start[best]), int(beliefs.end[best]), label] = None
+    return list(ranked)
+
+
+def token_probabilities(beliefs: Beliefs, corpus: Corpus, labels: int) -> list[npt.NDArray[np.float64]]:
+    """``(words, labels)`` of each sentence: what the spans around a word say of it, scaled down where they say too much."""
+    tables = [np.zeros((len(sentence.tokens), labels)) for sentence in corpus]
+    for place in range(len(beliefs)):
+        table = tables[int(beliefs.sentence[place])]
+        table[beliefs.start[place] : beliefs.end[place], 1:] += beliefs.probabilities[place, 1:]
+    for table in tables:
+        table[:] /= np.maximum(table.sum(1, keepdims=True), 1)
+        table[:, 0] = 1 - table.sum(1)
+    return tables
+
+
+def _overlap(one: Entity, other: Entity) -> bool:
+    return one.start < other.end and other.start < one.end

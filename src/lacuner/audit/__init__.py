@@ -1,0 +1,1 @@
+"""Which entities did the annotators, or the dictionary, miss?"""

@@ -1,0 +1,172 @@
+"""The audit of a corpus: judged by models that have not seen it, written into a folder that can be reviewed."""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lacuner.audit.exports import write_exports
+from lacuner.audit.findings import Estimate, Finding, Judgement
+from lacuner.audit.folds import judge_by_folds, judge_with
+from lacuner.audit.page import write_page
+from lacuner.corpus import OUTSIDE, Corpus
+from lacuner.corpus.corpus import open_for_writing
+from lacuner.corpus.jsonl import read_records
+from lacuner.errors import ConfigError, DataError, TrainingError
+from lacuner.recognizer import Recognizer
+from lacuner.training.settings import RunSettings
+from lacuner.training.trainer import Observer
+from lacuner.version import __version__
+
+FORMAT_VERSION = 1
+CORPUS, FINDINGS, SUMMARY, REPORT, EXPORTS = "corpus.jsonl", "findings.jsonl", "summary.json", "report.html", "exports"
+DECISIONS = "review.sqlite"
+"""What reviewers have decided about the findings; ``lacuner review`` writes it."""
+_WORK = "folds"
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What was found in a corpus.
+
+    Attributes:
+        corpus: what was audited, with the numbers that findings refer to.
+        findings: best first.
+        estimate: how many entities are missing.
+        about: where the corpus came from, and how it was judged.
+    """
+
+    corpus: Corpus
+    findings: tuple[Finding, ...]
+    estimate: Estimate
+    about: dict[str, Any]
+
+    def write(self, folder: Path) -> None:
+        """Everything, into a folder; the summary last, so that a folder with one is whole."""
+        folder.mkdir(parents=True, exist_ok=True)
+        self.corpus.write(folder / CORPUS)
+        with open_for_writing(folder / FINDINGS) as file:
+            file.writelines(json.dumps(f.as_dict(), ensure_ascii=False) + "\n" for f in self.findings)
+        write_exports(folder / EXPORTS, self.corpus, self.findings)
+        write_page(folder / REPORT, self)
+        with open_for_writing(folder / SUMMARY) as file:
+            json.dump(self.summary(), file, ensure_ascii=False, indent=1)
+            file.write("\n")
+
+    def summary(self) -> dict[str, Any]:
+        """For JSON."""
+        kinds = {kind: sum(f.kind == kind for f in self.findings) for kind in ("missing", "label", "boundary")}
+        return {
+            "format_version": FORMAT_VERSION,
+            "findings": len(self.findings),
+            "kinds": kinds,
+            "estimated_missing": self.estimate.as_dict(),
+            **self.about,
+        }
+
+    @classmethod
+    def read(cls, folder: Path) -> "Audit":
+        """As :meth:`write` wrote it."""
+        try:
+            about = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise DataError(
+                f"this is no audit ({error})", "give the folder that lacuner audit has written", folder
+            ) from error
+        if about.get("format_version") != FORMAT_VERSION:
+            what = f"the audit has format version {about.get('format_version')}, not {FORMAT_VERSION}"
+            raise DataError(what, "make it anew with this version, or take the version that wrote it", folder)
+        findings = tuple(Finding(**record) for _, record in read_records(folder / FINDINGS))
+        found = about.pop("estimated_missing")
+        labels = {label: (n["total"], n["low"], n["high"]) for label, n in found["labels"].items()}
+        estimate = Estimate(found["total"], found["low"], found["high"], labels, found["annotated_share"])
+        for key in ("format_version", "findings", "kinds"):
+            about.pop(key)
+        return cls(Corpus.read(folder / CORPUS), findings, estimate, about)
+
+
+def audit_corpus(
+    corpus: Corpus,
+    judge: "RunSettings | Recognizer",
+    folds: int = 3,
+    least: float = 0.1,
+    folder: Path | None = None,
+    about: dict[str, Any] | None = None,
+    observer: Callable[[str], Observer | None] = lambda title: None,
+) -> Audit:
+    """Find what is missing in a corpus, or looks wrong.
+
+    Args:
+        corpus: annotation with gaps.
+        judge: how models are trained on parts of it; or a model that is there already, which should not have seen it.
+        folds: parts, if models are trained.
+        least: findings that are less probable are left out.
+        folder: where unfinished work is kept, so that it can go on after a kill.
+        about: what is to be remembered with it.
+        observer: makes an observer for each training.
+    """
+    judgement, how = judge_corpus(corpus, judge, folds, folder, observer)
+    described = {"sentences": len(corpus), "entities": sum(len(s.entities) for s in corpus), "version": __version__}
+    return Audit(
+        corpus,
+        tuple(judgement.findings(corpus, least)),
+        judgement.estimate(),
+        {**(about or {}), **described, **how},
+    )
+
+
+def judge_corpus(
+    corpus: Corpus,
+    judge: "RunSettings | Recognizer",
+    folds: int = 3,
+    folder: Path | None = None,
+    observer: Callable[[str], Observer | None] = lambda title: None,
+) -> tuple[Judgement, dict[str, Any]]:
+    """What models that have not seen it think of a corpus, and who they are; the arguments are those of an audit."""
+    if folds < 2:
+        raise ConfigError(
+            f"folds={folds}: sentences are judged by models of the other folds, so there must be two at least"
+        )
+    if not any(sentence.entities for sentence in corpus):
+        raise TrainingError(
+            "no entity is annotated, so there is nothing to learn from — annotate some, or check the tags"
+        )
+    if isinstance(judge, Recognizer):
+        labels = (OUTSIDE, *sorted({*corpus.labels, *judge.labels}))
+        places = [place for place, sentence in enumerate(corpus) if sentence.tokens]
+        beliefs = judge_with(judge, corpus, places, labels)
+        how: dict[str, Any] = {"method": judge.settings.method.name, "folds": None}
+    else:
+        labels = (OUTSIDE, *corpus.labels)
+        work = None if folder is None else folder / _WORK
+        if work is not None:
+            work.mkdir(parents=True, exist_ok=True)
+        beliefs = judge_by_folds(corpus, judge, folds, labels, work, observer)
+        how = {"method": judge.method.name, "encoder": judge.encoder.name, "folds": folds}
+    return Judgement.of(beliefs, corpus, labels), how
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse to audit anew where somebody has decided about findings already."""
+    if (folder / DECISIONS).exists():
+        raise ConfigError(
+            f"{folder} has a review of an earlier audit ({DECISIONS}) — export it with lacuner review {folder} --export "
+            "corpus.jsonl, and audit into another folder"
+        )
+
+
+def remove_unfinished_work(folder: Path) -> None:
+    """Models and judgements of single folds, which are not needed any more."""
+    shutil.rmtree(folder / _WORK, ignore_errors=True)
+
+
+def hash_of_files(paths: Sequence[Path]) -> str:
+    """Tells whether files have changed."""
+    digest = hashlib.sha256()
+    for path in paths:
+        with path.open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()

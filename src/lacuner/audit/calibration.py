@@ -1,0 +1,154 @@
+"""From scores to probabilities, where only some of the entities are annotated.
+
+A model that never saw a sentence gives each of its spans a score ``s``. Suppose that an entity with label ``l`` is annotated
+with a probability ``c_l``, whatever its score, and that the probability of being an entity grows with the score:
+
+    P(entity | s)       = σ(α⁻ min(x, 0) + α⁺ max(x, 0) + β),    x = logit(s)
+    P(annotated | s, l) = c_l · P(entity | s)
+
+What is annotated can be seen, so the parameters can be fitted by maximum likelihood: ``c`` is the share of annotated spans
+where the score is so high that nothing but entities is left (Elkan & Noto 2008 read it off there). There are two slopes because
+there are many more spans with low scores than with high ones: with a single one, they would decide how fast the probability
+rises at the other end, and with it ``c``. There is a ``c`` for each label because dictionaries know some labels better than
+others; where a label has few spans, it is drawn towards the others. A span that is *not* annotated is an entity with the
+probability
+
+    P(entity | s, l, not annotated) = (1 - c_l) p / (1 - c_l p),    p = P(entity | s)
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+Numbers = npt.NDArray[np.int64]
+
+_ITERATIONS = 200
+_STARTS = (0.2, 0.5, 0.8)
+"""Values of ``c`` that are started from."""
+_CLOSE_ENOUGH = 1e-8
+_EXTREME = 1e-6
+"""Scores are kept so far from 0 and 1."""
+_TRUST = 1.0
+"""Pulls slopes towards 1 and the shift towards 0: where the data cannot tell, scores are right as they are."""
+_ALIKE, _UNSURE = 0.5, 0.05
+"""Pull the ``c`` of labels together (on the scale of their logits), and towards one half."""
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """``α⁻``, ``α⁺``, ``β``, and ``c`` of each label, of the formulas above."""
+
+    low_slope: float
+    high_slope: float
+    shift: float
+    shares: tuple[float, ...]
+
+    def entity(self, scores: Floats) -> Floats:
+        """``P(entity | s)``."""
+        return _sigmoid(np.array([self.low_slope, self.high_slope, self.shift]) @ _bent(scores))
+
+
+def missing_probability(entity: Floats, annotated_share: float | Floats) -> Floats:
+    """``(1 - c) p / (1 - c p)``.
+
+    >>> missing_probability(np.array([0.0, 0.5, 1.0]), 0.5).round(3).tolist()
+    [0.0, 0.333, 1.0]
+    """
+    return (1 - annotated_share) * entity / np.maximum(1 - annotated_share * entity, _EXTREME)
+
+
+def calibrate(
+    scores: Floats, annotated: Flags, labels: Numbers, weights: Floats | None = None, start: Calibration | int = 1
+) -> Calibration:
+    """Fit the parameters by maximum likelihood.
+
+    Args:
+        scores: ``(N,)`` of spans, from 0 to 1.
+        annotated: ``(N,)``.
+        labels: ``(N,)`` numbers of the labels that spans have, or would have, from 0.
+        weights: ``(N,)`` how often each span counts.
+        start: from where; or, if that is not known, how many labels there are: then from several places, because there may be
+            more than one maximum.
+    """
+    weights = np.ones(len(scores)) if weights is None else weights
+    spans = _Spans(_bent(scores), annotated, labels, weights)
+    starts = [Calibration(1.0, 1.0, 0.0, (share,) * start) for share in _STARTS] if isinstance(start, int) else [start]
+    return max((_climb(one, spans) for one in starts), key=lambda pair: pair[0])[1]
+
+
+@dataclass(frozen=True, eq=False)
+class _Spans:
+    bent: Floats  # (3, N)
+    annotated: Flags  # (N,)
+    labels: Numbers  # (N,)
+    weights: Floats  # (N,)
+
+
+def _climb(start: Calibration, spans: _Spans) -> tuple[float, Calibration]:
+    """Newton's method, with halved steps where a whole one is too long; the log-likelihood, and where it is reached."""
+    parameters = np.array([start.low_slope, start.high_slope, start.shift, *_logit(np.array(start.shares))])
+    value, gradient, curvature = _likelihood(parameters, spans)
+    for _ in range(_ITERATIONS):
+        step = np.linalg.solve(curvature + 1e-9 * np.eye(len(parameters)), gradient)
+        length = 1.0
+        while length > 1e-6:
+            tried = parameters + length * step
+            new = _likelihood(tried, spans)
+            if new[0] >= value:
+                break
+            length /= 2
+        else:
+            break
+        gain = new[0] - value
+        parameters, (value, gradient, curvature) = tried, new
+        if gain < _CLOSE_ENOUGH * max(1.0, abs(value)):
+            break
+    low, high, shift = map(float, parameters[:3])
+    return value, Calibration(low, high, shift, tuple(_sigmoid(parameters[3:]).tolist()))
+
+
+def _likelihood(parameters: Floats, spans: _Spans) -> tuple[float, Floats, Floats]:
+    """The log-likelihood with its priors, its gradient, and a positive definite curvature (that of Fisher scoring)."""
+    shares = _sigmoid(parameters[3:])  # (L,)
+    sigma, c = _sigmoid(parameters[:3] @ spans.bent), shares[spans.labels]  # (N,)
+    p = np.clip(c * sigma, _EXTREME**2, 1 - _EXTREME)
+    value = float((spans.weights * np.where(spans.annotated, np.log(p), np.log1p(-p))).sum())
+    along = (1 - sigma) * spans.bent  # (3, N) derivatives of log p by the first parameters; by logit c_l: 1 - c_l
+    residual = spans.weights * (spans.annotated - p) / (1 - p)
+    importance = spans.weights * p / (1 - p)
+    count = len(shares)
+
+    def by_label(values: Floats) -> Floats:
+        return np.bincount(spans.labels, values, count).astype(float)
+
+    gradient = np.concatenate([along @ residual, (1 - shares) * by_label(residual)])
+    across = np.stack([(1 - shares) * by_label(row * importance) for row in along])  # (3, L)
+    curvature = np.block(
+        [
+            [(along * importance) @ along.T, across],
+            [across.T, np.diag((1 - shares) ** 2 * by_label(importance))],
+        ]
+    )
+    pull = np.diag([_TRUST] * 3 + [_UNSURE] * count)
+    pull[3:, 3:] += _ALIKE * (np.eye(count) - 1 / count)
+    off = parameters - np.array([1.0, 1.0, 0.0, *[0.0] * count])
+    value -= float(off @ pull @ off) / 2
+    return value, gradient - pull @ off, curvature + pull
+
+
+def _bent(scores: Floats) -> Floats:
+    """``(3, N)``: the logit of scores below 0.5, of those above, and 1."""
+    x = _logit(scores)
+    return np.stack([np.minimum(x, 0), np.maximum(x, 0), np.ones_like(x)])
+
+
+def _logit(scores: Floats) -> Floats:
+    clipped = np.clip(scores, _EXTREME, 1 - _EXTREME)
+    return np.log(clipped) - np.log1p(-clipped)
+
+
+def _sigmoid(values: Floats) -> Floats:
+    return 1 / (1 + np.exp(-np.clip(values, -500, 500)))

@@ -1,0 +1,262 @@
+"""Findings: what should be looked at, best first."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from lacuner.audit.calibration import Calibration, calibrate, missing_probability
+from lacuner.corpus import OUTSIDE, Corpus
+from lacuner.training.lessons import Beliefs
+
+Kind = Literal["missing", "label", "boundary"]
+
+_RESAMPLES = 100
+_DOUBT = 0.5
+"""An annotated span is doubted if another reading of it is more likely than this."""
+
+Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A span that should be looked at.
+
+    Attributes:
+        sentence: its number, from 0.
+        start: first word.
+        end: behind the last word.
+        label: what it seems to be; ``O`` if it seems to be no entity.
+        probability: that this is right.
+        kind: ``missing`` (nothing is annotated there), ``label`` (something else is) or ``boundary`` (so is a span that
+            overlaps it).
+        text: its words.
+        annotated: the label that it has, or the span ``[start, end)`` and label that it would replace.
+    """
+
+    sentence: int
+    start: int
+    end: int
+    label: str
+    probability: float
+    kind: Kind
+    text: str
+    annotated: dict[str, Any] | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        record = asdict(self) | {"probability": round(self.probability, 6)}
+        return {key: value for key, value in record.items() if value is not None}
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """How many entities are missing, with a 95 % interval.
+
+    Attributes:
+        total: expected number.
+        low: of the interval.
+        high: of the interval.
+        labels: expected number of each label, with intervals: ``{"PER": (total, low, high)}``.
+        annotated_share: of all entities, the share that is annotated.
+    """
+
+    total: float
+    low: float
+    high: float
+    labels: dict[str, tuple[float, float, float]]
+    annotated_share: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        labels = {
+            label: {"total": round(total, 1), "low": round(low, 1), "high": round(high, 1)}
+            for label, (total, low, high) in self.labels.items()
+        }
+        interval = {"total": round(self.total, 1), "low": round(self.low, 1), "high": round(self.high, 1)}
+        return interval | {"labels": labels, "annotated_share": round(self.annotated_share, 4)}
+
+
+@dataclass(frozen=True, eq=False)
+class Judgement:
+    """Everything that models which had not seen them think of the spans of a corpus.
+
+    Attributes:
+        beliefs: probabilities of all labels, of the spans worth a thought.
+        labels: their names; the first is ``O``.
+        annotated: ``(N,)`` number of the label that each span has in the corpus; 0: none.
+        open: ``(N,)`` whether the span overlaps no annotated one, so that it may be missing.
+        calibration: of the probability of being an entity at all, and of an entity with each label to be annotated.
+    """
+
+    beliefs: Beliefs
+    labels: Sequence[str]
+    annotated: npt.NDArray[np.int64]
+    open: Flags
+    calibration: Calibration
+
+    @classmethod
+    def of(cls, beliefs: Beliefs, corpus: Corpus, labels: Sequence[str]) -> "Judgement":
+        """Compare what models think with what is annotated."""
+        annotated, free = _against(beliefs, corpus, labels)
+        counts = ~_complete(beliefs, corpus) & (free | (annotated > 0))
+        calibration = _fit(beliefs, annotated, counts, np.ones(len(beliefs)), len(labels) - 1)
+        return cls(beliefs, labels, annotated, free & counts, calibration)
+
+    @property
+    def scores(self) -> Floats:
+        """``(N,)`` how much each span looks like an entity."""
+        return 1 - self.beliefs.probabilities[:, 0].astype(float)
+
+    def missing(self) -> Floats:
+        """``(N, L)`` probability that a span which is not annotated is an entity with each label; 0 for ``O``."""
+        return _missing(self.beliefs, self.calibration)
+
+    def estimate(self, seed: int = 1) -> Estimate:
+        """How many entities are missing; the interval is that of a bootstrap over sentences."""
+        totals = self.missing()[self.open].sum(0)[1:]
+        sentences, place = np.unique(self.beliefs.sentence, return_inverse=True)
+        counts = self.open | (self.annotated > 0)
+        generator = np.random.default_rng(seed)
+        drawn = []
+        for _ in range(_RESAMPLES):
+            times = np.bincount(generator.integers(len(sentences), size=len(sentences)), minlength=len(sentences))
+            weights = times[place].astype(float)
+            missing = _missing(self.beliefs, _fit(self.beliefs, self.annotated, counts, weights, self.calibration))
+            drawn.append((missing[self.open] * weights[self.open, None]).sum(0)[1:])
+        table = np.array(drawn) if len(sentences) else np.zeros((1, len(totals)))
+        low, high = np.quantile(table, [0.025, 0.975], axis=0)
+        both = np.quantile(table.sum(1), [0.025, 0.975])
+        found = float(totals.sum())
+        entities = int((self.annotated > 0).sum())
+        return Estimate(
+            total=found,
+            low=float(both[0]),
+            high=float(both[1]),
+            labels={
+                label: (float(totals[n]), float(low[n]), float(high[n])) for n, label in enumerate(self.labels[1:])
+            },
+            annotated_share=entities / (entities + found) if entities else 0.0,
+        )
+
+    def findings(self, corpus: Corpus, least: float) -> list[Finding]:
+        """Everything that is at least so probable, best first; of missing spans that overlap, the best."""
+        found = [*self._missing_ones(corpus, least), *self._doubtful_ones(corpus, max(least, _DOUBT))]
+        return sorted(found, key=lambda f: (-f.probability, f.sentence, f.start, f.end, f.kind))
+
+    def _missing_ones(self, corpus: Corpus, least: float) -> Iterator[Finding]:
+        probable = self.missing()
+        best = probable[:, 1:].argmax(1) + 1 if len(self.labels) > 1 else np.zeros(len(probable), dtype=np.int64)
+        total = probable[np.arange(len(probable)), best]
+        chosen = np.flatnonzero(self.open & (total >= least))
+        taken: dict[int, set[int]] = {}
+        for row in chosen[np.argsort(-total[chosen], kind="stable")].tolist():
+            sentence, start, end = self._place(row)
+            words = taken.setdefault(sentence, set())
+            if words.isdisjoint(range(start, end)):
+                words.update(range(start, end))
+                label = self.labels[int(best[row])]
+                yield _finding(corpus, sentence, start, end, label, float(total[row]), "missing")
+
+    def _doubtful_ones(self, corpus: Corpus, least: float) -> Iterator[Finding]:
+        """Annotated spans that the models read in another way: with another label, with other borders, or as nothing."""
+        probabilities = self.beliefs.probabilities
+        rows = {self._place(row): row for row in range(len(self.beliefs))}
+        for sentence in np.unique(self.beliefs.sentence).tolist():
+            spans = range(*self.beliefs.of(sentence).indices(len(self.beliefs)))
+            for entity in corpus[sentence].entities:
+                row = rows.get((sentence, entity.start, entity.end))
+                if row is None or entity.source in ("reviewer", "human-checked"):
+                    continue
+                old = {"start": entity.start, "end": entity.end, "label": entity.label}
+                other = int(probabilities[row].argmax())
+                if self.labels[other] not in (entity.label, OUTSIDE) and probabilities[row, other] >= least:
+                    score = float(probabilities[row, other])
+                    yield _finding(corpus, sentence, entity.start, entity.end, self.labels[other], score, "label", old)
+                    continue
+                rival = self._rival(spans, row, entity.start, entity.end)
+                if rival is not None and 1 - probabilities[rival, 0] >= least > 1 - probabilities[row, 0]:
+                    start, end = self._place(rival)[1:]
+                    label = self.labels[int(probabilities[rival, 1:].argmax()) + 1]
+                    score = float(1 - probabilities[rival, 0])
+                    yield _finding(corpus, sentence, start, end, label, score, "boundary", old)
+                elif probabilities[row, 0] >= max(least, 0.9):
+                    score = float(probabilities[row, 0])
+                    yield _finding(corpus, sentence, entity.start, entity.end, OUTSIDE, score, "label", old)
+
+    def _rival(self, rows: Iterable[int], row: int, start: int, end: int) -> int | None:
+        """Of the spans that overlap an annotated one and are not annotated themselves, the most probable."""
+        rivals = [
+            other
+            for other in rows
+            if other != row
+            and not self.annotated[other]
+            and self.beliefs.start[other] < end
+            and start < self.beliefs.end[other]
+        ]
+        return min(rivals, key=lambda other: self.beliefs.probabilities[other, 0], default=None)
+
+    def _place(self, row: int) -> tuple[int, int, int]:
+        beliefs = self.beliefs
+        return int(beliefs.sentence[row]), int(beliefs.start[row]), int(beliefs.end[row])
+
+
+def _finding(
+    corpus: Corpus,
+    sentence: int,
+    start: int,
+    end: int,
+    label: str,
+    score: float,
+    kind: Kind,
+    old: dict[str, Any] | None = None,
+) -> Finding:
+    return Finding(sentence, start, end, label, score, kind, corpus[sentence].text_of(start, end), old)
+
+
+def _against(beliefs: Beliefs, corpus: Corpus, labels: Sequence[str]) -> tuple[npt.NDArray[np.int64], Flags]:
+    """The label number that each span has in the corpus (0: none), and whether it overlaps no annotated span."""
+    number = {label: index for index, label in enumerate(labels)}
+    annotated = np.zeros(len(beliefs), dtype=np.int64)
+    free = np.ones(len(beliefs), dtype=bool)
+    for sentence in np.unique(beliefs.sentence).tolist():
+        part = beliefs.of(sentence)
+        start, end = beliefs.start[part], beliefs.end[part]
+        for entity in corpus[sentence].entities:
+            free[part] &= (end <= entity.start) | (start >= entity.end)
+            annotated[part][(start == entity.start) & (end == entity.end)] = number[entity.label]
+    return annotated, free
+
+
+def _complete(beliefs: Beliefs, corpus: Corpus) -> Flags:
+    """Whether nothing can be missing in the sentence of each span."""
+    known: Flags = np.array([sentence.complete for sentence in corpus], dtype=bool)
+    return known[beliefs.sentence]
+
+
+def _fit(
+    beliefs: Beliefs,
+    annotated: npt.NDArray[np.int64],
+    counts: Flags,
+    weights: Floats,
+    start: Calibration | int,
+) -> Calibration:
+    """The calibration; a span without an annotation counts as one of its most probable label."""
+    scores = 1 - beliefs.probabilities[:, 0].astype(float)
+    labels = np.where(annotated > 0, annotated - 1, beliefs.probabilities[:, 1:].argmax(1))
+    return calibrate(scores[counts], annotated[counts] > 0, labels[counts], weights[counts], start)
+
+
+def _missing(beliefs: Beliefs, calibration: Calibration) -> Floats:
+    """``(N, L)``: of each span, the probability of being an entity that is missing, shared out among the labels."""
+    probabilities = beliefs.probabilities.astype(float)
+    inside = 1 - probabilities[:, 0]
+    entity = calibration.entity(inside)
+    among = probabilities / np.maximum(inside, 1e-12)[:, None]  # (N, L) which label, if it is one
+    among[:, 0] = 0
+    expected = among[:, 1:] @ np.array(calibration.shares)  # (N,) how often such an entity is annotated
+    shared: Floats = among * missing_probability(entity, expected)[:, None]
+    return shared

@@ -1,0 +1,141 @@
+"""What models think of sentences that they have not seen: each part of a corpus is judged by a model of the others."""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+
+from lacuner.corpus import OUTSIDE, Corpus
+from lacuner.errors import TrainingError
+from lacuner.methods.span_model import SpanModel
+from lacuner.recognizer import Recognizer
+from lacuner.training.judging import find_in, join, judge
+from lacuner.training.lessons import Beliefs
+from lacuner.training.settings import RunSettings
+from lacuner.training.trainer import Observer, fingerprint
+
+logger = logging.getLogger(__name__)
+
+LEAST = 0.02
+"""Spans that are less probable are not worth a thought."""
+
+
+def assign_folds(corpus: Corpus, folds: int, seed: int) -> npt.NDArray[np.int64]:
+    """The fold of each sentence, by chance; sentences with the same words are in the same one."""
+    groups: dict[tuple[str, ...], int] = {}
+    group = np.array([groups.setdefault(tokens, len(groups)) for tokens in corpus.tokens], dtype=np.int64)
+    order = np.random.default_rng([seed, 21]).permutation(len(groups))
+    fold: npt.NDArray[np.int64] = (order % folds)[group] if groups else group
+    return fold
+
+
+def judge_by_folds(
+    corpus: Corpus,
+    settings: RunSettings,
+    folds: int,
+    labels: Sequence[str],
+    folder: Path | None = None,
+    observer: Callable[[str], Observer | None] = lambda title: None,
+) -> Beliefs:
+    """Train as many models as there are folds, each on the others, and ask them.
+
+    Args:
+        corpus: annotation with gaps.
+        settings: how the models are trained.
+        folds: how many, at least 2.
+        labels: of the corpus, ``O`` first.
+        folder: what is done is kept there, so that it is not done again after a kill.
+        observer: makes an observer for each training.
+    """
+    fold = assign_folds(corpus, folds, settings.training.seed)
+    beliefs = []
+    for number in range(folds):
+        places = [place for place in np.flatnonzero(fold == number).tolist() if corpus[place].tokens]
+        school = Corpus(tuple(corpus[place] for place in np.flatnonzero(fold != number).tolist()))
+        if not places:
+            continue
+        if not any(sentence.entities for sentence in school):
+            raise TrainingError(
+                f"without fold {number + 1} of {folds} no annotated entity is left to learn from — annotate more"
+            )
+        seeded = settings.training.model_copy(update={"seed": settings.training.seed + number})
+        chosen = settings.model_copy(update={"training": seeded})
+        key = fingerprint(chosen.model_dump_json(), [school, corpus], chosen.encoder.files)
+        kept = None if folder is None else folder / f"fold-{number + 1}.safetensors"
+        known = _load(kept, key)
+        if known is None:
+            model = Recognizer.train(
+                school,
+                settings=chosen,
+                out=None if folder is None else folder / f"model-{key[:12]}",
+                resume=folder is not None,
+                observer=observer(f"fold {number + 1}/{folds}"),
+            )
+            known = judge_with(model, corpus, places, labels)
+            _save(kept, known, key)
+        beliefs.append(known)
+    return join(beliefs)
+
+
+def judge_with(model: Recognizer, corpus: Corpus, places: Sequence[int], labels: Sequence[str]) -> Beliefs:
+    """What a model thinks of sentences, in terms of ``labels``; those that it does not know have no probability."""
+    inner = model.model
+    with torch.no_grad():
+        found = (
+            judge(inner, corpus, places, LEAST) if isinstance(inner, SpanModel) else _as_beliefs(model, corpus, places)
+        )
+    table = np.zeros((len(found), len(labels)), dtype=np.float32)
+    number = {label: index for index, label in enumerate(labels)}
+    for column, label in enumerate(inner.labels):
+        if label in number:
+            table[:, number[label]] = found.probabilities[:, column]
+    table[:, 0] += 1 - table.sum(1)  # a label that nobody asks for is no entity here
+    return replace(found, probabilities=table)
+
+
+def _as_beliefs(model: Recognizer, corpus: Corpus, places: Sequence[int]) -> Beliefs:
+    """What a tagger finds, with the probability of each; what is annotated and not found has none."""
+    labels = {label: index for index, label in enumerate(model.model.labels)}
+    rows: dict[tuple[int, int, int], tuple[int, float]] = {}
+    for place, entities in zip(places, find_in(model.model, [corpus.tokens[place] for place in places]), strict=True):
+        rows |= {(place, e.start, e.end): (0, 0.0) for e in corpus[place].entities}
+        rows |= {(place, e.start, e.end): (labels[e.label], e.score or 0.0) for e in entities}
+        rejected = {(place, span.start, span.end) for span in corpus[place].non_entities}
+        for key in rejected & rows.keys():
+            del rows[key]
+    keys = np.array(sorted(rows), dtype=np.int64).reshape(-1, 3)
+    table = np.zeros((len(keys), len(labels)), dtype=np.float32)
+    for row, (sentence, start, end) in enumerate(keys.tolist()):
+        label, score = rows[sentence, start, end]
+        table[row, label] = score
+        table[row, labels[OUTSIDE]] = 1 - score
+    return Beliefs(keys[:, 0], keys[:, 1], keys[:, 2], table)
+
+
+def _save(path: Path | None, beliefs: Beliefs, key: str) -> None:
+    if path is not None:
+        unfinished = path.with_suffix(".tmp")
+        tables = {name: np.ascontiguousarray(value) for name, value in vars(beliefs).items()}
+        save_file(tables, unfinished, {"fingerprint": key})
+        unfinished.replace(path)
+
+
+def _load(path: Path | None, key: str) -> Beliefs | None:
+    """What is kept from before, if it is about the same."""
+    if path is None or not path.is_file():
+        return None
+    from safetensors import safe_open
+
+    try:
+        with safe_open(path, "np") as file:
+            if (file.metadata() or {}).get("fingerprint") != key:
+                return None
+        return Beliefs(**load_file(path))
+    except (SafetensorError, OSError):
+        return None

@@ -1,0 +1,120 @@
+"""The report as a page that needs nothing but itself: no network, no other file."""
+
+from collections.abc import Iterable, Iterator
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lacuner.audit.findings import Finding
+from lacuner.corpus import OUTSIDE, Sentence
+from lacuner.corpus.corpus import open_for_writing
+
+if TYPE_CHECKING:
+    from lacuner.audit.audit import Audit
+
+_SHOWN = 300
+"""Findings of each label that the page shows; the file has all of them."""
+_COLOURS = 8
+_STYLE = """
+:root { color-scheme: light dark; --ink: #1a1a1a; --paper: #fff; --faint: #666; --line: #ddd; --soft: #f5f5f4; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #e8e6e3; --paper: #16181b; --faint: #a0a0a0; --line: #3a3d42; --soft: #202327; }
+}
+* { box-sizing: border-box }
+body { font: 17px/1.55 system-ui, sans-serif; color: var(--ink); background: var(--paper); margin: 0 auto; max-width: 60rem;
+  padding: 1.5rem 1rem 4rem }
+h1 { font-size: 1.6rem; line-height: 1.2 } h2 { margin-top: 2.5rem; font-size: 1.25rem }
+table { border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular-nums }
+th, td { padding: .3rem .9rem .3rem 0; text-align: right; border-bottom: 1px solid var(--line) }
+th:first-child, td:first-child { text-align: left }
+nav a { margin-right: .8rem }
+a { color: inherit }
+ol { list-style: none; padding: 0 }
+li { padding: .7rem 0; border-bottom: 1px solid var(--line); overflow-wrap: anywhere }
+.about { color: var(--faint); font-size: .9rem; display: block }
+mark, .known { border-radius: .25rem; padding: .05rem .2rem; color: #111 }
+mark { outline: 2px solid currentColor; font-weight: 600 }
+.known { background: #ddd } .old { text-decoration: line-through }
+sup { font-size: .65em; margin-left: .2em; font-weight: 400 }
+.l0 mark, mark.l0 { background: #9ad1f5 } mark.l1 { background: #ffc2a1 } mark.l2 { background: #a8e0bf }
+mark.l3 { background: #f2c4dc } mark.l4 { background: #fbe08a } mark.l5 { background: #cfc7f5 }
+mark.l6 { background: #d8e39a } mark.l7 { background: #e3cdb4 } mark.none { background: #ccc }
+"""
+
+
+def write_page(path: Path, audit: "Audit") -> None:
+    """Write the page."""
+    with open_for_writing(path) as file:
+        file.writelines(_page(audit))
+
+
+def _page(audit: "Audit") -> Iterator[str]:
+    labels = sorted({finding.label for finding in audit.findings}, key=lambda label: (label == OUTSIDE, label))
+    colour = {label: "none" if label == OUTSIDE else f"l{number % _COLOURS}" for number, label in enumerate(labels)}
+    estimate = audit.estimate
+    name = escape(str(audit.about.get("corpus", "the corpus")))
+    yield "<!doctype html>\n<html lang=en>\n<meta charset=utf-8>\n"
+    yield "<meta name=viewport content='width=device-width, initial-scale=1'>\n"
+    yield f"<title>Audit of {name}</title>\n<style>{_STYLE}</style>\n<main>\n"
+    yield f"<h1>About {estimate.total:,.0f} entities seem to be missing in {name}</h1>\n"
+    yield (
+        f"<p>Between {estimate.low:,.0f} and {estimate.high:,.0f}, with 95 % confidence. "
+        f"{audit.about['entities']:,} are annotated in {audit.about['sentences']:,} sentences; that would be "
+        f"{estimate.annotated_share:.0%} of all.</p>\n"
+    )
+    yield "<table><thead><tr><th>label<th>annotated<th>missing<th>between<th>and<th>listed below</thead><tbody>\n"
+    for label, (total, low, high) in estimate.labels.items():
+        known = sum(entity.label == label for sentence in audit.corpus for entity in sentence.entities)
+        listed = sum(finding.label == label for finding in audit.findings)
+        yield (f"<tr><td>{escape(label)}<td>{known:,}<td>{total:,.0f}<td>{low:,.0f}<td>{high:,.0f}<td>{listed:,}\n")
+    yield "</tbody></table>\n<nav aria-label='Labels'>"
+    for number, label in enumerate(labels):
+        yield f"<a href='#label-{number}'>{_title(label)}</a>"
+    yield "</nav>\n"
+    for number, label in enumerate(labels):
+        found = [finding for finding in audit.findings if finding.label == label]
+        yield f"<section id='label-{number}'><h2>{_title(label)}</h2>\n"
+        if len(found) > _SHOWN:
+            yield f"<p class=about>The first {_SHOWN} of {len(found):,}; findings.jsonl has all of them.</p>\n"
+        yield "<ol>\n"
+        for finding in found[:_SHOWN]:
+            yield f"<li>{_sentence(audit.corpus[finding.sentence], finding, colour[label])}"
+            yield f"<span class=about>{_about(finding)}</span>\n"
+        yield "</ol></section>\n"
+    yield "</main>\n</html>\n"
+
+
+def _title(label: str) -> str:
+    return "Annotated, but perhaps no entity" if label == OUTSIDE else escape(label)
+
+
+def _about(finding: Finding) -> str:
+    old = "" if finding.annotated is None else f" (annotated: {escape(finding.annotated['label'])})"
+    kind = {"missing": "missing", "label": "another label", "boundary": "other borders"}[finding.kind]
+    kind = "no entity" if finding.label == OUTSIDE else kind
+    return f"{finding.probability:.0%} · {kind}{old} · sentence {finding.sentence}"
+
+
+def _sentence(sentence: Sentence, finding: Finding, colour: str) -> str:
+    """The words, with the finding marked, and what is annotated underlaid."""
+    offsets = sentence.offsets()
+    text = " ".join(sentence.tokens) if sentence.text is None else sentence.text
+    opening: dict[int, str] = {}
+    closing: dict[int, str] = {}
+    for entity in sentence.entities:
+        if entity.end <= finding.start or entity.start >= finding.end:
+            opening[entity.start] = "<span class=known>"
+            closing[entity.end - 1] = f"<sup>{escape(entity.label)}</sup></span>"
+    opening[finding.start] = f"<mark class={colour}>"
+    closing[finding.end - 1] = f"<sup>{escape(finding.label)}</sup></mark>"
+    return "".join(_pieces(text, offsets, opening, closing))
+
+
+def _pieces(
+    text: str, offsets: Iterable[tuple[int, int]], opening: dict[int, str], closing: dict[int, str]
+) -> Iterator[str]:
+    position = 0
+    for word, (start, end) in enumerate(offsets):
+        yield escape(text[position:start]) + opening.get(word, "") + escape(text[start:end]) + closing.get(word, "")
+        position = end
+    yield escape(text[position:])

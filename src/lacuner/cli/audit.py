@@ -1,0 +1,85 @@
+"""``lacuner audit``."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lacuner.cli.console import print_json, say
+from lacuner.cli.options import DataFormat, Encoder, Epochs, Json, Set, Strict
+
+if TYPE_CHECKING:
+    from lacuner.audit.audit import Audit
+
+
+def audit(
+    data: Annotated[list[Path], typer.Argument(metavar="DATA...", help="Annotated data.", show_default=False)],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder to write.", show_default=False)],
+    folds: Annotated[int, typer.Option(min=2, help="Parts; each is judged by a model of the others.")] = 3,
+    method: Annotated[str | None, typer.Option(help="How the models are trained.", show_default="uniform")] = None,
+    encoder: Encoder = None,
+    epochs: Epochs = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Decides the folds, and how training goes.")] = None,
+    settings: Set = None,
+    recognizer: Annotated[
+        Path | None,
+        typer.Option(help="A model that judges, instead; it should not have seen the data.", show_default=False),
+    ] = None,
+    min_probability: Annotated[float, typer.Option(min=0, max=1, help="Leave out less probable findings.")] = 0.1,
+    data_format: DataFormat = None,
+    strict: Strict = False,
+    json: Json = False,
+) -> None:
+    """Find the entities that were missed, and labels that look wrong.
+
+    The same command goes on where it was stopped.
+
+    Example: `lacuner audit train.conll --out audit`
+    """
+    from lacuner.audit.audit import audit_corpus, check_folder, hash_of_files, remove_unfinished_work
+    from lacuner.cli.progress import TerminalObserver
+    from lacuner.corpus import Corpus
+    from lacuner.corpus.corpus import merge
+    from lacuner.errors import ConfigError
+    from lacuner.recognizer import Recognizer
+    from lacuner.training.settings import parse_assignments, resolve_settings
+
+    check_folder(out)
+    overrides: dict[str, Any] = parse_assignments(settings or ())
+    given = {"training.epochs": epochs, "training.seed": seed}
+    overrides |= {key: value for key, value in given.items() if value is not None}
+    if recognizer is not None and (method, encoder, *overrides) != (None, None):
+        raise ConfigError("--recognizer is trained already; leave out --method, --encoder, --epochs, --seed and --set")
+    judge = (
+        resolve_settings(method or "uniform", encoder, overrides)
+        if recognizer is None
+        else Recognizer.from_pretrained(recognizer)
+    )
+    corpus = merge(Corpus.read(path, data_format, strict) for path in data)
+    about = {"corpus": ", ".join(map(str, data)), "hash": hash_of_files(data)}
+    try:
+        found = audit_corpus(corpus, judge, folds, min_probability, out, about, TerminalObserver)
+    except KeyboardInterrupt:
+        say("Stopped. The same command goes on.")
+        raise
+    found.write(out)
+    remove_unfinished_work(out)
+    if json:
+        summary = found.summary()
+        print_json(
+            {"findings": summary["findings"], "estimated_missing": summary["estimated_missing"], "out": str(out)}
+        )
+        return
+    _show(found, out)
+
+
+def _show(found: "Audit", out: Path) -> None:
+    estimate = found.estimate
+    print(f"{'label':<12} annotated  missing  95 % interval")
+    for label, (total, low, high) in estimate.labels.items():
+        known = sum(entity.label == label for sentence in found.corpus for entity in sentence.entities)
+        print(f"{label:<12} {known:>9,}  {total:>7,.0f}  {low:,.0f} – {high:,.0f}")
+    print(
+        f"{'all':<12} {found.about['entities']:>9,}  {estimate.total:>7,.0f}  {estimate.low:,.0f} – {estimate.high:,.0f}"
+    )
+    say(f"\n{len(found.findings):,} findings are in {out}; open {out / 'report.html'} to read them.")

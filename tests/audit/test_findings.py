@@ -1,0 +1,130 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lacuner.audit.exports import write_exports
+from lacuner.audit.findings import Finding, Judgement
+from lacuner.audit.folds import assign_folds
+from lacuner.corpus import Corpus, Entity, Sentence
+from lacuner.training.lessons import Beliefs
+
+LABELS = ("O", "LOC", "PER")
+
+
+def believed(*rows: tuple[int, int, int, tuple[float, float, float]]) -> Beliefs:
+    """Sentence, start, end, and the probabilities of O, LOC and PER."""
+    sentence, start, end = (np.array([row[place] for row in rows], dtype=np.int64) for place in range(3))
+    return Beliefs(sentence, start, end, np.array([row[3] for row in rows], dtype=np.float32).reshape(-1, 3))
+
+
+def many(annotated: int, hidden: int, nothing: int) -> tuple[Corpus, Beliefs]:
+    """Sentences of one word: annotated persons, persons that nobody annotated, and words that are no entity."""
+    person = Sentence(("Ada",), (Entity(0, 1, "PER"),))
+    corpus = Corpus([person] * annotated + [Sentence(("Ada",))] * hidden + [Sentence(("sleeps",))] * nothing)
+    rows = [(n, 0, 1, (0.02, 0.01, 0.97)) for n in range(annotated + hidden)]
+    rows += [(n, 0, 1, (0.95, 0.03, 0.02)) for n in range(annotated + hidden, len(corpus))]
+    return corpus, believed(*rows)
+
+
+def test_what_looks_like_an_entity_and_is_not_annotated_is_missing() -> None:
+    corpus, beliefs = many(60, 40, 200)
+    judgement = Judgement.of(beliefs, corpus, LABELS)
+    found = judgement.findings(corpus, 0.5)
+    assert {finding.sentence for finding in found} == set(range(60, 100))
+    assert {(f.start, f.end, f.label, f.kind, f.text) for f in found} == {(0, 1, "PER", "missing", "Ada")}
+
+
+@pytest.mark.parametrize(("annotated", "hidden"), [(70, 30), (50, 50), (30, 70)])
+def test_the_missing_are_counted_and_the_truth_is_inside_the_interval(annotated: int, hidden: int) -> None:
+    corpus, beliefs = many(annotated, hidden, 300)
+    estimate = Judgement.of(beliefs, corpus, LABELS).estimate()
+    assert estimate.total == pytest.approx(hidden, rel=0.2)
+    assert estimate.low <= hidden <= estimate.high
+    assert estimate.labels["PER"][0] == pytest.approx(hidden, rel=0.25)
+    assert estimate.labels["LOC"][0] < 0.2 * hidden
+    assert estimate.annotated_share == pytest.approx(annotated / (annotated + hidden), abs=0.07)
+
+
+def test_nothing_is_missing_in_complete_sentences() -> None:
+    corpus, beliefs = many(60, 40, 200)
+    complete = Corpus([*corpus[:60], *(Sentence(s.tokens, s.entities, complete=True) for s in corpus[60:])])
+    judgement = Judgement.of(beliefs, complete, LABELS)
+    assert judgement.findings(complete, 0.1) == []
+    assert judgement.estimate().total == 0
+
+
+def test_of_overlapping_spans_the_best_is_reported() -> None:
+    corpus, beliefs = many(50, 50, 100)
+    words = Sentence(("New", "York", "City"))
+    more = Corpus([*corpus, words])
+    rows = [(200, 0, 2, (0.1, 0.85, 0.05)), (200, 0, 3, (0.3, 0.6, 0.1)), (200, 1, 3, (0.6, 0.3, 0.1))]
+    both = believed(*rows)
+    together = Beliefs(*(np.concatenate([getattr(beliefs, n), getattr(both, n)]) for n in vars(beliefs)))
+    found = [f for f in Judgement.of(together, more, LABELS).findings(more, 0.0) if f.sentence == 200]
+    assert [(f.start, f.end, f.label) for f in found] == [(0, 2, "LOC")]
+
+
+def test_labels_and_borders_that_look_wrong_are_found() -> None:
+    corpus, beliefs = many(50, 50, 100)
+    wrong = [
+        Sentence(("Turin",), (Entity(0, 1, "PER"),)),
+        Sentence(("New", "York"), (Entity(0, 1, "LOC"),)),
+        Sentence(("sleeps",), (Entity(0, 1, "PER"),)),
+    ]
+    more = Corpus([*corpus, *wrong])
+    rows = believed(
+        (200, 0, 1, (0.05, 0.9, 0.05)),
+        (201, 0, 1, (0.9, 0.08, 0.02)),
+        (201, 0, 2, (0.05, 0.93, 0.02)),
+        (202, 0, 1, (0.97, 0.01, 0.02)),
+    )
+    together = Beliefs(*(np.concatenate([getattr(beliefs, n), getattr(rows, n)]) for n in vars(beliefs)))
+    found = {f.sentence: f for f in Judgement.of(together, more, LABELS).findings(more, 0.5) if f.sentence >= 200}
+    assert (found[200].kind, found[200].label, found[200].annotated["label"]) == ("label", "LOC", "PER")
+    assert (found[201].kind, found[201].start, found[201].end, found[201].label) == ("boundary", 0, 2, "LOC")
+    assert found[201].annotated == {"start": 0, "end": 1, "label": "LOC"}
+    assert (found[202].kind, found[202].label) == ("label", "O")
+
+
+def test_findings_come_best_first() -> None:
+    corpus, beliefs = many(60, 40, 200)
+    probabilities = [finding.probability for finding in Judgement.of(beliefs, corpus, LABELS).findings(corpus, 0.0)]
+    assert probabilities == sorted(probabilities, reverse=True)
+    assert len(probabilities) == 240
+
+
+def test_sentences_with_the_same_words_are_in_the_same_fold() -> None:
+    corpus = Corpus([Sentence((f"word{number % 50}",)) for number in range(200)])
+    folds = assign_folds(corpus, 4, seed=1)
+    assert sorted(set(folds.tolist())) == [0, 1, 2, 3]
+    for number in range(50):
+        assert len({int(fold) for fold in folds[number::50]}) == 1
+    assert folds.tolist() == assign_folds(corpus, 4, seed=1).tolist() != assign_folds(corpus, 4, seed=2).tolist()
+
+
+def test_annotation_tools_get_what_they_import(tmp_path: Path) -> None:
+    corpus = Corpus([
+        Sentence(("Ada", "likes", "Turin"), (Entity(0, 1, "PER"),), text="Ada  likes Turin"),
+        Sentence(("Bo",), (Entity(0, 1, "LOC"),)),
+    ])  # fmt: skip
+    findings = [
+        Finding(0, 2, 3, "LOC", 0.9, "missing", "Turin"),
+        Finding(1, 0, 1, "PER", 0.8, "label", "Bo", {"start": 0, "end": 1, "label": "LOC"}),
+    ]
+    written = {path.name: path for path in write_exports(tmp_path / "exports", corpus, findings)}
+    tasks = json.loads(written["label-studio.json"].read_text(encoding="utf-8"))
+    values = [result["value"] for result in tasks[0]["predictions"][0]["result"]]
+    assert [(v["text"], v["labels"]) for v in values] == [("Ada", ["PER"]), ("Turin", ["LOC"])]
+    assert all(tasks[0]["data"]["text"][v["start"] : v["end"]] == v["text"] for v in values)
+    assert [r["value"]["labels"] for r in tasks[1]["predictions"][0]["result"]] == [["PER"]]
+    lines = {
+        name: [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        for name, path in written.items()
+        if name.endswith("jsonl")
+    }
+    assert lines["doccano.jsonl"][0]["label"] == [[0, 3, "PER"], [11, 16, "LOC"]]
+    assert [span["token_start"] for span in lines["prodigy.jsonl"][0]["spans"]] == [0, 2]
+    (suggestion,) = lines["argilla.jsonl"][0]["suggestions"]
+    assert [(s["start"], s["end"], s["label"]) for s in suggestion["value"]] == [(0, 3, "PER"), (11, 16, "LOC")]
