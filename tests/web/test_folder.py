@@ -1,0 +1,45 @@
+from pathlib import Path
+
+from handmade_audit import small_audit, small_corpus
+
+from lacuner import Entity
+from lacuner.web.decisions import Decisions
+from lacuner.web.folder import AuditFolder, hash_of_files
+
+
+def test_a_corpus_that_changed_since_the_audit_is_said_and_nothing_else_happens(tmp_path: Path) -> None:
+    source = tmp_path / "train.conll"
+    small_corpus().write(source)
+    folder = AuditFolder.open(small_audit(tmp_path / "audit", source))
+    assert folder.warning() is None
+    source.write_text("Chelsea\tB-ORG\n", encoding="utf-8")
+    assert "has changed since the audit" in (folder.warning() or "")
+    source.unlink()
+    assert folder.warning() is None
+
+
+def test_files_are_hashed_as_the_audit_does(tmp_path: Path) -> None:
+    from lacuner.audit import audit
+
+    files = [tmp_path / "one", tmp_path / "two"]
+    for path in files:
+        path.write_text(path.name, encoding="utf-8")
+    assert hash_of_files(files) == audit.hash_of_files(files)
+
+
+def test_an_audit_that_lacuner_writes_can_be_reviewed(tmp_path: Path) -> None:
+    from lacuner.audit.audit import Audit
+    from lacuner.audit.findings import Estimate, Finding
+
+    corpus = small_corpus()
+    old = {"start": 0, "end": 2, "label": "LOC"}
+    found = (
+        Finding(0, 4, 5, "LOC", 0.9, "missing", "Turin"),
+        Finding(1, 0, 3, "ORG", 0.8, "boundary", "New York Times", old),
+    )
+    about = {"corpus": "names.conll", "hash": "0", "sentences": 4, "entities": 4}
+    Audit(corpus, found, Estimate(2.0, 1.0, 3.0, {"LOC": (2.0, 1.0, 3.0)}, 0.6), about).write(tmp_path / "audit")
+    with Decisions(AuditFolder.open(tmp_path / "audit")) as opened:
+        assert sum(tally.count for tally in opened.tallies()) == 2
+        shown = opened.show("ada-12345678", 1)
+        assert (shown.case.kind, shown.case.annotated) == ("boundary", Entity(0, 2, "LOC"))
