@@ -79,7 +79,7 @@ def _page(audit: "Audit") -> Iterator[str]:
         yield "<ol>\n"
         for finding in found[:_SHOWN]:
             yield f"<li>{_sentence(audit.corpus[finding.sentence], finding, colour[label])}"
-            yield f"<span class=about>{_about(finding)}</span>\n"
+            yield f"<span class=about>{_about(audit.corpus[finding.sentence], finding)}</span>\n"
         yield "</ol></section>\n"
     yield "</main>\n</html>\n"
 
@@ -88,11 +88,14 @@ def _title(label: str) -> str:
     return "Annotated, but perhaps no entity" if label == OUTSIDE else escape(label)
 
 
-def _about(finding: Finding) -> str:
-    old = "" if finding.annotated is None else f" (annotated: {escape(finding.annotated['label'])})"
+def _about(sentence: Sentence, finding: Finding) -> str:
+    old = ""
+    if finding.annotated is not None:
+        words = sentence.text_of(finding.annotated["start"], finding.annotated["end"])
+        old = f"; annotated: “{escape(words)}” {escape(finding.annotated['label'])}"
     kind = {"missing": "missing", "label": "another label", "boundary": "other borders"}[finding.kind]
     kind = "no entity" if finding.label == OUTSIDE else kind
-    return f"{finding.probability:.0%} · {kind}{old} · sentence {finding.sentence}"
+    return f"{finding.probability:.0%} · {kind}{old} · sentence {finding.sentence:,}"
 
 
 def _sentence(sentence: Sentence, finding: Finding, colour: str) -> str:

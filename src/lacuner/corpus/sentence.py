@@ -85,11 +85,13 @@ class Sentence:
         if isinstance(self.annotated_labels, str):
             raise TypeError("annotated_labels is a set of labels, not one label")
         freeze(self, "tokens", tuple(self.tokens))
-        freeze(self, "entities", tuple(sorted(self.entities)))
-        freeze(self, "non_entities", tuple(sorted(self.non_entities)))
-        freeze(self, "unknown_tokens", frozenset(self.unknown_tokens))
         if self.annotated_labels is not None:
             freeze(self, "annotated_labels", frozenset(self.annotated_labels))
+        freeze(self, "unknown_tokens", frozenset(self.unknown_tokens))
+        if (self.entities, self.non_entities, self.unknown_tokens) == ((), (), frozenset()):
+            return  # raw text, of which there may be a lot
+        freeze(self, "entities", tuple(sorted(self.entities)))
+        freeze(self, "non_entities", tuple(sorted(self.non_entities)))
         spans: list[Entity | Span] = [*self.entities, *self.non_entities]
         for span in spans:
             if span.end > len(self.tokens):
