@@ -58,7 +58,7 @@ def test_borders_and_labels_can_be_changed() -> None:
 
 def test_an_overlap_is_noticed_unless_it_was_there_before() -> None:
     wide = Decision("accept", 1, 6, "LOC")
-    assert clash_of(SENTENCE, MISSING, wide).entities == (Entity(0, 2, "LOC"),)
+    assert clash_of(SENTENCE, MISSING, wide).overlapping == (Entity(0, 2, "LOC"),)
     assert not clash_of(SENTENCE, BOUNDARY, Decision("accept", 0, 3, "ORG"))
     nested = Sentence(WORDS, (Entity(0, 2, "LOC"), Entity(0, 3, "ORG")))
     assert not clash_of(nested, LABEL, Decision("accept", 0, 2, "MISC"))
@@ -71,7 +71,7 @@ def test_a_span_is_not_accepted_and_rejected_at_once_without_a_question() -> Non
     assert clash.rejected == (Span(5, 6),)
     assert clash.only_one
     accepted = after(MISSING, "accept")
-    assert clash_of(accepted, MISSING, Decision("reject", 5, 6, "LOC")).entities == (Entity(5, 6, "LOC"),)
+    assert clash_of(accepted, MISSING, Decision("reject", 5, 6, "LOC")).denied == (Entity(5, 6, "LOC"),)
 
 
 CASES = (MISSING, LABEL, NO_ENTITY, BOUNDARY)

@@ -22,8 +22,9 @@ from handmade_audit import (
 
 from lacuner import Corpus, Entity
 from lacuner.errors import DataError
-from lacuner.web.decisions import LEASE, Decisions, RefusedError, Wanted
+from lacuner.web.decisions import LEASE, Decisions, Wanted
 from lacuner.web.folder import AuditFolder
+from lacuner.web.refusals import RefusedError
 
 ADA, GRACE = "ada-12345678", "grace-12345678"
 
@@ -191,11 +192,25 @@ def test_occurrences_that_would_overlap_stay_open(decisions: Decisions) -> None:
 def test_an_overlap_is_a_question(decisions: Decisions) -> None:
     decisions.decide(ADA, TURIN_THIRD, 0, "accept")
     with pytest.raises(
-        RefusedError, match=r"“May in Turin” overlaps “Turin” \(LOC\), which is annotated or accepted"
+        RefusedError, match=r"“May in Turin” \(MISC\) overlaps “Turin” \(LOC\), which is annotated or accepted already"
     ) as refused:
         decisions.decide(GRACE, MAY, 0, "accept", start=3, end=6, label="MISC")
     assert refused.value.reason == "overlap"
     assert statuses(decisions) == {"accepted": 1, "open": 6}
+
+
+def test_what_was_decided_in_another_finding_is_a_question_too(decisions: Decisions) -> None:
+    decisions.decide(ADA, MAY, 0, "accept", start=0, end=4, label="MISC", overlaps="replace")  # "Arsenal won in May"
+    with pytest.raises(RefusedError, match=r"“Arsenal” \(LOC\) overlaps “Arsenal won in May” \(MISC\), which is"):
+        decisions.decide(GRACE, TEAM, 0, "reject")  # Arsenal would be there again
+    decisions.decide(ADA, TURIN_AGAIN, 0, "reject")
+    with pytest.raises(RefusedError, match="“Turin” was rejected before"):
+        decisions.decide(ADA, NEWSPAPER, 0, "accept", start=5, end=6, overlaps="keep")  # it cannot be both
+    decisions.decide(ADA, TEAM, 0, "accept", start=5, end=6, overlaps="replace")
+    with pytest.raises(
+        RefusedError, match=r"What you are about to reject is “Turin” \(ORG\), which is .* accepted already"
+    ):
+        decisions.decide(ADA, TURIN_THIRD, 0, "reject")
 
 
 def entities_of(decisions: Decisions, number: int) -> tuple[Entity, ...]:

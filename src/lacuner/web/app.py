@@ -13,8 +13,9 @@ from pydantic import BaseModel, Field
 
 from lacuner.corpus import OUTSIDE, Entity, Sentence
 from lacuner.web.case import Action, Status
-from lacuner.web.decisions import Decisions, Outcome, Overlaps, RefusedError, Shown, Wanted
+from lacuner.web.decisions import Decisions, Outcome, Overlaps, Shown, Wanted
 from lacuner.web.gate import Gate, GateKeeper
+from lacuner.web.refusals import RefusedError
 
 STATIC = Path(__file__).parent / "static"
 

@@ -78,15 +78,25 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class Clash:
-    """What stands in the way of a decision: entities that overlap, and a span that somebody has rejected."""
+    """What stands in the way of a decision.
 
-    entities: tuple[Entity, ...] = ()
+    Attributes:
+        overlapping: entities that share words with the one that would be added.
+        denied: entities with the very words that would be known to be none.
+        rejected: spans with the very words that would be added, which somebody has rejected.
+    """
+
+    overlapping: tuple[Entity, ...] = ()
+    denied: tuple[Entity, ...] = ()
     rejected: tuple[Span, ...] = ()
-    only_one: bool = False
-    """Whether the sentence cannot hold both."""
 
     def __bool__(self) -> bool:
-        return bool(self.entities or self.rejected)
+        return bool(self.overlapping or self.denied or self.rejected)
+
+    @property
+    def only_one(self) -> bool:
+        """Whether the sentence cannot hold both."""
+        return bool(self.denied or self.rejected)
 
 
 def effect_of(case: Case, decision: Decision) -> Effect:
@@ -144,20 +154,19 @@ def clash_of(sentence: Sentence, case: Case, decision: Decision) -> Clash:
     gone = {_key(entity) for entity in effect.removed}
     others = [entity for entity in sentence.entities if _key(entity) not in gone]
     occupied = {(entity.start, entity.end) for entity in sentence.entities}
-    found: dict[tuple[int, int, str], Entity] = {}
+    overlapping = []
     for new in effect.added:
         if new in sentence.entities:
             continue
         there_before = (new.start, new.end) in occupied
         for other in others:
             same = (other.start, other.end) == (new.start, new.end)
-            if other != new and (same or (not there_before and other.start < new.end and new.start < other.end)):
-                found[_key(other)] = other
-    denied = [e for e in others if (e.start, e.end) in effect.rejected and e not in effect.added]
+            if same or (not there_before and other.start < new.end and new.start < other.end):
+                overlapping.append(other)
+    denied = [e for e in others if (e.start, e.end) in effect.rejected and e not in (*effect.added, *overlapping)]
     places = {(new.start, new.end) for new in effect.added}
     rejected = tuple(span for span in sentence.non_entities if (span.start, span.end) in places)
-    found |= {_key(entity): entity for entity in denied}
-    return Clash(tuple(sorted(found.values())), rejected, bool(denied or rejected))
+    return Clash(tuple(overlapping), tuple(denied), rejected)
 
 
 def _key(entity: Entity) -> tuple[int, int, str]:

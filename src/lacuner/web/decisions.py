@@ -14,29 +14,16 @@ from typing import Literal
 
 from lacuner.corpus import OUTSIDE, Entity, Sentence
 from lacuner.corpus.records import sentence_from_record
-from lacuner.web.case import STATUS_OF, Action, Case, Clash, Decision, Status, apply_decisions, clash_of
+from lacuner.web.case import STATUS_OF, Action, Case, Decision, Status, apply_decisions, clash_of
 from lacuner.web.database import open_database, transaction
 from lacuner.web.folder import CORPUS, AuditFolder
+from lacuner.web.refusals import RefusedError, refuse_clash, refuse_new_overlaps, refuse_nonsense
 
 LEASE = 60.0
 """Seconds for which a finding belongs to the one who looks at it, unless the page renews that."""
 
 Overlaps = Literal["ask", "replace", "keep"]
 """What to do about entities that overlap the accepted one."""
-
-
-class RefusedError(Exception):
-    """A decision that was not stored.
-
-    Attributes:
-        reason: ``decided`` (by somebody, meanwhile), ``overlap``, ``nothing`` (to undo) or ``wrong`` (makes no sense).
-        message: says it in words.
-        clash: what stands in the way, if ``reason`` is ``overlap``.
-    """
-
-    def __init__(self, reason: str, message: str, clash: Clash | None = None) -> None:
-        super().__init__(message)
-        self.reason, self.message, self.clash = reason, message, clash
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +212,7 @@ class Decisions:
             case = shown.case
             start, end = case.start if start is None else start, case.end if end is None else end
             decision = Decision.about(case, action, start, end, case.label if label is None else label)
-            _check(decision, shown.sentence)
+            refuse_nonsense(decision, shown.sentence)
             before = self._sentence(case.sentence, leave_out=number)
             decision = self._settle(before, case, decision, overlaps)
             step = self._connection.execute(
@@ -264,7 +251,7 @@ class Decisions:
                     (row["previous"], status, row["finding"]),
                 )
             for number, before in touched.items():
-                _refuse_new_overlaps(before, self._sentence(number))
+                refuse_new_overlaps(before, self._sentence(number))
             run("UPDATE steps SET undone = 1 WHERE id = ?", (step,))
             self._lease(reviewer, rows[0]["finding"])
             return self._show(rows[0]["finding"]), len(holding), len(rows) - len(holding)
@@ -314,11 +301,11 @@ class Decisions:
     def _settle(self, sentence: Sentence, case: Case, decision: Decision, overlaps: Overlaps) -> Decision:
         """The decision with what it replaces, or a refusal."""
         clash = clash_of(sentence, case, decision)
-        if not clash or (overlaps == "keep" and not clash.only_one):
-            return decision
         if overlaps == "replace":
-            return replace(decision, replaced=clash.entities)
-        raise RefusedError("overlap", _in_words(sentence, clash, decision), clash)
+            return replace(decision, replaced=(*clash.overlapping, *clash.denied))
+        if clash and (overlaps == "ask" or clash.only_one):
+            refuse_clash(sentence, case, decision, clash)
+        return decision
 
     def _store(self, step: int, case: Case, decision: Decision) -> None:
         replaced = json.dumps([[e.start, e.end, e.label] for e in decision.replaced], ensure_ascii=False)
@@ -415,47 +402,3 @@ def _case(row: sqlite3.Row) -> Case:
 def _decision(row: sqlite3.Row) -> Decision:
     replaced = tuple(Entity(*entity) for entity in json.loads(row["replaced"]))
     return Decision(row["action"], row["d_start"], row["d_end"], row["d_label"], replaced)
-
-
-def _check(decision: Decision, sentence: Sentence) -> None:
-    if not 0 <= decision.start < decision.end <= len(sentence):
-        raise RefusedError("wrong", f"The sentence has no words {decision.start} to {decision.end}.")
-    if not decision.label or decision.label != "".join(decision.label.split()):
-        raise RefusedError("wrong", "A label has at least one character, and no spaces.")
-
-
-def _in_words(sentence: Sentence, clash: Clash, decision: Decision) -> str:
-    def described(entity: Entity) -> str:
-        return f"“{sentence.text_of(entity.start, entity.end)}” ({entity.label})"
-
-    words = sentence.text_of(decision.start, decision.end)
-    if clash.entities:
-        others = ", ".join(map(described, clash.entities))
-        verb = "is" if len(clash.entities) == 1 else "are"
-        if decision.action == "accept" and decision.label != OUTSIDE:
-            return f"“{words}” overlaps {others}, which {verb} annotated or accepted already."
-        return f"{others} {verb} annotated or accepted already with the very words that would be rejected."
-    return f"“{words}” was rejected before."
-
-
-def _refuse_new_overlaps(before: Sentence, after: Sentence) -> None:
-    """Undoing must not let two entities overlap that did not."""
-    new = sorted(_overlaps(after) - _overlaps(before))
-    if new:
-        (one, other) = new[0]
-        words = [f"“{after.text_of(e.start, e.end)}” ({e.label})" for e in (one, other)]
-        message = (
-            f"Undoing this would let {words[0]} and {words[1]} overlap; change the one that was accepted later first."
-        )
-        raise RefusedError("overlap", message)
-
-
-def _overlaps(sentence: Sentence) -> set[tuple[Entity, Entity]]:
-    """Pairs of entities that share words."""
-    found = set()
-    for index, one in enumerate(sentence.entities):
-        for other in sentence.entities[index + 1 :]:
-            if other.start >= one.end:
-                break
-            found.add((one, other))
-    return found

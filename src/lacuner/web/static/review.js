@@ -321,9 +321,9 @@ function connect() {
   at("help-button").addEventListener("click", () => at("help").showModal());
   at("other-form").addEventListener("submit", takeLabel);
   at("other-back").addEventListener("click", () => at("other-dialog").close());
-  for (const id of ["status", "kind", "label"]) at(id).addEventListener("change", () => filter({ ...wanted, [id]: at(id).value || null }));
+  for (const id of ["status", "kind", "label"]) connectFilter(id);
   at("name").addEventListener("change", () => server.rename(at("name").value).catch((error) => notice(error.message, true)));
-  at("name").addEventListener("keydown", (event) => { if (event.key === "Enter") at("name").blur(); });
+  at("name").addEventListener("keydown", (event) => { if (event.key === "Enter" || event.key === "Escape") at("finding").focus(); });
   at("shortcuts").checked = remembered("shortcuts") !== "off";
   at("shortcuts").addEventListener("change", () => remember("shortcuts", at("shortcuts").checked ? "on" : "off"));
   const wide = matchMedia("(min-width: 40.01rem)");
@@ -331,6 +331,20 @@ function connect() {
   wide.addEventListener("change", unfold);
   unfold();
   setInterval(renew, RENEW);
+}
+
+/** Keys are shortcuts again once a filter was chosen with the pointer, or left with Escape. */
+function connectFilter(id) {
+  let pointed = false;
+  at(id).addEventListener("pointerdown", () => { pointed = true; });
+  at(id).addEventListener("keydown", (event) => {
+    pointed = false;
+    if (event.key === "Escape") at("finding").focus();
+  });
+  at(id).addEventListener("change", () => {
+    if (pointed) at("finding").focus();
+    filter({ ...wanted, [id]: at(id).value || null });
+  });
 }
 
 function remembered(key) {

@@ -6,7 +6,8 @@ const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 export const number = (value) => whole.format(value);
 export const percent = (value) => `${Math.round(100 * value)} %`;
 const probability = (value) => (value > 0.99 ? "more than 99 %" : percent(value));
-const quoted = (text) => `“${text}”`;
+const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/;
+const quoted = (text) => (RIGHT_TO_LEFT.test(text) ? `“\u2068${text}\u2069”` : `“${text}”`); // keeps its order to itself
 
 /** The words of a range, as they stand in the sentence. */
 export function textOf(finding, { start, end }) {
@@ -71,7 +72,8 @@ export function left(tallies, estimate, secondsEach) {
   let list = undecided
     ? `Of the ${number(undecided)} undecided findings, about ${number(right)} are right, going by their probabilities.`
     : "Nothing in the list is undecided.";
-  if (secondsEach && undecided) {
+  if (undecided === 1) list = `One finding is undecided; it is right with a probability of ${percent(right)}.`;
+  if (secondsEach && undecided > 1) {
     const minutes = (secondsEach * undecided) / 60;
     list += minutes < 1 ? " They take less than a minute at your pace." : ` They take about ${duration(minutes)} at your pace.`;
   }
