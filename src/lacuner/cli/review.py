@@ -15,6 +15,9 @@ from lacuner.errors import ConfigError
 if TYPE_CHECKING:
     from lacuner.web.decisions import Decisions
 
+_MANY = 10_000
+"""Findings that take more than a second to read."""
+
 
 def review(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="What lacuner audit has written.", show_default=False)],
@@ -46,8 +49,8 @@ def review(
     warning = audit.warning()
     if warning is not None:
         say(f"warning: {warning}.")
-    if not (folder / DECISIONS).exists():
-        say("Reading what the audit has found …")
+    if not (folder / DECISIONS).exists() and audit.summary.get("findings", 0) > _MANY:
+        say("Reading what the audit has found takes a moment, this once.")
     with Decisions(audit) as decisions:
         if export is not None:
             _export(decisions, export, json)
