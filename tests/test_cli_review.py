@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from lacuner import Corpus, Entity, Sentence
+from lacuner.audit.files import hash_of_files
 from lacuner.web.decisions import Decisions
 from lacuner.web.folder import AuditFolder
 
@@ -28,10 +29,8 @@ def audit(tmp_path: Path) -> Path:
         {"sentence": 1, "start": 0, "end": 1, "label": "PER", "probability": 0.2, "kind": "missing", "text": "Oslo"},
     ]
     (folder / "findings.jsonl").write_text("".join(json.dumps(f) + "\n" for f in findings), encoding="utf-8")
-    from lacuner.web.folder import hash_of_files
-
-    summary = {"format_version": 1, "corpus": str(tmp_path / "names.conll")}
-    summary["hash"] = hash_of_files([tmp_path / "names.conll"])
+    source = tmp_path / "names.conll"
+    summary = {"format_version": 1, "corpus": str(source), "files": [str(source)], "hash": hash_of_files([source])}
     (folder / "summary.json").write_text(json.dumps(summary), encoding="utf-8")
     return folder
 

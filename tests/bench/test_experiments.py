@@ -128,3 +128,20 @@ def test_points_are_near_each_other_where_vectors_are() -> None:
     np.fill_diagonal(distances, np.inf)
     nearest = distances.argmin(1)
     assert all(labels[place] == labels[other] for place, other in enumerate(nearest))
+
+
+def test_an_audit_is_measured_in_its_own_order_and_in_that_of_cleanlab(places: Places) -> None:
+    result = outcome(places, experiment="audit", hidden=[0.5])
+    ours, theirs = result["rows"]["uniform"]["audit"], result["rows"]["uniform, ranked by cleanlab"]["audit"]
+    assert ours["missing"] == theirs["missing"] == 50 - result["entities"]
+    assert 0 < ours["right"] <= ours["found"]
+    assert ours["estimate"]["low"] <= ours["estimate"]["total"] <= ours["estimate"]["high"]
+    assert "estimate" not in theirs
+
+
+def test_a_review_takes_the_complete_labels_for_the_reviewer(places: Places) -> None:
+    result = outcome(places, experiment="review", hidden=[0.5])
+    before, after = result["rows"]["uniform"], result["rows"]["uniform, 200 findings reviewed"]
+    assert before["test"] == outcome(places, hidden=[0.5])["test"]
+    assert after["test"]["f1"] > before["test"]["f1"]
+    assert result["entities"] < 50

@@ -192,7 +192,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"seeds": []}, r"seeds=\[\]: .*at least 1"),
     ({"runs": ["full", " "]}, r"runs=.*a name is empty"),
     ({"runs": "full"}, r"runs='full'"),
-    ({"experiment": "magic"}, r"experiment='magic': .*'training', 'uncertainty', 'o-values' or 'audit'"),
+    ({"experiment": "magic"}, r"experiment='magic': .*'training', 'uncertainty', 'o-values', 'audit' or 'review'"),
     ({"measure": ["heat"]}, r"measure\.0='heat': .*'missampling' or 'vectors'"),
     ({"experiment": "uncertainty"}, r"runs: uncertainty is about three models of one run"),
 ]

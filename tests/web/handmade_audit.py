@@ -31,7 +31,7 @@ def write_audit(folder: Path, corpus: Corpus, findings: list[dict[str, Any]], so
     summary |= {"estimated_missing": estimate, "corpus": str(source or "names.conll"), "hash": "0"}
     if source is not None:
         inner = hashlib.sha256(source.read_bytes()).digest()
-        summary["hash"] = hashlib.sha256(inner).hexdigest()
+        summary |= {"hash": hashlib.sha256(inner).hexdigest(), "files": [str(source)]}
     (folder / "summary.json").write_text(json.dumps(summary), encoding="utf-8")
     return folder
 

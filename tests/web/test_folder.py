@@ -4,7 +4,7 @@ from handmade_audit import small_audit, small_corpus
 
 from lacuner import Entity
 from lacuner.web.decisions import Decisions
-from lacuner.web.folder import AuditFolder, hash_of_files
+from lacuner.web.folder import AuditFolder
 
 
 def test_a_corpus_that_changed_since_the_audit_is_said_and_nothing_else_happens(tmp_path: Path) -> None:
@@ -16,15 +16,6 @@ def test_a_corpus_that_changed_since_the_audit_is_said_and_nothing_else_happens(
     assert "has changed since the audit" in (folder.warning() or "")
     source.unlink()
     assert folder.warning() is None
-
-
-def test_files_are_hashed_as_the_audit_does(tmp_path: Path) -> None:
-    from lacuner.audit import audit
-
-    files = [tmp_path / "one", tmp_path / "two"]
-    for path in files:
-        path.write_text(path.name, encoding="utf-8")
-    assert hash_of_files(files) == audit.hash_of_files(files)
 
 
 def test_an_audit_that_lacuner_writes_can_be_reviewed(tmp_path: Path) -> None:

@@ -1,14 +1,14 @@
 """The audit of a corpus: judged by models that have not seen it, written into a folder that can be reviewed."""
 
-import hashlib
 import json
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from lacuner.audit.exports import write_exports
+from lacuner.audit.files import CORPUS, DECISIONS, EXPORTS, FINDINGS, FORMAT_VERSION, REPORT, SUMMARY
 from lacuner.audit.findings import Estimate, Finding, Judgement
 from lacuner.audit.folds import judge_by_folds, judge_with
 from lacuner.audit.page import write_page
@@ -21,10 +21,6 @@ from lacuner.training.settings import RunSettings
 from lacuner.training.trainer import Observer
 from lacuner.version import __version__
 
-FORMAT_VERSION = 1
-CORPUS, FINDINGS, SUMMARY, REPORT, EXPORTS = "corpus.jsonl", "findings.jsonl", "summary.json", "report.html", "exports"
-DECISIONS = "review.sqlite"
-"""What reviewers have decided about the findings; ``lacuner review`` writes it."""
 _WORK = "folds"
 
 
@@ -161,12 +157,3 @@ def check_folder(folder: Path) -> None:
 def remove_unfinished_work(folder: Path) -> None:
     """Models and judgements of single folds, which are not needed any more."""
     shutil.rmtree(folder / _WORK, ignore_errors=True)
-
-
-def hash_of_files(paths: Sequence[Path]) -> str:
-    """Tells whether files have changed."""
-    digest = hashlib.sha256()
-    for path in paths:
-        with path.open("rb") as file:
-            digest.update(hashlib.file_digest(file, "sha256").digest())
-    return digest.hexdigest()

@@ -2,8 +2,11 @@
 
 import resource
 import sys
+import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,9 +17,10 @@ from lacuner.analysis.audit_quality import measure_audit, rank_by_cleanlab
 from lacuner.analysis.missampling import count_missampling
 from lacuner.analysis.o_values import measure_o_values
 from lacuner.analysis.uncertainty import measure_uncertainty
-from lacuner.audit.audit import judge_corpus
+from lacuner.audit.audit import audit_corpus, judge_corpus
 from lacuner.bench.cells import Cell, Corpora, read_corpora
 from lacuner.bench.recipe import Places
+from lacuner.bench.reviewing import review_perfectly
 from lacuner.bench.significance import pack, sentence_counts
 from lacuner.corpus import Corpus
 from lacuner.evaluation import score_entities
@@ -26,6 +30,8 @@ from lacuner.recognizer import Recognizer
 from lacuner.training.judging import targets_of
 from lacuner.training.trainer import Observer
 
+_REVIEWED = 200
+"""Findings that are looked at in the experiment about reviews."""
 _MOST_VECTORS = 400
 """Entities, and as many other spans, that are shown as points."""
 
@@ -111,11 +117,25 @@ def _audit(cell: Cell, corpora: Corpora, places: Places, observer: Observer) -> 
     return {"rows": rows}
 
 
+def _review(cell: Cell, corpora: Corpora, places: Places, observer: Observer) -> dict[str, Any]:
+    """Train, audit the training data, review the first findings, train again."""
+    assert corpora.gold is not None, "plan() has looked"
+    rows = {cell.run: _train(cell, corpora, places, observer)}
+    with tempfile.TemporaryDirectory() as folder:
+        found = audit_corpus(corpora.train, cell.settings(places), observer=lambda title: observer)
+        found.write(Path(folder))
+        reviewed = review_perfectly(Path(folder), corpora.gold, _REVIEWED)
+    after = _train(cell, replace(corpora, train=reviewed), places, observer)
+    rows[f"{cell.run}, {_REVIEWED} findings reviewed"] = after
+    return {"rows": rows}
+
+
 _EXPERIMENTS: dict[str, Callable[[Cell, Corpora, Places, Observer], dict[str, Any]]] = {
     "training": _train,
     "uncertainty": _measure_uncertainty,
     "o-values": _measure_o_values,
     "audit": _audit,
+    "review": _review,
 }
 
 

@@ -18,7 +18,7 @@ SAMPLE = "sample"
 """The dataset that is part of the package."""
 PROFILES = ("quick", "standard", "full")
 Profile = Literal["quick", "standard", "full"]
-Experiment = Literal["training", "uncertainty", "o-values", "audit"]
+Experiment = Literal["training", "uncertainty", "o-values", "audit", "review"]
 Measure = Literal["missampling", "vectors"]
 
 _FOLDER = "LACUNER_DATA"

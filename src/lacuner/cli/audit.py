@@ -36,7 +36,8 @@ def audit(
 
     Example: `lacuner audit train.conll --out audit`
     """
-    from lacuner.audit.audit import audit_corpus, check_folder, hash_of_files, remove_unfinished_work
+    from lacuner.audit.audit import audit_corpus, check_folder, remove_unfinished_work
+    from lacuner.audit.files import hash_of_files
     from lacuner.cli.progress import TerminalObserver
     from lacuner.corpus import Corpus
     from lacuner.corpus.corpus import merge
@@ -56,7 +57,8 @@ def audit(
         else Recognizer.from_pretrained(recognizer)
     )
     corpus = merge(Corpus.read(path, data_format, strict) for path in data)
-    about = {"corpus": ", ".join(map(str, data)), "hash": hash_of_files(data)}
+    files = [str(path.absolute()) for path in data]
+    about = {"corpus": ", ".join(map(str, data)), "files": files, "hash": hash_of_files(data)}
     try:
         found = audit_corpus(corpus, judge, folds, min_probability, out, about, TerminalObserver)
     except KeyboardInterrupt:

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from lacuner.audit.files import CORPUS, DECISIONS, FINDINGS
 from lacuner.corpus.records import sentence_to_record
 from lacuner.errors import DataError
 from lacuner.web.case import Case
-from lacuner.web.folder import CORPUS, DECISIONS, FINDINGS, AuditFolder
+from lacuner.web.folder import AuditFolder
 
 APPLICATION = 0x4C41434E  # "LACN"
 SCHEMA_VERSION = 1

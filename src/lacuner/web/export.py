@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from lacuner.audit.files import CORPUS, DECISIONS, FINDINGS, REPORT, SUMMARY
 from lacuner.corpus import Sentence
 from lacuner.corpus.corpus import Format, write_sentences
 from lacuner.corpus.files import STANDARD_INPUT
@@ -64,7 +65,7 @@ def export_corpus(decisions: Decisions, out: Path) -> Exported:
     return report
 
 
-_OWN = ("corpus.jsonl", "findings.jsonl", "summary.json", "report.html", "review.sqlite")
+_OWN = (CORPUS, FINDINGS, SUMMARY, REPORT, DECISIONS)
 
 
 def _reviewed(decisions: Decisions, report: Exported) -> Iterator[Sentence]:

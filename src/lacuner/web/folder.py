@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
+from lacuner.audit.files import CORPUS, FINDINGS, FORMAT_VERSION, SUMMARY, hash_of_files
 from lacuner.corpus import Entity, Sentence
 from lacuner.corpus.corpus import stream_sentences
 from lacuner.corpus.jsonl import read_records
@@ -14,8 +15,6 @@ from lacuner.corpus.records import entity_from_record
 from lacuner.errors import DataError
 from lacuner.web.case import Case, Kind
 
-FORMAT_VERSION = 1
-CORPUS, FINDINGS, SUMMARY, DECISIONS = "corpus.jsonl", "findings.jsonl", "summary.json", "review.sqlite"
 _KINDS = get_args(Kind)
 
 
@@ -78,8 +77,8 @@ class AuditFolder:
 
     def warning(self) -> str | None:
         """A sentence, if the files that were audited have changed since; nothing is said of files that are gone."""
-        paths = [Path(name) for name in self.name.split(", ")]
-        if "hash" not in self.summary or not all(path.is_file() for path in paths):
+        paths = [Path(name) for name in self.summary.get("files", ())]
+        if not paths or not all(path.is_file() for path in paths):
             return None
         if hash_of_files(paths) == self.summary["hash"]:
             return None
@@ -88,15 +87,6 @@ class AuditFolder:
             f"{self.name} {has} changed since the audit; the review and --export go on with the audit's own copy, "
             f"{self.path / CORPUS}, so nothing is lost — audit again if the changes should count"
         )
-
-
-def hash_of_files(paths: list[Path]) -> str:
-    """The hash that the audit keeps of the files it has read."""
-    digest = hashlib.sha256()
-    for path in paths:
-        with path.open("rb") as file:
-            digest.update(hashlib.file_digest(file, "sha256").digest())
-    return digest.hexdigest()
 
 
 def _case(number: int, record: dict[str, Any], path: Path, line: int) -> Case:
