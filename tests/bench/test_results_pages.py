@@ -15,7 +15,7 @@ FOLDERS = sorted(path.parent for path in (ROOT / "docs" / "results").glob(f"*/{R
 def test_the_report_is_made_of_the_results(folder: Path) -> None:
     text = (folder / REPORT).read_text(encoding="utf-8")
     figures = [line[2:-1].split("](") for line in text.splitlines() if line.startswith("![")]
-    assert figures
+    assert figures or "audit" in folder.name
     assert all((folder / file).is_file() for _, file in figures)
     results = Results.of(Title.read(folder), read_results(folder / RESULTS))
     assert report(results, [(caption, file) for caption, file in figures]) == text

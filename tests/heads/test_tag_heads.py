@@ -347,7 +347,7 @@ def test_angle_based_decisions_sum_to_zero_and_need_one_output_fewer(name: str) 
     assert sizes[0] - sizes[1] == SIZE + 1
     for row, place in product(range(2), range(4)):
         h = angled.output.weight @ words[row, place] + angled.output.bias
-        expected = torch.stack([h @ corner for corner in simplex(len(tags)).double()])
+        expected = torch.stack([h @ corner for corner in simplex(len(tags)).double().flip(0)])
         assert_close(decisions[row, place], expected)
 
 

@@ -50,7 +50,8 @@ class TagHead(nn.Module, ABC):
 
     The decision vector of a word has one element for each tag. With ``angle`` the network has one output fewer, and the
     decision vector is its projection onto the corners of a simplex: what cannot matter, a constant added to all elements,
-    is not there to be learned, so that the elements of different words can be compared.
+    is not there to be learned, so that the elements of different words can be compared. To reach the first corner, all outputs
+    have to grow together, and with Adam each would be busy with that; so ``O``, the most frequent tag, has the last one.
     """
 
     corners: Tensor | None
@@ -62,7 +63,7 @@ class TagHead(nn.Module, ABC):
         super().__init__()
         self.tags = tags
         self.output = nn.Linear(size, len(tags) - config.angle)
-        self.register_buffer("corners", simplex(len(tags)) if config.angle else None, persistent=False)
+        self.register_buffer("corners", simplex(len(tags)).flip(0) if config.angle else None, persistent=False)
         self.register_buffer("allowed_steps", tags.steps, persistent=False)
         self.register_buffer("allowed_begins", tags.begins, persistent=False)
         self.register_buffer("allowed_ends", tags.ends, persistent=False)
