@@ -136,3 +136,11 @@ def test_a_model_that_is_there_already_may_judge(run, files: Path, model_folder:
     code, _, log = run("audit", files / "dev.jsonl", "-o", tmp_path / "o", "--recognizer", model_folder, "--epochs", 2)
     assert code != 0
     assert "--recognizer is trained already" in log
+
+
+def test_a_tagger_may_judge_too(corpus: Corpus) -> None:
+    settings = {key: value for key, value in SETTINGS.items() if key != "head"}
+    audit = audit_corpus(corpus, resolve_settings("eer", None, settings | {"balance.ratio": "0.4"}), folds=2)
+    forgotten = {(number, 0, 1, "PER") for number in FORGOTTEN}
+    first = {(f.sentence, f.start, f.end, f.label) for f in audit.findings[: len(forgotten)]}
+    assert len(first & forgotten) >= 15

@@ -2,12 +2,14 @@ import math
 from functools import cache
 from itertools import pairwise, product
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from lacuner.corpus import Entity
 from lacuner.encoders.words import EncodedWords
 from lacuner.encoding.tags import TAG_SCHEMES, TagScheme, TagSet
 from lacuner.heads.crf import marginals
@@ -271,6 +273,24 @@ def test_what_is_found_is_the_best_legal_sequence_and_scores_are_probabilities(
         for place in range(length):
             for tag in range(len(tags)):
                 assert_close(probabilities[row, place, tag], shares[sequences[:, place] == tag].sum())
+
+
+@settings(max_examples=20)
+@given(st.sampled_from(list(TAG_HEADS)), SCHEMES, LENGTHS, SEEDS)
+def test_any_entity_can_be_asked_about(name: str, scheme: TagScheme, lengths: list[int], seed: int) -> None:
+    """Its probability is the share of all legal sequences that hold it, whether the best one does or not."""
+    tags = TAGS[scheme]
+    head, decisions = build(name, tags, seed=seed % 3), random_decisions(lengths, len(tags), seed)
+    generator = np.random.default_rng(seed)
+    held = [all_entities(scheme, length) for length in lengths]
+    asked = [each[generator.integers(len(each))] for each in held]
+    entities = [[Entity(start, end, tags.labels[label]) for start, end, label in each] for each in asked]
+    found = head.probabilities(decisions, torch.tensor(lengths), entities)
+    for row, length in enumerate(lengths):
+        shares = scores_of(head, decisions[row], list(range(length)), length)[1].detach().softmax(0).tolist()
+        for wanted, probability in zip(asked[row], found[row], strict=True):
+            expected = sum(share for share, each in zip(shares, held[row], strict=True) if wanted in each)
+            assert probability == pytest.approx(expected, abs=1e-9)
 
 
 @pytest.mark.parametrize("name", TAG_HEADS)

@@ -1,7 +1,7 @@
 """What models think of sentences that they have not seen: each part of a corpus is judged by a model of the others."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,11 +11,13 @@ import torch
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
-from lacuner.corpus import OUTSIDE, Corpus
+from lacuner.corpus import Corpus, Entity
 from lacuner.errors import TrainingError
+from lacuner.methods.model import batches_of, evaluating
 from lacuner.methods.span_model import SpanModel
+from lacuner.methods.tag_model import TagModel
 from lacuner.recognizer import Recognizer
-from lacuner.training.judging import find_in, join, judge
+from lacuner.training.judging import join, judge
 from lacuner.training.lessons import Beliefs
 from lacuner.training.settings import RunSettings
 from lacuner.training.trainer import Observer, fingerprint
@@ -87,9 +89,11 @@ def judge_with(model: Recognizer, corpus: Corpus, places: Sequence[int], labels:
     """What a model thinks of sentences, in terms of ``labels``; those that it does not know have no probability."""
     inner = model.model
     with torch.no_grad():
-        found = (
-            judge(inner, corpus, places, LEAST) if isinstance(inner, SpanModel) else _as_beliefs(model, corpus, places)
-        )
+        if isinstance(inner, TagModel):
+            found = _ask_tagger(inner, corpus, places)
+        else:
+            assert isinstance(inner, SpanModel)
+            found = judge(inner, corpus, places, LEAST)
     table = np.zeros((len(found), len(labels)), dtype=np.float32)
     number = {label: index for index, label in enumerate(labels)}
     for column, label in enumerate(inner.labels):
@@ -99,23 +103,48 @@ def judge_with(model: Recognizer, corpus: Corpus, places: Sequence[int], labels:
     return replace(found, probabilities=table)
 
 
-def _as_beliefs(model: Recognizer, corpus: Corpus, places: Sequence[int]) -> Beliefs:
-    """What a tagger finds, with the probability of each; what is annotated and not found has none."""
-    labels = {label: index for index, label in enumerate(model.model.labels)}
-    rows: dict[tuple[int, int, int], tuple[int, float]] = {}
-    for place, entities in zip(places, find_in(model.model, [corpus.tokens[place] for place in places]), strict=True):
-        rows |= {(place, e.start, e.end): (0, 0.0) for e in corpus[place].entities}
-        rows |= {(place, e.start, e.end): (labels[e.label], e.score or 0.0) for e in entities}
-        rejected = {(place, span.start, span.end) for span in corpus[place].non_entities}
-        for key in rejected & rows.keys():
-            del rows[key]
-    keys = np.array(sorted(rows), dtype=np.int64).reshape(-1, 3)
-    table = np.zeros((len(keys), len(labels)), dtype=np.float32)
+def _ask_tagger(model: TagModel, corpus: Corpus, places: Sequence[int]) -> Beliefs:
+    """What a tagger finds and what is annotated, with the probabilities of their labels."""
+    number = {label: index for index, label in enumerate(model.labels)}
+    believed: dict[tuple[int, int, int], dict[int, float]] = {}
+    with evaluating(model):
+        for chosen, inputs in batches_of(model, corpus.tokens, places):
+            found = [
+                (place, entity) for place, row in zip(chosen, model.entities(inputs), strict=True) for entity in row
+            ]
+            for known in _layers([corpus[place].entities for place in chosen], number):
+                scores = model.probabilities(inputs, known)
+                found += [
+                    (place, replace(entity, score=score))
+                    for place, row, each in zip(chosen, known, scores, strict=True)
+                    for entity, score in zip(row, each, strict=True)
+                ]
+            for place, entity in found:
+                believed.setdefault((place, entity.start, entity.end), {})[number[entity.label]] = entity.score or 0.0
+    rejected = {(place, span.start, span.end) for place in places for span in corpus[place].non_entities}
+    keys = np.array(sorted(believed.keys() - rejected), dtype=np.int64).reshape(-1, 3)
+    table = np.zeros((len(keys), len(number)), dtype=np.float32)
     for row, (sentence, start, end) in enumerate(keys.tolist()):
-        label, score = rows[sentence, start, end]
-        table[row, label] = score
-        table[row, labels[OUTSIDE]] = 1 - score
+        for label, score in believed[sentence, start, end].items():
+            table[row, label] = score
+    table[:, 0] = 1 - table.sum(1)
     return Beliefs(keys[:, 0], keys[:, 1], keys[:, 2], table)
+
+
+def _layers(sentences: Sequence[Sequence[Entity]], known: Container[str]) -> Iterator[list[list[Entity]]]:
+    """The entities of sentences that have a known label; those that overlap come one after the other."""
+    left = [[entity for entity in entities if entity.label in known] for entities in sentences]
+    while any(left):
+        layer, later = [], []
+        for entities in left:
+            taken: list[Entity] = []
+            for entity in entities:
+                if not taken or taken[-1].end <= entity.start:
+                    taken.append(entity)
+            layer.append(taken)
+            later.append([entity for entity in entities if entity not in taken])
+        yield layer
+        left = later
 
 
 def _save(path: Path | None, beliefs: Beliefs, key: str) -> None:

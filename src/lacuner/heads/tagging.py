@@ -1,6 +1,7 @@
 """Tag heads: word vectors → scores of tags, what a wrong tag costs, and entities."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
@@ -116,6 +117,23 @@ class TagHead(nn.Module, ABC):
             for found in read
         ]
         return [[entity for entity in found if entity.score is None or entity.score >= min_score] for found in entities]
+
+    @torch.no_grad()
+    def probabilities(
+        self, decisions: Tensor, lengths: Tensor, entities: Sequence[Sequence[Entity]]
+    ) -> list[list[float]]:
+        """The probability that exactly these words are such an entity; those of a sentence must not overlap."""
+        places = [(row, e.start, e.end) for row, found in enumerate(entities) for e in found]
+        if not places:
+            return [[] for _ in entities]
+        tags = torch.zeros(decisions.shape[:2], dtype=torch.long, device=decisions.device)
+        for row, found in enumerate(entities):
+            for e in found:
+                written = self.tags.write(e.end - e.start, self.tags.labels.index(e.label))
+                tags[row, e.start : e.end] = torch.tensor(written, device=tags.device)
+        unary = self.bounded(decisions, lengths)
+        scores = iter(self._entity_scores(unary, self.steps, lengths, tags, torch.tensor(places, device=tags.device)))
+        return [[next(scores) for _ in found] for found in entities]
 
     def _entity_scores(
         self, unary: Tensor, steps: Tensor, lengths: Tensor, tags: Tensor, places: Tensor

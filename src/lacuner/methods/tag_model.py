@@ -129,6 +129,11 @@ class TagModel(Model):
         return found
 
     @torch.no_grad()
+    def probabilities(self, inputs: Inputs, entities: Sequence[Sequence[Entity]]) -> list[list[float]]:
+        """The probability that exactly these words are such an entity; those of a sentence must not overlap."""
+        return self.head.probabilities(self.decisions(inputs), inputs.lengths, entities)
+
+    @torch.no_grad()
     def entities(self, inputs: Inputs, nested: bool = False, min_score: float = 0.0) -> list[list[Entity]]:
         if nested:
             raise ConfigError(
