@@ -35,7 +35,8 @@ lint: setup ## Check style and formatting
 types: setup ## Check types
 	$(BIN)/mypy
 
-speed: setup ## Cost of training and prediction against the bare encoder; writes build/speed.json
+speed: setup ## Cost of models against the bare encoder, of annotate against spaCy; writes build/speed.json
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[spacy]"
 	$(BIN)/python benchmarks/speed.py
 
 results: setup ## The figures of the README, on the corpora below LACUNER_DATA (about an hour)

@@ -7,7 +7,6 @@ from typing import Any, Literal
 import torch
 from pydantic import Field
 from torch import Tensor, nn
-from transformers.masking_utils import create_bidirectional_mask
 
 from lacuner.encoders.dropout import Dropout
 from lacuner.encoders.encoder import Encoder
@@ -83,6 +82,8 @@ class LebertEncoder(Encoder):
 
 def run_layers(model: Any, inputs: PieceInputs, layer: int, change: Callable[[Tensor], Tensor]) -> Tensor:
     """The last layer ``(W, m, d)`` of a BERT-like model that runs on with what ``change`` makes of a layer's output."""
+    from transformers.masking_utils import create_bidirectional_mask  # to import it takes as long as all the rest
+
     hidden = model.embeddings(input_ids=inputs.pieces)
     if hasattr(model, "embeddings_project"):  # ELECTRA
         hidden = model.embeddings_project(hidden)
