@@ -438,3 +438,12 @@ def test_sums_are_exact_even_where_the_network_is_not(name: str, angle: bool) ->
     assert decisions.dtype == loss.dtype == torch.float32
     exact = head.double().loss(decisions.double(), weights.double(), torch.tensor([60]))
     assert loss.item() == pytest.approx(exact.item(), rel=1e-4)
+
+
+def test_o_has_the_last_corner_unless_it_is_wanted_first() -> None:
+    tags = TAGS["bioes"]
+    last, first = (CrfConfig(angle=True, corner=corner).build(4, tags) for corner in (None, "first"))
+    assert last.corners is not None
+    assert first.corners is not None
+    assert first.corners[0].unique().numel() == 1, "all outputs take part in it equally"
+    assert_close(last.corners.flip(0), first.corners)

@@ -22,6 +22,11 @@ class TagHeadConfig(Part, ABC):
     angle: bool = Field(
         False, description="angle-based decision vector: scores of the tags are projections that sum to zero"
     )
+    corner: Literal["first"] | None = Field(
+        None,
+        description="angle-based: O has the first corner of the simplex, where small O-values tell more; "
+        "none: the last, where tags are learned better",
+    )
 
     @abstractmethod
     def build(self, size: int, tags: TagSet) -> "TagHead":
@@ -51,8 +56,9 @@ class TagHead(nn.Module, ABC):
 
     The decision vector of a word has one element for each tag. With ``angle`` the network has one output fewer, and the
     decision vector is its projection onto the corners of a simplex: what cannot matter, a constant added to all elements,
-    is not there to be learned, so that the elements of different words can be compared. To reach the first corner, all outputs
-    have to grow together, and with Adam each would be busy with that; so ``O``, the most frequent tag, has the last one.
+    is not there to be learned, so that the elements of different words can be compared. For a tag to reach the first corner,
+    all outputs have to grow together. With Adam each of them is busy with that, if the tag is ``O``, the most frequent one; so
+    ``O`` has the last corner, unless somebody wants to know about ``O`` more than about the other tags.
     """
 
     corners: Tensor | None
@@ -64,7 +70,8 @@ class TagHead(nn.Module, ABC):
         super().__init__()
         self.tags = tags
         self.output = nn.Linear(size, len(tags) - config.angle)
-        self.register_buffer("corners", simplex(len(tags)).flip(0) if config.angle else None, persistent=False)
+        corners = simplex(len(tags)) if config.corner == "first" else simplex(len(tags)).flip(0)
+        self.register_buffer("corners", corners if config.angle else None, persistent=False)
         self.register_buffer("allowed_steps", tags.steps, persistent=False)
         self.register_buffer("allowed_begins", tags.begins, persistent=False)
         self.register_buffer("allowed_ends", tags.ends, persistent=False)
