@@ -1,5 +1,6 @@
 """The reports below docs/results/ are what their results say."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,9 @@ from lacuner.bench.runner import RESULTS, read_results
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = sorted(path.parent for path in (ROOT / "docs" / "results").glob(f"*/{RESULTS}"))
+
+LINK = re.compile(r"\]\(([^)#]+\.md)\)")
+FIGURE = re.compile(r"\d+\.\d+")
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
@@ -32,3 +36,15 @@ def test_no_path_of_a_machine_is_in_the_results(folder: Path) -> None:
 
 def test_there_are_some() -> None:
     assert FOLDERS
+
+
+def test_what_the_overview_quotes_stands_in_the_reports() -> None:
+    overview = ROOT / "docs" / "results" / "README.md"
+    quoted = 0
+    for line in overview.read_text(encoding="utf-8").splitlines():
+        reports = "".join((overview.parent / link).read_text(encoding="utf-8") for link in LINK.findall(line))
+        if reports:
+            for figure in FIGURE.findall(line):
+                assert re.search(rf"(?<![\d.]){re.escape(figure)}(?![\d.])", reports), (figure, line)
+                quoted += 1
+    assert quoted > 3
