@@ -90,7 +90,7 @@ def test_o_values_are_shown_as_they_are_and_detection_in_percent():
     assert right.get_title() == "after epoch 2"
     assert [text.get_text() for text in figure.legends[0].get_texts()] == [
         "plain",
-        "angle-based",
+        "angle",
         "precision at random",
     ]
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # matplotlib is an extra, and the training code takes seconds
     from matplotlib.figure import Figure
 
     from lacuner.analysis.missampling import EpochMissampling
-    from lacuner.analysis.o_values import Decision, OValueRun
+    from lacuner.analysis.o_values import OValueRun
     from lacuner.analysis.uncertainty import UncertaintyRun
 
 ENDINGS = (".png", ".svg")
@@ -136,23 +136,22 @@ def uncertainty_figure(runs: "Sequence[UncertaintyRun]") -> "Figure":
 
 
 @look()
-def o_value_figure(results: "Mapping[Decision, Sequence[OValueRun]]", after: int) -> "Figure":
+def o_value_figure(results: "Mapping[str, Sequence[OValueRun]]", after: int) -> "Figure":
     """Mean O-values by epoch, and beside it how well the smallest ones after one epoch detect hidden entities.
 
     Args:
-        results: for each decision vector, the trainings with all seeds.
+        results: for each decision vector, by name, the trainings with all seeds.
         after: the epoch, from 1.
     """
     from lacuner.analysis.o_values import mean_of_runs
 
     figure, (left, right) = canvas(1, 2)
-    means = {decision: mean_of_runs(runs) for decision, runs in results.items()}
-    for (decision, epochs), (colour, marker, _) in zip(means.items(), styles(len(means)), strict=True):
+    means = {name: mean_of_runs(runs) for name, runs in results.items()}
+    for (name, epochs), (colour, marker, _) in zip(means.items(), styles(len(means)), strict=True):
         numbers, detection = [epoch.epoch for epoch in epochs], epochs[after - 1].detection
         shares = [100 * found.share for found in detection]
         style: dict[str, Any] = {"color": colour, "marker": marker, "zorder": 3, "clip_on": False}
         thinned = style | {"markevery": max(1, math.ceil(len(numbers) / _MOST_MARKERS))}
-        name = "plain" if decision == "plain" else "angle-based"
         left.plot(numbers, [epoch.hidden for epoch in epochs], "-", label=name, **thinned)
         left.plot(numbers, [epoch.outside for epoch in epochs], "--", **thinned)
         right.plot(shares, [100 * found.precision for found in detection], "-", **style)
@@ -179,7 +178,9 @@ def o_value_figure(results: "Mapping[Decision, Sequence[OValueRun]]", after: int
         axes.annotate(text, (place, height), xytext=shift, textcoords="offset points", ha=begin, fontsize=14)
     entries = [axes.get_legend_handles_labels() for axes in (left, right)]
     handles, labels = ([item for entry in entries for item in entry[kind]] for kind in (0, 1))
-    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False, handlelength=2)
+    figure.legend(
+        handles, labels, loc="outside lower center", ncols=3 if len(labels) <= 3 else 2, frameon=False, handlelength=2
+    )
     return figure
 
 

@@ -164,9 +164,10 @@ def _found(values: Floats, hidden: Flags) -> Integers:
 
 
 def with_decision(settings: RunSettings, decision: Decision) -> RunSettings:
-    """The same with this decision vector."""
+    """The same with this decision vector; if it is angle-based, ``O`` has the corner where its values tell most."""
     method = tagger(settings)
-    head = method.head.model_copy(update={"angle": decision == "angle"})
+    corner = "first" if decision == "angle" else None
+    head = method.head.model_copy(update={"angle": decision == "angle", "corner": corner})
     return settings.model_copy(update={"method": method.model_copy(update={"head": head})})
 
 

@@ -18,7 +18,7 @@ from lacuner.analysis.figures import (
     uncertainty_figure,
 )
 from lacuner.analysis.missampling import EpochMissampling
-from lacuner.analysis.o_values import Decision, OValueRun
+from lacuner.analysis.o_values import OValueRun
 from lacuner.analysis.uncertainty import BandResult, UncertaintyRun
 from lacuner.bench.report import Results, test_f1
 from lacuner.errors import ConfigError
@@ -214,13 +214,13 @@ def _uncertainty(results: Results, column: str) -> list[UncertaintyRun]:
     return [UncertaintyRun(seed, ratio, oracle, bands) for seed, bands in sorted(seeds.items())]
 
 
-def _o_values(results: Results, column: str) -> dict[Decision, list[OValueRun]]:
-    found: dict[Decision, list[OValueRun]] = {}
+def _o_values(results: Results, column: str) -> dict[str, list[OValueRun]]:
+    """The trainings of each row."""
+    found: dict[str, list[OValueRun]] = {}
     for row in results.rows:
         for record in results.cells.get((row, column), ()):
             if "o_values" in record:
-                angle = record["config"]["settings"]["method"]["head"]["angle"]
-                found.setdefault("angle" if angle else "plain", []).append(OValueRun.from_dict(record["o_values"]))
+                found.setdefault(row, []).append(OValueRun.from_dict(record["o_values"]))
     return found
 
 

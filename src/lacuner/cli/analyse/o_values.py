@@ -26,6 +26,8 @@ from lacuner.errors import DataError
 if TYPE_CHECKING:
     from lacuner.analysis.o_values import Decision, OValueRun
 
+_NAMES = {"plain": "plain", "angle": "angle-based"}
+
 
 def o_values(
     data: Train,
@@ -85,7 +87,8 @@ def o_values(
             "\nAP: average precision of detecting the former by small O-values"
             + (f"\nMeans of {len(numbers)} seeds, and the standard deviation of AP." if len(numbers) > 1 else "")
         )
-    draw(figure, lambda figures: figures.o_value_figure(results, after))
+    named = {_NAMES[decision]: runs for decision, runs in results.items()}
+    draw(figure, lambda figures: figures.o_value_figure(named, after))
 
 
 def _o_value_summary(runs: "Sequence[OValueRun]") -> list[dict[str, Any]]:
