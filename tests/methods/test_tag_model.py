@@ -379,7 +379,7 @@ def test_every_combination_can_be_learned(
     optimizer = torch.optim.Adam(model.parameters(), 0.05)
     sentences = [*SENTENCES, Sentence(WORDS, (Entity(0, 1, "PER"), Entity(3, 4, "LOC")), complete=True)]
     losses = []
-    for _ in range(12):
+    for _ in range(20):
         loss = batch_loss(model, sentences)
         optimizer.zero_grad()
         loss.backward()
