@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from lacuner.audit.exports import write_exports
-from lacuner.audit.files import CORPUS, DECISIONS, EXPORTS, FINDINGS, FORMAT_VERSION, REPORT, SUMMARY
+from lacuner.audit.files import CORPUS, DECISIONS, EXPORTS, FINDINGS, FORMAT_VERSION, KINDS, REPORT, SUMMARY
 from lacuner.audit.findings import Estimate, Finding, Judgement
 from lacuner.audit.folds import judge_by_folds, judge_with
 from lacuner.audit.page import write_page
@@ -54,7 +54,7 @@ class Audit:
 
     def summary(self) -> dict[str, Any]:
         """For JSON."""
-        kinds = {kind: sum(f.kind == kind for f in self.findings) for kind in ("missing", "label", "boundary")}
+        kinds = {kind: sum(f.kind == kind for f in self.findings) for kind in KINDS}
         return {
             "format_version": FORMAT_VERSION,
             "findings": len(self.findings),

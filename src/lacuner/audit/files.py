@@ -3,7 +3,11 @@
 import hashlib
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Literal, get_args
 
+Kind = Literal["missing", "label", "boundary"]
+"""What a finding is about: nothing is annotated there, or another label, or other borders."""
+KINDS: tuple[Kind, ...] = get_args(Kind)
 FORMAT_VERSION = 1
 CORPUS, FINDINGS, SUMMARY, REPORT, EXPORTS = "corpus.jsonl", "findings.jsonl", "summary.json", "report.html", "exports"
 DECISIONS = "review.sqlite"

@@ -2,16 +2,15 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from lacuner.audit.calibration import Calibration, calibrate, missing_probability
+from lacuner.audit.files import Kind
 from lacuner.corpus import OUTSIDE, Corpus
 from lacuner.training.lessons import Beliefs
-
-Kind = Literal["missing", "label", "boundary"]
 
 _RESAMPLES = 100
 _DOUBT = 0.5

@@ -3,7 +3,7 @@
 import sqlite3
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from fastapi import FastAPI, Header, Request
 from fastapi.exceptions import RequestValidationError
@@ -11,6 +11,7 @@ from fastapi.responses import FileResponse, JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
 from pydantic import BaseModel, Field
 
+from lacuner.audit.files import Kind
 from lacuner.corpus import OUTSIDE, Entity, Sentence
 from lacuner.web.case import Action, Status
 from lacuner.web.decisions import Decisions, Outcome, Overlaps, Shown, Wanted
@@ -28,7 +29,7 @@ class Filter(BaseModel):
 
     status: Status = "open"
     label: str | None = None
-    kind: Literal["missing", "label", "boundary"] | None = None
+    kind: Kind | None = None
 
     def wanted(self) -> Wanted:
         return Wanted(self.status, self.label, self.kind)

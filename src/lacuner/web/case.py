@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from lacuner.audit.files import Kind
 from lacuner.corpus import OUTSIDE, Entity, Sentence, Span
 
-Kind = Literal["missing", "label", "boundary"]
 Action = Literal["accept", "reject", "skip"]
 Status = Literal["open", "accepted", "rejected", "skipped"]
 STATUS_OF: dict[Action, Status] = {"accept": "accepted", "reject": "rejected", "skip": "skipped"}

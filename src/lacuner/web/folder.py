@@ -5,17 +5,15 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
-from lacuner.audit.files import CORPUS, FINDINGS, FORMAT_VERSION, SUMMARY, hash_of_files
+from lacuner.audit.files import CORPUS, FINDINGS, FORMAT_VERSION, KINDS, SUMMARY, hash_of_files
 from lacuner.corpus import Entity, Sentence
 from lacuner.corpus.corpus import stream_sentences
 from lacuner.corpus.jsonl import read_records
 from lacuner.corpus.records import entity_from_record
 from lacuner.errors import DataError
-from lacuner.web.case import Case, Kind
-
-_KINDS = get_args(Kind)
+from lacuner.web.case import Case
 
 
 @dataclass(frozen=True)
@@ -91,7 +89,7 @@ class AuditFolder:
 
 def _case(number: int, record: dict[str, Any], path: Path, line: int) -> Case:
     kind = record["kind"]
-    if kind not in _KINDS:
+    if kind not in KINDS:
         raise ValueError(f"there is no kind {kind!r}")
     old = record.get("annotated")
     annotated = None if old is None else entity_from_record(old, path, line)
