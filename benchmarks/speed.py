@@ -22,6 +22,7 @@ import torch
 
 from lacuner import Corpus, Sentence
 from lacuner.corpus.corpus import sentence_from_text
+from lacuner.corpus.words import cut_words
 from lacuner.encoders import Encoder, RecurrentConfig, TransformerConfig
 from lacuner.encoders.recurrent import RecurrentEncoder
 from lacuner.encoders.transformer import TransformerEncoder
@@ -175,9 +176,9 @@ def compare_matchers(corpus: Corpus) -> list[dict[str, Any]]:
     words = sorted({word for name in own for word in name.split()})
     generator = random.Random(1)
     names = sorted(own | {" ".join(generator.choices(words, k=2 + n % 2)) for n in range(NAMES - len(own))})
-    chunks = [[s.tokens for s in corpus[begin : begin + TEXTS]] for begin in range(0, len(corpus), TEXTS)]
-    texts = [[" ".join(tokens) for tokens in chunk] for chunk in chunks]
-    count = sum(len(tokens) for chunk in chunks[1:] for tokens in chunk)
+    texts = [[" ".join(s.tokens) for s in corpus[begin : begin + TEXTS]] for begin in range(0, len(corpus), TEXTS)]
+    chunks = [[cut_words(text) for text in chunk] for chunk in texts]
+    count = sum(len(words) for chunk in chunks[1:] for words in chunk)
     matcher = Matcher(Dictionary.of([(name, "NAME") for name in names]))
     library = ahocorasick_rs.AhoCorasick(
         names, matchkind=ahocorasick_rs.MatchKind.LeftmostLongest, store_patterns=False

@@ -159,14 +159,22 @@ def test_accents_may_be_composed_or_not() -> None:
     assert matched(Matcher(dictionary(("Rene\u0301", "PER"))), ["Ren\u00e9"]) == [[(0, 1, "PER")]]
 
 
-@pytest.mark.parametrize("odd", ["\x1f", "a\x1fb", "\n", "", " ", "\x1f\x1f"])
+@pytest.mark.parametrize(
+    "odd", ["\x00", "\x01", "\x02", "Ada\x02", "\x01Ada", "\x02\n\x01", "\n", "", " ", "ß", "e\u0301"]
+)
 def test_odd_words_do_not_shift_what_comes_behind_them(odd: str) -> None:
-    matcher = Matcher(dictionary(("Ada", "PER")))
-    assert matched(matcher, [odd, "Ada", odd, odd, "Ada"], [odd], ["Ada"]) == [
-        [(1, 2, "PER"), (4, 5, "PER")],
-        [],
-        [(0, 1, "PER")],
-    ]
+    for matcher in (Matcher(dictionary(("Ada", "PER"))), Matcher(dictionary(("Ada", "PER")), ignore_case=True)):
+        assert matched(matcher, [odd, "Ada", odd, odd, "Ada"], [odd], [], ["Ada"]) == [
+            [(1, 2, "PER"), (4, 5, "PER")],
+            [],
+            [],
+            [(0, 1, "PER")],
+        ]
+
+
+def test_names_with_odd_characters_are_found() -> None:
+    matcher = Matcher(dictionary(("a\x01b", "ODD"), ("Straße", "STREET")), ignore_case=True)
+    assert matched(matcher, ["a\x01b", "STRASSE", "b"], ["a", "b"]) == [[(0, 1, "ODD"), (1, 2, "STREET")], []]
 
 
 def test_a_name_of_a_hundred_words_is_found() -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 OUTSIDE = "O"
 """The label of a span that is no entity; always label id 0."""
+_NONE: frozenset[int] = frozenset()
 
 
 def _check_offsets(start: int, end: int) -> None:
@@ -75,10 +76,13 @@ class Sentence:
     non_entities: tuple[Span, ...] = ()
     complete: bool = False
     annotated_labels: frozenset[str] | None = None
-    unknown_tokens: frozenset[int] = frozenset()
+    unknown_tokens: frozenset[int] = _NONE
     text: str | None = None
 
     def __post_init__(self) -> None:
+        bare = self.entities == () == self.non_entities and self.annotated_labels is None
+        if bare and type(self.tokens) is tuple and self.unknown_tokens is _NONE:
+            return  # raw text, of which there may be a lot
         freeze = object.__setattr__
         if isinstance(self.tokens, str):
             raise TypeError("tokens is a sequence of words, not one text; Corpus.from_texts splits texts")
@@ -88,8 +92,6 @@ class Sentence:
         if self.annotated_labels is not None:
             freeze(self, "annotated_labels", frozenset(self.annotated_labels))
         freeze(self, "unknown_tokens", frozenset(self.unknown_tokens))
-        if (self.entities, self.non_entities, self.unknown_tokens) == ((), (), frozenset()):
-            return  # raw text, of which there may be a lot
         freeze(self, "entities", tuple(sorted(self.entities)))
         freeze(self, "non_entities", tuple(sorted(self.non_entities)))
         spans: list[Entity | Span] = [*self.entities, *self.non_entities]

@@ -1,15 +1,17 @@
 """Where names stand: Aho-Corasick over words, the leftmost match first, and of those the longest.
 
-The search itself is done by ``ahocorasick-rs``. It knows characters only, so every word that stands in a name gets a character
-of its own, and all others share one; then a match consists of whole words, and its place counts words. It is also faster than a
-search through the letters: most words of a text stand in no name.
+The search itself is done by ``ahocorasick-rs``, which knows characters only. So every word of names and of texts is put between
+two marks: then a match begins where a word does and ends where one does, and neighbours do not share a mark. Many sentences
+become one text, and nothing is done for a word by itself.
 """
 
 import unicodedata
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import count
+from collections.abc import Sequence
+from functools import partial
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+
+import numpy as np
 
 from lacuner.errors import ConfigError
 from lacuner.matching.dictionary import Dictionary, Entry
@@ -21,13 +23,15 @@ if TYPE_CHECKING:
 Ambiguous = Literal["drop", "first", "both-unknown"]
 AMBIGUOUS: tuple[Ambiguous, ...] = get_args(Ambiguous)
 
-_UNKNOWN, _BORDER = "\x00", "\x01"
-"""A word that stands in no name, and what stands between sentences."""
-_SURROGATES = range(0xD800, 0xE000)
-_CHARACTERS = 0x110000 - len(_SURROGATES) - 2
-"""Words that can have a character of their own."""
-_REMEMBERED = 2_000_000
-"""Words of texts that are remembered at most."""
+Numbers = np.ndarray[tuple[int], np.dtype[np.int64]]
+_Found = tuple[Numbers, Numbers, Numbers, np.ndarray[tuple[int], np.dtype[np.object_]]]
+"""Of each match: the number of its first word, how many words it has, its name's number and label."""
+_Meaning = tuple[int, str | None]
+"""The number of a name in the dictionary, and its label, unless it may have several."""
+_BEGIN, _END, _BORDER = "\x01", "\x02", "\n"
+"""What stands before and behind a word, and between sentences."""
+_BETWEEN = _END + _BEGIN
+_NO_MARKS = str.maketrans(_BEGIN + _END, "\x00\x00")
 
 
 class Match(NamedTuple):
@@ -40,15 +44,7 @@ class Match(NamedTuple):
     """Number of the name in the dictionary."""
 
 
-class _Pattern(NamedTuple):
-    """What words that are looked for mean, and how many there are."""
-
-    size: int
-    label: str | None
-    entry: int
-
-
-_new_match = tuple.__new__  # the constructor of a named tuple takes three times as long
+_new_match = partial(tuple.__new__, Match)  # the constructor of a named tuple takes three times as long
 
 
 class Matcher:
@@ -87,8 +83,9 @@ class Matcher:
         self._searches, self.ambiguous_entries = [], 0
         for folds, table in used.items():
             patterns, several = _resolved(table, dictionary, ambiguous)
-            self._searches.append(_Search(patterns, folds, overlapping=len(used) > 1))
             self.ambiguous_entries += several
+            if patterns:
+                self._searches.append(_Search(patterns, folds, overlapping=len(used) > 1))
 
     def find(self, sentences: Sequence[Sequence[str]]) -> list[list[Match]]:
         """The matches of each sentence, which is given as words; none overlaps another.
@@ -97,91 +94,77 @@ class Matcher:
         >>> [[(m.start, m.end, m.label) for m in found] for found in matcher.find([["The", "New", "York", "Times"], ["York"]])]
         [[(1, 4, 'ORG')], [(0, 1, 'LOC')]]
         """
-        found: list[list[Match]] = [[] for _ in sentences]
-        matches: Iterable[tuple[int, _Pattern]]
-        if len(self._searches) > 1:
-            matches = _leftmost_longest(match for search in self._searches for match in search.run(sentences))
+        if not sentences or not self._searches:
+            return [[] for _ in sentences]
+        text = _Text(sentences)
+        if len(self._searches) == 1:
+            places, sizes, entries, labels = self._searches[0].run(text)
         else:
-            matches = self._searches[0].run(sentences) if self._searches else iter(())
-        border, begin, number = -1, 0, -1  # of the sentence that a match stands in
-        lengths, here = iter(map(len, sentences)), []
-        for place, (size, label, entry) in matches:
-            while border <= place:
-                begin, number = border + 1, number + 1
-                border, here = begin + next(lengths), found[number]
-            start = place - begin
-            here.append(_new_match(Match, (start, start + size, label, entry)))
-        return found
+            places, sizes, entries, labels = _leftmost_longest([search.run(text) for search in self._searches])
+        bounds = np.searchsorted(places, text.first_words)  # where the matches of each sentence begin
+        starts = places - np.repeat(text.first_words[:-1], np.diff(bounds))
+        fields = starts.tolist(), (starts + sizes).tolist(), labels.tolist(), entries.tolist()
+        matches = list(map(_new_match, zip(*fields, strict=True)))
+        return [matches[begin:end] for begin, end in pairwise(bounds.tolist())]
+
+
+class _Text:
+    """Sentences as one text, in which every word stands between marks.
+
+    Attributes:
+        first_words: the number of each sentence's first word, and that of the word that would follow the last sentence; a
+            sentence without words counts as a word.
+    """
+
+    def __init__(self, sentences: Sequence[Sequence[str]]) -> None:
+        self.first_words = np.array([0, *accumulate(len(words) or 1 for words in sentences)])
+        self._text = _normal(_marked(sentences))
+        self._begins = _places(self._text, _BEGIN)
+        if not len(self._begins) == len(_places(self._text, _END)) == self.first_words[-1]:  # words have marks in them
+            self._text = _normal(_marked([[word.translate(_NO_MARKS) for word in words] for words in sentences]))
+            self._begins = _places(self._text, _BEGIN)
+
+    def search(self, automaton: "AhoCorasick", folds: bool, overlapping: bool) -> tuple[Numbers, Numbers]:
+        """The number of each match's first word, and of its pattern."""
+        text = self._text.casefold() if folds else self._text
+        begins = self._begins if len(text) == len(self._text) else _places(text, _BEGIN)  # folded, no letter vanishes
+        matches = automaton.find_matches_as_indexes(text, overlapping=overlapping)
+        starts = np.fromiter((start for _, start, _ in matches), dtype=np.int64, count=len(matches))
+        numbers = np.fromiter((number for number, _, _ in matches), dtype=np.int64, count=len(matches))
+        return np.searchsorted(begins, starts), numbers
 
 
 class _Search:
     """One automaton: over the words as they are, or over folded ones."""
 
-    def __init__(self, patterns: dict[Words, _Pattern], folds: bool, overlapping: bool) -> None:
-        self._patterns = list(patterns.values())
+    def __init__(self, patterns: dict[Words, _Meaning], folds: bool, overlapping: bool) -> None:
+        self._sizes = np.array([len(words) for words in patterns])
+        self._entries = np.array([entry for entry, _ in patterns.values()])
+        self._labels = np.array([label for _, label in patterns.values()], dtype=object)
+        self._folds = folds
         self._overlapping = overlapping
-        self._alphabet = _Alphabet((word for words in patterns for word in words), folds)
-        self._automaton = _build(list(map(self._alphabet.spell, patterns)), overlapping) if patterns else None
+        cleaned = ([[word.translate(_NO_MARKS) for word in words]] for words in patterns)
+        self._automaton = _build([_marked(words) for words in cleaned], overlapping)
 
-    def run(self, sentences: Sequence[Sequence[str]]) -> Iterator[tuple[int, _Pattern]]:
-        """Each match as the number of its first word, counting borders as words, and its pattern."""
-        if self._automaton is None:
-            return iter(())
-        text = self._alphabet.border.join(map(self._alphabet.spell, sentences))
-        matches = self._automaton.find_matches_as_indexes(text, overlapping=self._overlapping)
-        size, patterns = self._alphabet.size, self._patterns
-        return ((start // size, patterns[number]) for number, start, _ in matches)
+    def run(self, text: _Text) -> _Found:
+        """All that stands in a text."""
+        places, numbers = text.search(self._automaton, self._folds, self._overlapping)
+        return places, self._sizes[numbers], self._entries[numbers], self._labels[numbers]
 
 
-class _Alphabet:
-    """The character of each word.
-
-    Args:
-        words: those that need a character of their own, with repetitions, in their normal form.
-        folds: whether upper and lower case are the same.
-
-    Attributes:
-        size: characters of a word; two, if there are more words than characters. No first one is ever a second one.
-        border: what stands between sentences.
-    """
-
-    def __init__(self, words: Iterable[str], folds: bool) -> None:
-        counts = Counter(words)
-        self.size = 1 if len(counts) <= _CHARACTERS else 2
-        self.border = _BORDER * self.size
-        frequent = (word for word, _ in counts.most_common())  # short codes for frequent words
-        own = dict(zip(frequent, map(self._code, count()), strict=False))
-        self._codes = _Codes(own, folds, _UNKNOWN * self.size)
-
-    def spell(self, words: Sequence[str]) -> str:
-        """Words as a text of this alphabet."""
-        return "".join(map(self._codes.__getitem__, words))
-
-    def _code(self, number: int) -> str:
-        if self.size == 1:
-            return _character(number + 2)
-        high, low = divmod(number, _CHARACTERS // 2)
-        return _character(2 + high) + _character(2 + _CHARACTERS // 2 + low)
+def _marked(sentences: Sequence[Sequence[str]]) -> str:
+    return f"{_BEGIN}{f'{_END}{_BORDER}{_BEGIN}'.join(map(_BETWEEN.join, sentences))}{_END}"
 
 
-class _Codes(dict[str, str]):
-    """The characters of words as they stand in texts; their normal form decides, and is found once."""
-
-    def __init__(self, own: Mapping[str, str], folds: bool, unknown: str) -> None:
-        self._own, self._folds, self._unknown = own, folds, unknown
-
-    def __missing__(self, word: str) -> str:
-        if len(self) >= _REMEMBERED:
-            self.clear()
-        normal = word if word.isascii() else unicodedata.normalize("NFC", word)
-        code = self._own.get(normal.casefold() if self._folds else normal, self._unknown)
-        self[word] = code
-        return code
+def _normal(text: str) -> str:
+    """Composed accents only."""
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 
-def _character(number: int) -> str:
-    """Every number is a character, except for the surrogates, which are left out."""
-    return chr(number if number < _SURROGATES.start else number + len(_SURROGATES))
+def _places(text: str, mark: str) -> Numbers:
+    """Where a mark stands."""
+    encoding, number = ("ascii", np.uint8) if text.isascii() else ("utf-32-le", np.uint32)
+    return np.flatnonzero(np.frombuffer(text.encode(encoding), dtype=number) == ord(mark))
 
 
 def _build(patterns: list[str], overlapping: bool) -> "AhoCorasick":
@@ -193,32 +176,37 @@ def _build(patterns: list[str], overlapping: bool) -> "AhoCorasick":
     return AhoCorasick(patterns, matchkind=kind, store_patterns=False)
 
 
-def _leftmost_longest(matches: Iterable[tuple[int, _Pattern]]) -> list[tuple[int, _Pattern]]:
-    """Of matches that overlap, those that begin first, and of these the longest; names in exact case before others."""
+def _leftmost_longest(found: Sequence[_Found]) -> _Found:
+    """Of matches that overlap, those that begin first, and of these the longest; of equal ones the first."""
+    places, sizes, entries, labels = map(np.concatenate, zip(*found, strict=True))
+    order = np.lexsort((-sizes, places))
     chosen, taken = [], 0
-    for place, pattern in sorted(matches, key=lambda match: (match[0], -match[1].size)):
-        if place >= taken:
-            taken = place + pattern.size
-            chosen.append((place, pattern))
-    return chosen
+    for number, begin, end in zip(
+        order.tolist(), places[order].tolist(), (places + sizes)[order].tolist(), strict=True
+    ):
+        if begin >= taken:
+            taken = end
+            chosen.append(number)
+    return places[chosen], sizes[chosen], entries[chosen], labels[chosen]
 
 
 def _forms(entry: Entry, variants: bool, characters: bool) -> set[Words]:
-    surface = entry.surface if entry.surface.isascii() else unicodedata.normalize("NFC", entry.surface)
+    surface = _normal(entry.surface)
     forms = spellings(surface) if variants else {surface}
     return {words for form in forms for words in cut(form, characters) if words}
 
 
 def _resolved(
     table: dict[Words, list[int]], dictionary: Dictionary, ambiguous: Ambiguous
-) -> tuple[dict[Words, _Pattern], int]:
+) -> tuple[dict[Words, _Meaning], int]:
     """What the words of each name mean, now that it is known which names share them; and how many have several labels."""
-    resolved, several = {}, 0
+    resolved: dict[Words, _Meaning] = {}
+    several = 0
     for words, numbers in table.items():
         first = dictionary.entries[numbers[0]].label
         unclear = len(numbers) > 1 and any(dictionary.entries[number].label != first for number in numbers)
         several += unclear
         if not unclear or ambiguous != "drop":
             label = None if unclear and ambiguous == "both-unknown" else first
-            resolved[words] = _Pattern(len(words), label, numbers[0])
+            resolved[words] = numbers[0], label
     return resolved, several
