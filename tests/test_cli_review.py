@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from lacuner import Corpus, Entity, Sentence
-from lacuner.audit.files import hash_of_files
+from lacuner.audit.folder import AuditFolder, hash_of_files
 from lacuner.web.decisions import Decisions
-from lacuner.web.folder import AuditFolder
 
 
 @pytest.fixture

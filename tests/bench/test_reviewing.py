@@ -3,7 +3,8 @@ from pathlib import Path
 import numpy as np
 
 from lacuner.audit.audit import Audit
-from lacuner.audit.findings import Estimate, Finding
+from lacuner.audit.finding import Finding
+from lacuner.audit.judgement import Estimate
 from lacuner.bench.reviewing import review_perfectly
 from lacuner.corpus import Corpus, Entity, Sentence
 
@@ -14,12 +15,11 @@ GOLD = Corpus([Sentence(WORDS, (Entity(0, 2, "PER"), Entity(3, 5, "LOC")))] * 2)
 def finding(
     place: int, start: int, end: int, label: str, annotated: Entity | None = None, sentence: int = 0
 ) -> Finding:
-    old = None if annotated is None else {"start": annotated.start, "end": annotated.end, "label": annotated.label}
     kind = (
         "missing" if annotated is None else "label" if (annotated.start, annotated.end) == (start, end) else "boundary"
     )
     text = " ".join(WORDS[start:end])
-    return Finding(sentence, start, end, label, 0.9 - place / 100, kind, text, old)
+    return Finding(sentence, start, end, label, 0.9 - place / 100, kind, text, annotated)
 
 
 def reviewed(tmp_path: Path, entities: tuple[Entity, ...], *findings: Finding, most: int = 9) -> Corpus:

@@ -6,9 +6,9 @@ from fastapi.testclient import TestClient
 from handmade_audit import MAY, TURIN, TURIN_THIRD, small_audit
 
 from lacuner import Corpus, Entity, Sentence
+from lacuner.audit.folder import AuditFolder
 from lacuner.web.app import STATIC, create_app
 from lacuner.web.decisions import Decisions
-from lacuner.web.folder import AuditFolder
 from lacuner.web.gate import Gate
 
 TOKEN = "a-token-for-tests"

@@ -7,10 +7,10 @@ from lacuner.web.case import Case, Decision, apply_decisions, clash_of
 
 WORDS = ("New", "York", "Times", "readers", "love", "Turin")
 SENTENCE = Sentence(WORDS, (Entity(0, 2, "LOC", source="human"),))
-MISSING = Case(0, 0, 5, 6, "LOC", 0.9, "missing", "Turin")
-LABEL = Case(1, 0, 0, 2, "ORG", 0.9, "label", "New York", Entity(0, 2, "LOC"))
-NO_ENTITY = Case(2, 0, 0, 2, "O", 0.9, "label", "New York", Entity(0, 2, "LOC"))
-BOUNDARY = Case(3, 0, 0, 3, "ORG", 0.9, "boundary", "New York Times", Entity(0, 2, "LOC"))
+MISSING = Case(0, 5, 6, "LOC", 0.9, "missing", "Turin", number=0)
+LABEL = Case(0, 0, 2, "ORG", 0.9, "label", "New York", Entity(0, 2, "LOC"), number=1)
+NO_ENTITY = Case(0, 0, 2, "O", 0.9, "label", "New York", Entity(0, 2, "LOC"), number=2)
+BOUNDARY = Case(0, 0, 3, "ORG", 0.9, "boundary", "New York Times", Entity(0, 2, "LOC"), number=3)
 
 
 def after(case: Case, action: str, **changes: object) -> Sentence:

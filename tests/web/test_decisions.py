@@ -21,9 +21,9 @@ from handmade_audit import (
 )
 
 from lacuner import Corpus, Entity
+from lacuner.audit.folder import AuditFolder
 from lacuner.errors import DataError
 from lacuner.web.decisions import LEASE, Decisions, Wanted
-from lacuner.web.folder import AuditFolder
 from lacuner.web.refusals import RefusedError
 
 ADA, GRACE = "ada-12345678", "grace-12345678"

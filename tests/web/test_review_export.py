@@ -4,11 +4,11 @@ import pytest
 from handmade_audit import MAY, MONTH, NEWSPAPER, TEAM, TURIN, TURIN_AGAIN, small_audit
 
 from lacuner import Corpus, Entity, Span
+from lacuner.audit.folder import AuditFolder
 from lacuner.encoding.spans import build_targets
 from lacuner.errors import ConfigError
 from lacuner.web.decisions import Decisions
 from lacuner.web.export import export_corpus
-from lacuner.web.folder import AuditFolder
 
 ADA = "ada-12345678"
 

@@ -17,9 +17,9 @@ import pytest
 from handmade_audit import finding, small_audit, write_audit
 
 from lacuner import Corpus, Entity, Sentence
+from lacuner.audit.folder import AuditFolder
 from lacuner.web.app import create_app
 from lacuner.web.decisions import Decisions
-from lacuner.web.folder import AuditFolder
 from lacuner.web.gate import Gate
 from lacuner.web.server import USUAL_PORT, address, listen, serve
 

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from lacuner.audit.exports import write_exports
-from lacuner.audit.files import CORPUS, DECISIONS, EXPORTS, FINDINGS, FORMAT_VERSION, KINDS, REPORT, SUMMARY
-from lacuner.audit.findings import Estimate, Finding, Judgement
+from lacuner.audit.finding import KINDS, Finding
+from lacuner.audit.folder import CORPUS, DECISIONS, EXPORTS, FINDINGS, FORMAT_VERSION, REPORT, SUMMARY, AuditFolder
 from lacuner.audit.folds import judge_by_folds, judge_with
+from lacuner.audit.judgement import Estimate, Judgement
 from lacuner.audit.page import write_page
 from lacuner.corpus import OUTSIDE, Corpus
 from lacuner.corpus.corpus import open_for_writing
-from lacuner.corpus.jsonl import read_records
-from lacuner.errors import ConfigError, DataError, TrainingError
+from lacuner.errors import ConfigError, TrainingError
 from lacuner.recognizer import Recognizer
 from lacuner.training.settings import RunSettings
 from lacuner.training.trainer import Observer
@@ -66,22 +66,13 @@ class Audit:
     @classmethod
     def read(cls, folder: Path) -> "Audit":
         """As :meth:`write` wrote it."""
-        try:
-            about = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise DataError(
-                f"this is no audit ({error})", "give the folder that lacuner audit has written", folder
-            ) from error
-        if about.get("format_version") != FORMAT_VERSION:
-            what = f"the audit has format version {about.get('format_version')}, not {FORMAT_VERSION}"
-            raise DataError(what, "make it anew with this version, or take the version that wrote it", folder)
-        findings = tuple(Finding(**record) for _, record in read_records(folder / FINDINGS))
-        found = about.pop("estimated_missing")
+        written = AuditFolder.open(folder)
+        found = written.summary["estimated_missing"]
         labels = {label: (n["total"], n["low"], n["high"]) for label, n in found["labels"].items()}
         estimate = Estimate(found["total"], found["low"], found["high"], labels, found["annotated_share"])
-        for key in ("format_version", "findings", "kinds"):
-            about.pop(key)
-        return cls(Corpus.read(folder / CORPUS), findings, estimate, about)
+        own = ("format_version", "findings", "kinds", "estimated_missing")
+        about = {key: value for key, value in written.summary.items() if key not in own}
+        return cls(Corpus.read(folder / CORPUS), tuple(written.findings()), estimate, about)
 
 
 def audit_corpus(

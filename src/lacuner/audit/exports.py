@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from lacuner.audit.findings import Finding
+from lacuner.audit.finding import Finding
 from lacuner.corpus import OUTSIDE, Corpus, Sentence
 from lacuner.corpus.corpus import open_for_writing
 
@@ -41,9 +41,7 @@ def _text(sentence: Sentence) -> str:
 def _spans(sentence: Sentence, found: Iterable[Finding]) -> Iterator[dict[str, Any]]:
     """What is annotated, and what was found, in characters; an entity that a finding would replace is left out."""
     offsets = sentence.offsets()
-    replaced = {
-        (f.annotated["start"], f.annotated["end"], f.annotated["label"]) for f in found if f.annotated is not None
-    }
+    replaced = {(f.annotated.start, f.annotated.end, f.annotated.label) for f in found if f.annotated is not None}
     for entity in sentence.entities:
         if (entity.start, entity.end, entity.label) not in replaced:
             place = {"start": offsets[entity.start][0], "end": offsets[entity.end - 1][1]}

@@ -5,7 +5,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lacuner.audit.findings import Finding
+from lacuner.audit.finding import Finding
 from lacuner.corpus import OUTSIDE, Sentence
 from lacuner.corpus.corpus import open_for_writing
 
@@ -91,8 +91,8 @@ def _title(label: str) -> str:
 def _about(sentence: Sentence, finding: Finding) -> str:
     old = ""
     if finding.annotated is not None:
-        words = sentence.text_of(finding.annotated["start"], finding.annotated["end"])
-        old = f"; annotated: “{escape(words)}” {escape(finding.annotated['label'])}"
+        words = sentence.text_of(finding.annotated.start, finding.annotated.end)
+        old = f"; annotated: “{escape(words)}” {escape(finding.annotated.label)}"
     kind = {"missing": "missing", "label": "another label", "boundary": "other borders"}[finding.kind]
     kind = "no entity" if finding.label == OUTSIDE else kind
     return f"{finding.probability:.0%} · {kind}{old} · sentence {finding.sentence:,}"

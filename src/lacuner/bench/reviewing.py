@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from lacuner.audit.folder import AuditFolder
 from lacuner.corpus import OUTSIDE, Corpus, Entity
 from lacuner.web.case import Case
 from lacuner.web.decisions import Decisions
 from lacuner.web.export import export_corpus
-from lacuner.web.folder import AuditFolder
 
 NAME = "perfect"
 

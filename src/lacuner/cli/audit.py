@@ -37,7 +37,7 @@ def audit(
     Example: `lacuner audit train.conll --out audit`
     """
     from lacuner.audit.audit import audit_corpus, check_folder, remove_unfinished_work
-    from lacuner.audit.files import hash_of_files
+    from lacuner.audit.folder import hash_of_files
     from lacuner.cli.progress import TerminalObserver
     from lacuner.corpus import Corpus
     from lacuner.corpus.corpus import merge

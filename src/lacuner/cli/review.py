@@ -42,9 +42,8 @@ def review(
 
     Example: `lacuner review audit`, then `lacuner review audit --export reviewed.jsonl`
     """
-    from lacuner.audit.files import DECISIONS
+    from lacuner.audit.folder import DECISIONS, AuditFolder
     from lacuner.web.decisions import Decisions
-    from lacuner.web.folder import AuditFolder
 
     audit = AuditFolder.open(folder)
     warning = audit.warning()

@@ -11,7 +11,7 @@ from fastapi.responses import FileResponse, JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
 from pydantic import BaseModel, Field
 
-from lacuner.audit.files import Kind
+from lacuner.audit.finding import Kind
 from lacuner.corpus import OUTSIDE, Entity, Sentence
 from lacuner.web.case import Action, Status
 from lacuner.web.decisions import Decisions, Outcome, Overlaps, Shown, Wanted

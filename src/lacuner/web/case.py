@@ -1,10 +1,10 @@
 """A finding that is up for review, a decision about it, and what the decision does to its sentence."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from lacuner.audit.files import Kind
+from lacuner.audit.finding import Finding
 from lacuner.corpus import OUTSIDE, Entity, Sentence, Span
 
 Action = Literal["accept", "reject", "skip"]
@@ -15,30 +15,14 @@ REVIEWER = "reviewer"
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class Case(Finding):
     """A finding with its number.
 
     Attributes:
         number: its place in the list, from 0; the best is first.
-        sentence: number of its sentence.
-        start: first word.
-        end: behind the last word.
-        label: what it seems to be; ``O`` if it seems to be no entity.
-        probability: that this is right.
-        kind: ``missing``, ``label`` or ``boundary``.
-        text: its words.
-        annotated: what is annotated there now; always given unless it is ``missing``.
     """
 
-    number: int
-    sentence: int
-    start: int
-    end: int
-    label: str
-    probability: float
-    kind: Kind
-    text: str
-    annotated: Entity | None = None
+    number: int = field(kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)

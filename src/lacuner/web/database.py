@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from lacuner.audit.files import CORPUS, DECISIONS, FINDINGS
+from lacuner.audit.finding import Finding
+from lacuner.audit.folder import CORPUS, DECISIONS, FINDINGS, AuditFolder
 from lacuner.corpus.records import sentence_to_record
 from lacuner.errors import DataError
-from lacuner.web.case import Case
-from lacuner.web.folder import AuditFolder
 
 APPLICATION = 0x4C41434E  # "LACN"
 SCHEMA_VERSION = 1
@@ -133,12 +132,12 @@ def _prepare(connection: sqlite3.Connection, folder: AuditFolder, path: Path) ->
 
 def _load(connection: sqlite3.Connection, folder: AuditFolder) -> None:
     """The findings, and the sentences that they are in."""
-    cases = list(folder.cases())
+    findings = list(folder.findings())
     ends: dict[int, int] = {}
-    for case in cases:
-        _check(case, folder)
-        behind = max(case.end, case.annotated.end if case.annotated else 0)
-        ends[case.sentence] = max(ends.get(case.sentence, 0), behind)
+    for place, finding in enumerate(findings):
+        _check(place, finding, folder)
+        behind = max(finding.end, finding.annotated.end if finding.annotated else 0)
+        ends[finding.sentence] = max(ends.get(finding.sentence, 0), behind)
     for number, sentence in enumerate(folder.sentences()):
         if number in ends and len(sentence) >= ends[number]:
             del ends[number]
@@ -151,14 +150,14 @@ def _load(connection: sqlite3.Connection, folder: AuditFolder) -> None:
         "INSERT INTO findings (number, sentence, start, end, label, probability, kind, text, old_start, old_end, old_label)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
-            (c.number, c.sentence, c.start, c.end, c.label, c.probability, c.kind, c.text)
-            + ((c.annotated.start, c.annotated.end, c.annotated.label) if c.annotated else (None, None, None))
-            for c in cases
+            (place, f.sentence, f.start, f.end, f.label, f.probability, f.kind, f.text)
+            + ((f.annotated.start, f.annotated.end, f.annotated.label) if f.annotated else (None, None, None))
+            for place, f in enumerate(findings)
         ),
     )
 
 
-def _check(case: Case, folder: AuditFolder) -> None:
-    if not (case.sentence >= 0 and 0 <= case.start < case.end and 0 <= case.probability <= 1):
-        what = f"finding {case.number + 1} has offsets or a probability that cannot be"
+def _check(place: int, finding: Finding, folder: AuditFolder) -> None:
+    if not (finding.sentence >= 0 and 0 <= finding.start < finding.end and 0 <= finding.probability <= 1):
+        what = f"finding {place + 1} has offsets or a probability that cannot be"
         raise DataError(what, "make the audit anew", folder.path / FINDINGS)

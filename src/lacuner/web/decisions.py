@@ -12,12 +12,11 @@ from datetime import UTC, datetime
 from itertools import groupby
 from typing import Literal
 
-from lacuner.audit.files import CORPUS
+from lacuner.audit.folder import CORPUS, AuditFolder
 from lacuner.corpus import OUTSIDE, Entity, Sentence
 from lacuner.corpus.records import sentence_from_record
 from lacuner.web.case import STATUS_OF, Action, Case, Decision, Status, apply_decisions, clash_of
 from lacuner.web.database import open_database, transaction
-from lacuner.web.folder import AuditFolder
 from lacuner.web.refusals import RefusedError, refuse_clash, refuse_new_overlaps, refuse_nonsense
 
 LEASE = 60.0

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from lacuner.audit.files import CORPUS, DECISIONS, FINDINGS, REPORT, SUMMARY
+from lacuner.audit.folder import CORPUS, DECISIONS, FINDINGS, REPORT, SUMMARY
 from lacuner.corpus import Sentence
 from lacuner.corpus.corpus import Format, write_sentences
 from lacuner.corpus.files import STANDARD_INPUT

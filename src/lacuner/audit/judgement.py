@@ -1,15 +1,15 @@
-"""Findings: what should be looked at, best first."""
+"""What models that have not seen a corpus think of it: how much is missing, and what should be looked at."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from lacuner.audit.calibration import Calibration, calibrate, missing_probability
-from lacuner.audit.files import Kind
-from lacuner.corpus import OUTSIDE, Corpus
+from lacuner.audit.finding import Finding, Kind
+from lacuner.corpus import OUTSIDE, Corpus, Entity
 from lacuner.training.lessons import Beliefs
 
 _RESAMPLES = 100
@@ -18,37 +18,6 @@ _DOUBT = 0.5
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """A span that should be looked at.
-
-    Attributes:
-        sentence: its number, from 0.
-        start: first word.
-        end: behind the last word.
-        label: what it seems to be; ``O`` if it seems to be no entity.
-        probability: that this is right.
-        kind: ``missing`` (nothing is annotated there), ``label`` (something else is) or ``boundary`` (so is a span that
-            overlaps it).
-        text: its words.
-        annotated: the label that it has, or the span ``[start, end)`` and label that it would replace.
-    """
-
-    sentence: int
-    start: int
-    end: int
-    label: str
-    probability: float
-    kind: Kind
-    text: str
-    annotated: dict[str, Any] | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        record = asdict(self) | {"probability": round(self.probability, 6)}
-        return {key: value for key, value in record.items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -170,7 +139,7 @@ class Judgement:
                 row = rows.get((sentence, entity.start, entity.end))
                 if row is None or entity.source in ("reviewer", "human-checked"):
                     continue
-                old = {"start": entity.start, "end": entity.end, "label": entity.label}
+                old = Entity(entity.start, entity.end, entity.label)
                 other = int(probabilities[row].argmax())
                 if self.labels[other] not in (entity.label, OUTSIDE) and probabilities[row, other] >= least:
                     score = float(probabilities[row, other])
@@ -211,7 +180,7 @@ def _finding(
     label: str,
     score: float,
     kind: Kind,
-    old: dict[str, Any] | None = None,
+    old: Entity | None = None,
 ) -> Finding:
     return Finding(sentence, start, end, label, score, kind, corpus[sentence].text_of(start, end), old)
 

@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 
 from lacuner.audit.exports import write_exports
-from lacuner.audit.findings import Finding, Judgement
+from lacuner.audit.finding import Finding
 from lacuner.audit.folds import assign_folds
+from lacuner.audit.judgement import Judgement
 from lacuner.corpus import Corpus, Entity, Sentence
 from lacuner.training.lessons import Beliefs
 
@@ -82,9 +83,9 @@ def test_labels_and_borders_that_look_wrong_are_found() -> None:
     )
     together = Beliefs(*(np.concatenate([getattr(beliefs, n), getattr(rows, n)]) for n in vars(beliefs)))
     found = {f.sentence: f for f in Judgement.of(together, more, LABELS).findings(more, 0.5) if f.sentence >= 200}
-    assert (found[200].kind, found[200].label, found[200].annotated["label"]) == ("label", "LOC", "PER")
+    assert (found[200].kind, found[200].label, found[200].annotated.label) == ("label", "LOC", "PER")
     assert (found[201].kind, found[201].start, found[201].end, found[201].label) == ("boundary", 0, 2, "LOC")
-    assert found[201].annotated == {"start": 0, "end": 1, "label": "LOC"}
+    assert found[201].annotated == Entity(0, 1, "LOC")
     assert (found[202].kind, found[202].label) == ("label", "O")
 
 
@@ -111,7 +112,7 @@ def test_annotation_tools_get_what_they_import(tmp_path: Path) -> None:
     ])  # fmt: skip
     findings = [
         Finding(0, 2, 3, "LOC", 0.9, "missing", "Turin"),
-        Finding(1, 0, 1, "PER", 0.8, "label", "Bo", {"start": 0, "end": 1, "label": "LOC"}),
+        Finding(1, 0, 1, "PER", 0.8, "label", "Bo", Entity(0, 1, "LOC")),
     ]
     written = {path.name: path for path in write_exports(tmp_path / "exports", corpus, findings)}
     tasks = json.loads(written["label-studio.json"].read_text(encoding="utf-8"))

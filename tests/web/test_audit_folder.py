@@ -3,8 +3,11 @@ from pathlib import Path
 from handmade_audit import small_audit, small_corpus
 
 from lacuner import Entity
+from lacuner.audit.audit import Audit
+from lacuner.audit.finding import Finding
+from lacuner.audit.folder import AuditFolder
+from lacuner.audit.judgement import Estimate
 from lacuner.web.decisions import Decisions
-from lacuner.web.folder import AuditFolder
 
 
 def test_a_corpus_that_changed_since_the_audit_is_said_and_nothing_else_happens(tmp_path: Path) -> None:
@@ -19,11 +22,8 @@ def test_a_corpus_that_changed_since_the_audit_is_said_and_nothing_else_happens(
 
 
 def test_an_audit_that_lacuner_writes_can_be_reviewed(tmp_path: Path) -> None:
-    from lacuner.audit.audit import Audit
-    from lacuner.audit.findings import Estimate, Finding
-
     corpus = small_corpus()
-    old = {"start": 0, "end": 2, "label": "LOC"}
+    old = Entity(0, 2, "LOC")
     found = (
         Finding(0, 4, 5, "LOC", 0.9, "missing", "Turin"),
         Finding(1, 0, 3, "ORG", 0.8, "boundary", "New York Times", old),

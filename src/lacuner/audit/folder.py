@@ -1,19 +1,22 @@
-"""The folder that ``lacuner audit`` has written, read without loading what trains models."""
+"""The folder that ``lacuner audit`` writes; it is read without loading what trains models."""
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lacuner.audit.files import CORPUS, FINDINGS, FORMAT_VERSION, KINDS, SUMMARY, hash_of_files
-from lacuner.corpus import Entity, Sentence
+from lacuner.audit.finding import Finding
+from lacuner.corpus import Sentence
 from lacuner.corpus.corpus import stream_sentences
 from lacuner.corpus.jsonl import read_records
-from lacuner.corpus.records import entity_from_record
 from lacuner.errors import DataError
-from lacuner.web.case import Case
+
+FORMAT_VERSION = 1
+CORPUS, FINDINGS, SUMMARY, REPORT, EXPORTS = "corpus.jsonl", "findings.jsonl", "summary.json", "report.html", "exports"
+DECISIONS = "review.sqlite"
+"""What reviewers have decided about the findings; ``lacuner review`` writes it."""
 
 
 @dataclass(frozen=True)
@@ -55,15 +58,10 @@ class AuditFolder:
         """The corpus as it was audited."""
         return stream_sentences(self.path / CORPUS)
 
-    def cases(self) -> Iterator[Case]:
-        """All findings, best first."""
+    def findings(self) -> Iterator[Finding]:
+        """All of them, best first."""
         path = self.path / FINDINGS
-        for number, (line, record) in enumerate(read_records(path)):
-            try:
-                yield _case(number, record, path, line)
-            except (KeyError, TypeError, ValueError) as error:
-                what = f"this is not a finding ({type(error).__name__}: {error})"
-                raise DataError(what, "make the audit anew", path, line) from None
+        return (Finding.from_record(record, path, line) for line, record in read_records(path))
 
     def hashes(self) -> dict[str, str]:
         """Tell whether the audit itself is still as it was."""
@@ -87,22 +85,10 @@ class AuditFolder:
         )
 
 
-def _case(number: int, record: dict[str, Any], path: Path, line: int) -> Case:
-    kind = record["kind"]
-    if kind not in KINDS:
-        raise ValueError(f"there is no kind {kind!r}")
-    old = record.get("annotated")
-    annotated = None if old is None else entity_from_record(old, path, line)
-    if (annotated is None) != (kind == "missing"):
-        raise ValueError(f"kind {kind} {'needs' if annotated is None else 'has no'} annotated")
-    return Case(
-        number=number,
-        sentence=int(record["sentence"]),
-        start=int(record["start"]),
-        end=int(record["end"]),
-        label=str(record["label"]),
-        probability=float(record["probability"]),
-        kind=kind,
-        text=str(record["text"]),
-        annotated=None if annotated is None else Entity(annotated.start, annotated.end, annotated.label),
-    )
+def hash_of_files(paths: Iterable[Path]) -> str:
+    """Tells whether files have changed."""
+    digest = hashlib.sha256()
+    for path in paths:
+        with path.open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()
