@@ -115,7 +115,7 @@ def test_the_command_writes_a_folder_to_read_and_to_import(run, corpus: Corpus, 
     assert "<script>" not in page
     assert "http" not in page.replace("http-equiv", "")
     assert not (out / "folds").exists()
-    for name in ("label-studio.json", "doccano.jsonl", "prodigy.jsonl", "argilla.jsonl"):
+    for name in ("label-studio.json", "doccano.jsonl", "prodigy.jsonl", "argilla.json"):
         assert (out / "exports" / name).stat().st_size > 0
     (out / "review.sqlite").touch()
     code, _, log = run("audit", data, "--out", out, *settings)

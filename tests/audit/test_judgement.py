@@ -127,5 +127,14 @@ def test_annotation_tools_get_what_they_import(tmp_path: Path) -> None:
     }
     assert lines["doccano.jsonl"][0]["label"] == [[0, 3, "PER"], [11, 16, "LOC"]]
     assert [span["token_start"] for span in lines["prodigy.jsonl"][0]["spans"]] == [0, 2]
-    (suggestion,) = lines["argilla.jsonl"][0]["suggestions"]
+    suggestion = json.loads(written["argilla.json"].read_text(encoding="utf-8"))[0]["suggestions"]["entities"]
     assert [(s["start"], s["end"], s["label"]) for s in suggestion["value"]] == [(0, 3, "PER"), (11, 16, "LOC")]
+
+
+def test_an_emoji_counts_as_two_characters_where_the_tool_counts_so(tmp_path: Path) -> None:
+    corpus = Corpus([Sentence(("😀", "Turin"), text="😀 Turin")])
+    write_exports(tmp_path, corpus, [Finding(0, 1, 2, "LOC", 0.9, "missing", "Turin")])
+    (doccano,) = json.loads((tmp_path / "doccano.jsonl").read_text(encoding="utf-8"))["label"]
+    (prodigy,) = json.loads((tmp_path / "prodigy.jsonl").read_text(encoding="utf-8"))["spans"]
+    assert doccano == [3, 8, "LOC"]
+    assert (prodigy["start"], prodigy["end"]) == (2, 7)

@@ -85,8 +85,17 @@ def _lines(
 
 
 def _doccano(number: int, sentence: Sentence, found: list[Finding]) -> dict[str, Any]:
-    labels = [[span["start"], span["end"], span["label"]] for span in _spans(sentence, found)]
-    return {"text": _text(sentence), "label": labels, "sentence": number}
+    """Its offsets are those of JavaScript, where an emoji counts as two characters."""
+    text = _text(sentence)
+    labels = [
+        [_in_utf16(text, span["start"]), _in_utf16(text, span["end"]), span["label"]]
+        for span in _spans(sentence, found)
+    ]
+    return {"text": text, "label": labels, "sentence": number}
+
+
+def _in_utf16(text: str, offset: int) -> int:
+    return len(text[:offset].encode("utf-16-le")) // 2
 
 
 def _prodigy(number: int, sentence: Sentence, found: list[Finding]) -> dict[str, Any]:
@@ -105,26 +114,26 @@ def _prodigy(number: int, sentence: Sentence, found: list[Finding]) -> dict[str,
     return {"text": _text(sentence), "tokens": tokens, "spans": spans, "meta": meta}
 
 
-def _argilla(number: int, sentence: Sentence, found: list[Finding]) -> dict[str, Any]:
-    """A record with a field ``text`` and a suggestion for a span question ``entities``."""
-    spans = [
-        {"start": s["start"], "end": s["end"], "label": s["label"]}
-        | ({} if s["score"] is None else {"score": s["score"]})
-        for s in _spans(sentence, found)
-    ]
-    score = round(max(finding.probability for finding in found), 4)
-    suggestion = {"question_name": "entities", "value": spans, "score": score, "agent": "lacuner audit"}
-    return {
-        "id": str(number),
-        "fields": {"text": _text(sentence)},
-        "metadata": {"sentence": number},
-        "suggestions": [suggestion],
-    }
+def _argilla(rows: Iterable[Row]) -> Iterator[str]:
+    """What ``dataset.records.from_json`` reads: a field ``text``, and a suggestion for a span question ``entities``."""
+    records = []
+    for number, sentence, found in rows:
+        spans = [{key: span[key] for key in ("start", "end", "label")} for span in _spans(sentence, found)]
+        score = round(max(finding.probability for finding in found), 4)
+        records.append(
+            {
+                "id": str(number),
+                "fields": {"text": _text(sentence)},
+                "metadata": {"sentence": number},
+                "suggestions": {"entities": {"value": spans, "score": score, "agent": "lacuner audit"}},
+            }
+        )
+    yield json.dumps(records, indent=1) + "\n"  # in ASCII, because it is read in whatever encoding a system has
 
 
 _WRITERS: dict[str, Callable[[Iterable[Row]], Iterator[str]]] = {
     "label-studio.json": _label_studio,
     "doccano.jsonl": _lines(_doccano),
     "prodigy.jsonl": _lines(_prodigy),
-    "argilla.jsonl": _lines(_argilla),
+    "argilla.json": _argilla,
 }
