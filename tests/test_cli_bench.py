@@ -244,7 +244,10 @@ def test_a_cell_that_fails_is_reported_and_the_rest_goes_on(
     assert reason.startswith("failed: lost 0.3, uniform, recurrent, seed 1: labels can be hidden only where")
     assert f" — see {out}/cells/" in reason
     assert "Traceback" not in log
-    assert (out / "report.md").read_text().endswith(f"## Failed\n\n* {reason.removeprefix('failed: ')}\n")
+    written = (out / "report.md").read_bytes()
+    assert written.decode().endswith(f"## Failed\n\n* {reason.removeprefix('failed: ')}\n")
+    assert run("report", out)[0] == 0
+    assert (out / "report.md").read_bytes() == written
 
 
 @pytest.fixture

@@ -235,7 +235,7 @@ def test_a_cell_that_fails_says_why_and_the_others_go_on(
     bad = cell(2, job)
     outcome = run([cell(1), bad, cell(3)], out, workers=1, observer=log)
     said = f"{reason} — see {out / 'cells' / bad.key}"
-    assert outcome.failures == {bad.key: said}
+    assert outcome.failures == {bad.key: f"{bad}: {said}"}
     assert [one["seed"] for one in outcome.records([cell(1), bad, cell(3)])] == [1, 3]
     assert log.events == [
         ("begun", 3, 0),

@@ -20,7 +20,7 @@ from lacuner.corpus.corpus import open_for_writing
 from lacuner.errors import ConfigError, LacunerError
 
 RESULTS = "results.jsonl"
-_CELLS, _LOCK, _LOG = "cells", ".lock", "log.txt"
+_CELLS, _FAILURES, _LOCK, _LOG = "cells", "failures.json", ".lock", "log.txt"
 _PAUSE = 0.2  # seconds between looks at the processes
 
 
@@ -45,7 +45,7 @@ class RunObserver:
 
 @dataclass
 class Outcome:
-    """What came out: results by the cells' keys, and why others have none."""
+    """What came out, by the cells' keys: results, and which cells have none and why."""
 
     results: dict[str, dict[str, Any]] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
@@ -141,6 +141,17 @@ def read_results(path: Path) -> list[dict[str, Any]]:
     return results
 
 
+def read_failures(folder: Path) -> dict[str, str]:
+    """What the last run in a folder could not do."""
+    try:
+        failures: dict[str, str] = json.loads((folder / _FAILURES).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{folder / _FAILURES}: {error} — remove it, or run the bench again") from error
+    return failures
+
+
 def _parse(line: str, path: Path, number: int) -> dict[str, Any]:
     try:
         result = json.loads(line)
@@ -186,7 +197,7 @@ def _collect(process: _Running, code: int, outcome: Outcome, observer: RunObserv
     except (OSError, IndexError):
         reason = f"its process ended with code {code}" + (" (out of memory?)" if code == -9 else "")
     reason += f" — see {process.folder}"
-    outcome.failures[process.cell.key] = reason
+    outcome.failures[process.cell.key] = f"{process.cell}: {reason}"
     observer.failed(process.cell, reason)
 
 
@@ -216,6 +227,11 @@ def _write_results(cells: Sequence[Cell], out: Path, outcome: Outcome) -> None:
     with open_for_writing(out / RESULTS) as file:
         for record in outcome.records(cells):
             file.write(json.dumps(record, ensure_ascii=False) + "\n")
+    if outcome.failures:
+        with open_for_writing(out / _FAILURES) as file:
+            json.dump(outcome.failures, file, ensure_ascii=False, indent=1)
+    else:
+        (out / _FAILURES).unlink(missing_ok=True)
 
 
 def _cores() -> int:

@@ -101,14 +101,12 @@ def run(
     except KeyboardInterrupt:
         say(f"Stopped. {observer.count} cells are done; the same command goes on.")
         raise
-    names = {cell.key: str(cell) for cell in cells}
-    failures = {key: f"{names[key]}: {reason}" for key, reason in outcome.failures.items()}
-    results = Results.of(title, outcome.records(cells), failures)
+    results = Results.of(title, outcome.records(cells), outcome.failures)
     written = write_report(results, folder, figures) if results.records else None
     _conclude(results, written, json)
-    for reason in failures.values():
+    for reason in outcome.failures.values():
         say(f"failed: {reason}")
-    if failures:
+    if outcome.failures:
         raise typer.Exit(1)
 
 
@@ -123,9 +121,9 @@ def report(
     Example: `lacuner bench report results`
     """
     from lacuner.bench.report import Results, Title, write_report
-    from lacuner.bench.runner import RESULTS, read_results
+    from lacuner.bench.runner import RESULTS, read_failures, read_results
 
-    results = Results.of(Title.read(folder), read_results(folder / RESULTS))
+    results = Results.of(Title.read(folder), read_results(folder / RESULTS), read_failures(folder))
     _conclude(results, write_report(results, folder, figures), json)
 
 
