@@ -160,7 +160,8 @@ def test_accents_may_be_composed_or_not() -> None:
 
 
 @pytest.mark.parametrize(
-    "odd", ["\x00", "\x01", "\x02", "Ada\x02", "\x01Ada", "\x02\n\x01", "\n", "", " ", "ß", "e\u0301"]
+    "odd",
+    ["\x00", "\x01", "\x02", "Ada\x02", "\x01Ada", "\x02\n\x01", "\n", "", " ", "ß", "e\u0301", "\ud800", "\x01\ud83d"],
 )
 def test_odd_words_do_not_shift_what_comes_behind_them(odd: str) -> None:
     for matcher in (Matcher(dictionary(("Ada", "PER"))), Matcher(dictionary(("Ada", "PER")), ignore_case=True)):
@@ -191,3 +192,9 @@ def test_the_number_of_the_name_is_told() -> None:
 def test_nothing_is_found_in_nothing() -> None:
     assert Matcher(dictionary(("Ada", "PER"))).find([]) == []
     assert Matcher(dictionary(("Ada", "PER"), ("Ada", "ORG"))).find([["Ada"]]) == [[]]
+
+
+def test_where_all_exact_names_are_ambiguous_the_others_are_still_leftmost_longest() -> None:
+    exact = [Entry("Ada", label, "exact") for label in ("PER", "ORG")]
+    matcher = Matcher(Dictionary((*exact, Entry("New York", "LOC"), Entry("York", "LOC"))), ignore_case=True)
+    assert matched(matcher, ["Ada", "NEW", "YORK"]) == [[(1, 3, "LOC")]]

@@ -79,13 +79,10 @@ class Matcher:
             for words in _forms(entry, variants, characters):
                 key = tuple(map(str.casefold, words)) if folds else words
                 tables[folds].setdefault(key, []).append(number)
-        used = {folds: table for folds, table in tables.items() if table}
-        self._searches, self.ambiguous_entries = [], 0
-        for folds, table in used.items():
-            patterns, several = _resolved(table, dictionary, ambiguous)
-            self.ambiguous_entries += several
-            if patterns:
-                self._searches.append(_Search(patterns, folds, overlapping=len(used) > 1))
+        resolved = {folds: _resolved(table, dictionary, ambiguous) for folds, table in tables.items()}
+        self.ambiguous_entries = sum(several for _, several in resolved.values())
+        used = {folds: patterns for folds, (patterns, _) in resolved.items() if patterns}
+        self._searches = [_Search(patterns, folds, overlapping=len(used) > 1) for folds, patterns in used.items()]
 
     def find(self, sentences: Sequence[Sequence[str]]) -> list[list[Match]]:
         """The matches of each sentence, which is given as words; none overlaps another.
@@ -157,8 +154,8 @@ def _marked(sentences: Sequence[Sequence[str]]) -> str:
 
 
 def _normal(text: str) -> str:
-    """Composed accents only."""
-    return text if text.isascii() else unicodedata.normalize("NFC", text)
+    """Composed accents only, and no halves of characters, which JSON may hold."""
+    return text if text.isascii() else unicodedata.normalize("NFC", text.encode("utf-8", "replace").decode("utf-8"))
 
 
 def _places(text: str, mark: str) -> Numbers:
