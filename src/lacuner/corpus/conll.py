@@ -7,7 +7,7 @@ written only where there is something to say.
 import csv
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -90,13 +90,22 @@ def write_conll(sentences: Iterable[Sentence], file: TextIO, scheme: Scheme = "b
             file.write(_STATUS_LINE + json.dumps(status, ensure_ascii=False) + "\n")
         elif sentence.tokens[0].startswith("\ufeff"):
             file.write("\n")  # at the very beginning of a file it would be a byte order mark
-        for token, tag in zip(sentence.tokens, tags, strict=True):
-            if not token or _BREAKS.search(token) or token.startswith((_DOCUMENT_LINE, _STATUS_LINE)):
-                raise DataError(f"{place}: the word {token!r} does not fit on a line", _WRITE_JSONL)
+        _check_words(sentence.tokens, place)
+        for tag in dict.fromkeys(tags):
             if tag != tag.strip() or _BREAKS.search(tag):
                 raise DataError(f"{place}: the tag {tag!r} does not fit on a line", _WRITE_JSONL)
-            file.write(f"{token}\t{tag}\n")
-        file.write("\n")
+        lines = [f"{token}\t{tag}\n" for token, tag in zip(sentence.tokens, tags, strict=True)]
+        file.write("".join(lines) + "\n")
+
+
+def _check_words(tokens: Sequence[str], place: str) -> None:
+    """Refuse words that columns cannot show; most sentences have none, which can be seen at a glance."""
+    text = "".join(tokens)
+    if "" not in tokens and not _BREAKS.search(text) and _DOCUMENT_LINE not in text and _STATUS_LINE not in text:
+        return
+    for token in tokens:
+        if not token or _BREAKS.search(token) or token.startswith((_DOCUMENT_LINE, _STATUS_LINE)):
+            raise DataError(f"{place}: the word {token!r} does not fit on a line", _WRITE_JSONL)
 
 
 def _blocks(path: str | Path) -> Iterator[_Block]:

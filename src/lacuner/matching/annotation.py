@@ -114,7 +114,8 @@ def cut_into_words(text: str | Sentence, split: Splitting) -> Sentence:
 def annotate_sentences(matcher: Matcher, sentences: Sequence[Sentence]) -> tuple[list[Sentence], AnnotationReport]:
     """The sentences with the names of the dictionary as entities; everything else in them stays unknown."""
     report = AnnotationReport(np.zeros(len(matcher.dictionary), dtype=np.int64), sentences=len(sentences))
-    annotated = []
+    annotated: list[Sentence] = []
+    used: list[int] = []
     for sentence, matches in zip(sentences, matcher.find([s.tokens for s in sentences]), strict=True):
         report.words += len(sentence)
         report.kept += len(sentence.entities)
@@ -123,13 +124,14 @@ def annotate_sentences(matcher: Matcher, sentences: Sequence[Sentence]) -> tuple
         for match in matches:
             if taken and not taken.isdisjoint(range(match.start, match.end)):
                 continue
-            report.used[match.entry] += 1
+            used.append(match.entry)
             if match.label is None:
                 report.unlabelled += 1
                 continue
             report.labels[match.label] = report.labels.get(match.label, 0) + 1
             entities.append(Entity(match.start, match.end, match.label, source=SOURCE))
         annotated.append(replace(sentence, entities=(*sentence.entities, *entities)) if entities else sentence)
+    np.add.at(report.used, used, 1)
     return annotated, report
 
 
