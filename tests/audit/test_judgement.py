@@ -48,6 +48,19 @@ def test_the_missing_are_counted_and_the_truth_is_inside_the_interval(annotated:
     assert estimate.annotated_share == pytest.approx(annotated / (annotated + hidden), abs=0.07)
 
 
+def test_entities_that_no_model_notices_are_counted_and_do_not_mislead() -> None:
+    """Spans with low scores are in the table only if they are annotated: that all of them are says nothing."""
+    corpus, beliefs = many(60, 40, 200)
+    unseen = Sentence(("Zyx",), (Entity(0, 1, "PER"),))
+    more = Corpus([*corpus, *[unseen] * 30, *[Sentence(("Zyx",))] * 20])
+    below = believed(*((300 + n, 0, 1, (0.995, 0.0, 0.005)) for n in range(30)))
+    together = Beliefs(*(np.concatenate([getattr(beliefs, n), getattr(below, n)]) for n in vars(beliefs)))
+    plain, judgement = Judgement.of(beliefs, corpus, LABELS), Judgement.of(together, more, LABELS)
+    assert judgement.calibration == plain.calibration
+    assert judgement.estimate().total == pytest.approx(1.5 * plain.estimate().total)
+    assert judgement.estimate().total == pytest.approx(60, rel=0.2)
+
+
 def test_nothing_is_missing_in_complete_sentences() -> None:
     corpus, beliefs = many(60, 40, 200)
     complete = Corpus([*corpus[:60], *(Sentence(s.tokens, s.entities, complete=True) for s in corpus[60:])])

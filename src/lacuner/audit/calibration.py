@@ -31,7 +31,7 @@ _STARTS = (0.2, 0.5, 0.8)
 _CLOSE_ENOUGH = 1e-8
 _EXTREME = 1e-6
 """Scores are kept so far from 0 and 1."""
-_TRUST = 1.0
+_TRUST = 10.0
 """Pulls slopes towards 1 and the shift towards 0: where the data cannot tell, scores are right as they are."""
 _ALIKE, _UNSURE = 0.5, 0.05
 """Pull the ``c`` of labels together (on the scale of their logits), and towards one half."""

@@ -57,6 +57,8 @@ class Judgement:
         labels: their names; the first is ``O``.
         annotated: ``(N,)`` number of the label that each span has in the corpus; 0: none.
         open: ``(N,)`` whether the span overlaps no annotated one, so that it may be missing.
+        noticed: ``(N,)`` whether a model has thought of the span by itself, or would have: others are there only because
+            they are annotated, and say nothing about how often such spans are.
         calibration: of the probability of being an entity at all, and of an entity with each label to be annotated.
     """
 
@@ -64,6 +66,7 @@ class Judgement:
     labels: Sequence[str]
     annotated: npt.NDArray[np.int64]
     open: Flags
+    noticed: Flags
     calibration: Calibration
 
     @classmethod
@@ -71,8 +74,10 @@ class Judgement:
         """Compare what models think with what is annotated."""
         annotated, free = _against(beliefs, corpus, labels)
         counts = ~_complete(beliefs, corpus) & (free | (annotated > 0))
-        calibration = _fit(beliefs, annotated, counts, np.ones(len(beliefs)), len(labels) - 1)
-        return cls(beliefs, labels, annotated, free & counts, calibration)
+        scores = 1 - beliefs.probabilities[:, 0].astype(float)
+        noticed = scores >= scores[annotated == 0].min(initial=1.0)
+        calibration = _fit(beliefs, annotated, counts & noticed, np.ones(len(beliefs)), len(labels) - 1)
+        return cls(beliefs, labels, annotated, free & counts, noticed, calibration)
 
     @property
     def scores(self) -> Floats:
@@ -84,17 +89,21 @@ class Judgement:
         return _missing(self.beliefs, self.calibration)
 
     def estimate(self, seed: int = 1) -> Estimate:
-        """How many entities are missing; the interval is that of a bootstrap over sentences."""
-        totals = self.missing()[self.open].sum(0)[1:]
+        """How many entities are missing; the interval is that of a bootstrap over sentences.
+
+        Of the annotated entities, models do not notice some; so they do not of the missing ones, and these are added.
+        """
+        everywhere = np.ones(len(self.beliefs))
+        totals = self.missing()[self.open].sum(0)[1:] * self._unnoticed(everywhere)
         sentences, place = np.unique(self.beliefs.sentence, return_inverse=True)
-        counts = self.open | (self.annotated > 0)
+        counts = (self.open | (self.annotated > 0)) & self.noticed
         generator = np.random.default_rng(seed)
         drawn = []
         for _ in range(_RESAMPLES):
             times = np.bincount(generator.integers(len(sentences), size=len(sentences)), minlength=len(sentences))
             weights = times[place].astype(float)
             missing = _missing(self.beliefs, _fit(self.beliefs, self.annotated, counts, weights, self.calibration))
-            drawn.append((missing[self.open] * weights[self.open, None]).sum(0)[1:])
+            drawn.append((missing[self.open] * weights[self.open, None]).sum(0)[1:] * self._unnoticed(weights))
         table = np.array(drawn) if len(sentences) else np.zeros((1, len(totals)))
         low, high = np.quantile(table, [0.025, 0.975], axis=0)
         both = np.quantile(table.sum(1), [0.025, 0.975])
@@ -109,6 +118,12 @@ class Judgement:
             },
             annotated_share=entities / (entities + found) if entities else 0.0,
         )
+
+    def _unnoticed(self, weights: Floats) -> float:
+        """How many times as many entities there are as models notice."""
+        entities = self.annotated > 0
+        noticed = weights[entities & self.noticed].sum()
+        return float(weights[entities].sum() / noticed) if noticed else 1.0
 
     def findings(self, corpus: Corpus, least: float) -> list[Finding]:
         """Everything that is at least so probable, best first; of missing spans that overlap, the best."""
