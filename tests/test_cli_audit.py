@@ -1,14 +1,18 @@
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from lacuner import Corpus
-from lacuner.audit.audit import Audit, audit_corpus
+from lacuner import Corpus, Recognizer
+from lacuner.audit.audit import Audit, audit_corpus, check_folder
+from lacuner.audit.folder import AuditFolder
 from lacuner.corpus import Entity, Sentence
 from lacuner.errors import ConfigError, TrainingError
 from lacuner.training.settings import RunSettings, resolve_settings
+from lacuner.web.decisions import Decisions
 
 PEOPLE = ("Ada", "Grace", "Kurt", "Emmy", "Alan", "Mary")
 PLACES = ("Oslo", "Jena", "Turin", "Paris", "Lyon", "Bern")
@@ -114,13 +118,17 @@ def test_the_command_writes_a_folder_to_read_and_to_import(run, corpus: Corpus, 
     page = (out / "report.html").read_text(encoding="utf-8")
     assert "<script>" not in page
     assert "http" not in page.replace("http-equiv", "")
-    assert not (out / "folds").exists()
+    assert {path.name for path in out.iterdir()} == {
+        "corpus.jsonl", "findings.jsonl", "summary.json", "report.html", "exports"
+    }  # fmt: skip
     for name in ("label-studio.json", "doccano.jsonl", "prodigy.jsonl", "argilla.json"):
         assert (out / "exports" / name).stat().st_size > 0
-    (out / "review.sqlite").touch()
+    with Decisions(AuditFolder.open(out)) as decisions:
+        check_folder(out, [data])  # nothing is decided yet
+        decisions.decide("ada-12345678", 0, 0, "accept")
     code, _, log = run("audit", data, "--out", out, *settings)
     assert code == 2
-    assert "has a review of an earlier audit" in log
+    assert f"1 findings of the audit in {out} are decided already" in log
 
 
 def test_a_model_that_is_there_already_may_judge(run, files: Path, model_folder: Path, tmp_path: Path) -> None:
@@ -136,6 +144,81 @@ def test_a_model_that_is_there_already_may_judge(run, files: Path, model_folder:
     code, _, log = run("audit", files / "dev.jsonl", "-o", tmp_path / "o", "--recognizer", model_folder, "--epochs", 2)
     assert code != 0
     assert "--recognizer is trained already" in log
+
+
+def test_what_somebody_decides_while_an_audit_runs_is_not_written_over(
+    run, files: Path, model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    Corpus([Sentence(s.tokens, s.entities[:1]) for s in Corpus.read(files / "dev.jsonl")]).write(
+        tmp_path / "gaps.jsonl"
+    )
+    command = ("audit", tmp_path / "gaps.jsonl", "-o", out, "--recognizer", model_folder, "--min-probability", 0)
+    assert run(*command)[0] == 0
+    before = (out / "findings.jsonl").read_bytes()
+
+    def review_meanwhile(*arguments: Any) -> Audit:
+        with Decisions(AuditFolder.open(out)) as decisions:
+            decisions.decide("ada-12345678", 0, 0, "reject")
+        return audit_corpus(*arguments)
+
+    monkeypatch.setattr("lacuner.audit.audit.audit_corpus", review_meanwhile)
+    code, _, log = run(*command)
+    assert code == 2
+    assert "decided already" in log
+    assert (out / "findings.jsonl").read_bytes() == before
+    with Decisions(AuditFolder.open(out)) as decisions:
+        assert decisions.show("ada-12345678", 0).status == "rejected"
+
+
+def test_a_folder_where_an_audit_would_do_harm_is_refused(run, files: Path, model_folder: Path, tmp_path: Path) -> None:
+    data = tmp_path / "mine" / "corpus.jsonl"
+    data.parent.mkdir()
+    data.write_bytes((files / "dev.jsonl").read_bytes())
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "letter.txt").write_text("Dear Ada", encoding="utf-8")
+    for out, reason in (
+        (data.parent, "is where corpus.jsonl is"),
+        (tmp_path / "other", "what is in it is no audit"),
+        (data, "is a file"),
+    ):
+        before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+        code, _, log = run("audit", data, "-o", out, "--recognizer", model_folder)
+        assert (code, reason in log) == (2, True), log
+        assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+    code, _, log = run("audit", "-", "-o", tmp_path / "new", "--recognizer", model_folder)
+    assert (code, "an audit reads files" in log) == (2, True), log
+    code, _, log = run("audit", data, "-o", tmp_path / "new", "--recognizer", model_folder, "--folds", 3)
+    assert (code, "leave out --folds" in log) == (2, True), log
+
+
+def test_a_label_that_a_model_does_not_know_is_no_reason_to_stop(
+    run, corpus: Corpus, files: Path, model_folder: Path, tmp_path: Path
+) -> None:
+    typo = Sentence(("Kurt", "slept", "."), (Entity(0, 1, "PRE"),))
+    few = resolve_settings("uniform", None, SETTINGS | {"training.epochs": "6"})
+    audit = audit_corpus(Corpus([*corpus, typo]), few, folds=2)
+    assert set(audit.estimate.labels) == {"LOC", "PER", "PRE"}
+    Corpus([*Corpus.read(files / "dev.jsonl"), typo]).write(tmp_path / "typo.jsonl")
+    code, _, log = run("audit", tmp_path / "typo.jsonl", "-o", tmp_path / "out", "--recognizer", model_folder)
+    assert code == 0, log
+
+
+def test_what_is_complete_in_part_may_have_gaps_elsewhere(model_folder: Path) -> None:
+    recognizer = Recognizer.from_pretrained(model_folder)
+    gold = [town(number) for number in range(36)]
+    sought = Corpus([replace(s, entities=s.entities[:1], complete=True, annotated_labels={"PER"}) for s in gold])
+    tagged = Corpus([replace(s, entities=s.entities[:1], complete=True, unknown_tokens={3}) for s in gold])
+    whole = Corpus([replace(s, entities=s.entities[:1], complete=True) for s in gold])
+    for corpus in (sought, tagged):
+        audit = audit_corpus(corpus, recognizer, least=0.0)
+        assert {(f.start, f.end) for f in audit.findings if f.kind == "missing"} >= {(3, 4)}
+        assert audit.estimate.total > 0
+        if corpus is sought:
+            assert audit.estimate.labels["PER"][0] == 0
+        else:
+            assert {(f.start, f.end) for f in audit.findings if f.kind == "missing"} == {(3, 4)}
+    assert audit_corpus(whole, recognizer, least=0.0).estimate.total == 0
 
 
 def test_a_tagger_may_judge_too(corpus: Corpus) -> None:

@@ -2,14 +2,23 @@
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from lacuner.audit.exports import write_exports
 from lacuner.audit.finding import KINDS, Finding
-from lacuner.audit.folder import CORPUS, DECISIONS, EXPORTS, FINDINGS, FORMAT_VERSION, REPORT, SUMMARY, AuditFolder
+from lacuner.audit.folder import (
+    CORPUS,
+    EXPORTS,
+    FINDINGS,
+    FORMAT_VERSION,
+    REPORT,
+    SUMMARY,
+    AuditFolder,
+    count_decisions,
+)
 from lacuner.audit.folds import judge_by_folds, judge_with
 from lacuner.audit.judgement import Estimate, Judgement
 from lacuner.audit.page import write_page
@@ -21,7 +30,7 @@ from lacuner.training.settings import RunSettings
 from lacuner.training.trainer import Observer
 from lacuner.version import __version__
 
-_WORK = "folds"
+_WORK = ".unfinished"
 
 
 @dataclass(frozen=True)
@@ -43,6 +52,7 @@ class Audit:
     def write(self, folder: Path) -> None:
         """Everything, into a folder; the summary last, so that a folder with one is whole."""
         folder.mkdir(parents=True, exist_ok=True)
+        (folder / SUMMARY).unlink(missing_ok=True)
         self.corpus.write(folder / CORPUS)
         with open_for_writing(folder / FINDINGS) as file:
             file.writelines(json.dumps(f.as_dict(), ensure_ascii=False) + "\n" for f in self.findings)
@@ -136,15 +146,35 @@ def judge_corpus(
     return Judgement.of(beliefs, corpus, labels), how
 
 
-def check_folder(folder: Path) -> None:
-    """Refuse to audit anew where somebody has decided about findings already."""
-    if (folder / DECISIONS).exists():
+def check_folder(folder: Path, data: Iterable[Path] = ()) -> None:
+    """Refuse a folder where an audit would do harm.
+
+    Args:
+        folder: to write into.
+        data: what is audited.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError(f"--out {folder} is a file — name a folder")
+    for path in data:
+        if path.resolve().parent == folder.resolve():
+            raise ConfigError(
+                f"--out {folder} is where {path.name} is, and an audit has many files — name another folder"
+            )
+    if folder.is_dir() and any(folder.iterdir()) and not any((folder / name).exists() for name in (SUMMARY, _WORK)):
+        raise ConfigError(f"--out {folder} is not empty, and what is in it is no audit — name another folder")
+    check_decisions(folder)
+
+
+def check_decisions(folder: Path) -> None:
+    """Refuse to write anew what somebody has decided about."""
+    decided = count_decisions(folder)
+    if decided:
         raise ConfigError(
-            f"{folder} has a review of an earlier audit ({DECISIONS}) — export it with lacuner review {folder} --export "
-            "corpus.jsonl, and audit into another folder"
+            f"{decided:,} findings of the audit in {folder} are decided already — export them with lacuner review {folder} "
+            "--export corpus.jsonl, and audit into another folder"
         )
 
 
 def remove_unfinished_work(folder: Path) -> None:
-    """Models and judgements of single folds, which are not needed any more."""
+    """What was trained and judged, which is not needed any more."""
     shutil.rmtree(folder / _WORK, ignore_errors=True)

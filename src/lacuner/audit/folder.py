@@ -2,7 +2,9 @@
 
 import hashlib
 import json
+import sqlite3
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -83,6 +85,18 @@ class AuditFolder:
             f"{self.name} {has} changed since the audit; the review and --export go on with the audit's own copy, "
             f"{self.path / CORPUS}, so nothing is lost — audit again if the changes should count"
         )
+
+
+def count_decisions(folder: Path) -> int:
+    """How many findings somebody has decided about."""
+    path = folder / DECISIONS
+    if not path.is_file() or not path.stat().st_size:
+        return 0
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            return int(connection.execute("SELECT count(*) FROM findings WHERE decision IS NOT NULL").fetchone()[0])
+    except sqlite3.Error as error:
+        raise DataError(f"{DECISIONS} cannot be read ({error})", "move it away if it is not needed", path) from error
 
 
 def hash_of_files(paths: Iterable[Path]) -> str:

@@ -56,6 +56,9 @@ class Judgement:
         beliefs: probabilities of all labels, of the spans worth a thought.
         labels: their names; the first is ``O``.
         annotated: ``(N,)`` number of the label that each span has in the corpus; 0: none.
+        unknown: ``(N, L)`` which labels nobody has said of a span that it has them not; never ``O``.
+        sought: ``(N, L)`` which of these may be annotated where the span is, because somebody has looked for them.
+        counts: ``(N,)`` whether the span tells how often entities are annotated.
         open: ``(N,)`` whether the span overlaps no annotated one, so that it may be missing.
         noticed: ``(N,)`` whether a model has thought of the span by itself, or would have: others are there only because
             they are annotated, and say nothing about how often such spans are.
@@ -65,6 +68,9 @@ class Judgement:
     beliefs: Beliefs
     labels: Sequence[str]
     annotated: npt.NDArray[np.int64]
+    unknown: Flags
+    sought: Flags
+    counts: Flags
     open: Flags
     noticed: Flags
     calibration: Calibration
@@ -73,11 +79,15 @@ class Judgement:
     def of(cls, beliefs: Beliefs, corpus: Corpus, labels: Sequence[str]) -> "Judgement":
         """Compare what models think with what is annotated."""
         annotated, free = _against(beliefs, corpus, labels)
-        counts = ~_complete(beliefs, corpus) & (free | (annotated > 0))
+        unknown, sought = _unsettled(beliefs, corpus, labels)
+        complete = np.array([sentence.complete for sentence in corpus], dtype=bool)[beliefs.sentence]
+        likely = beliefs.probabilities[:, 1:].argmax(1) + 1 if len(labels) > 1 else annotated
+        counts = ~complete & ((annotated > 0) | (free & sought[np.arange(len(likely)), likely]))
         scores = 1 - beliefs.probabilities[:, 0].astype(float)
         noticed = scores >= scores[annotated == 0].min(initial=1.0)
         calibration = _fit(beliefs, annotated, counts & noticed, np.ones(len(beliefs)), len(labels) - 1)
-        return cls(beliefs, labels, annotated, free & counts, noticed, calibration)
+        open_ = free & unknown.any(1)
+        return cls(beliefs, labels, annotated, unknown, sought, counts, open_, noticed, calibration)
 
     @property
     def scores(self) -> Floats:
@@ -86,7 +96,7 @@ class Judgement:
 
     def missing(self) -> Floats:
         """``(N, L)`` probability that a span which is not annotated is an entity with each label; 0 for ``O``."""
-        return _missing(self.beliefs, self.calibration)
+        return self._missing(self.calibration)
 
     def estimate(self, seed: int = 1) -> Estimate:
         """How many entities are missing; the interval is that of a bootstrap over sentences.
@@ -96,13 +106,13 @@ class Judgement:
         everywhere = np.ones(len(self.beliefs))
         totals = self.missing()[self.open].sum(0)[1:] * self._unnoticed(everywhere)
         sentences, place = np.unique(self.beliefs.sentence, return_inverse=True)
-        counts = (self.open | (self.annotated > 0)) & self.noticed
+        counts = self.counts & self.noticed
         generator = np.random.default_rng(seed)
         drawn = []
         for _ in range(_RESAMPLES):
             times = np.bincount(generator.integers(len(sentences), size=len(sentences)), minlength=len(sentences))
             weights = times[place].astype(float)
-            missing = _missing(self.beliefs, _fit(self.beliefs, self.annotated, counts, weights, self.calibration))
+            missing = self._missing(_fit(self.beliefs, self.annotated, counts, weights, self.calibration))
             drawn.append((missing[self.open] * weights[self.open, None]).sum(0)[1:] * self._unnoticed(weights))
         table = np.array(drawn) if len(sentences) else np.zeros((1, len(totals)))
         low, high = np.quantile(table, [0.025, 0.975], axis=0)
@@ -118,6 +128,16 @@ class Judgement:
             },
             annotated_share=entities / (entities + found) if entities else 0.0,
         )
+
+    def _missing(self, calibration: Calibration) -> Floats:
+        """``(N, L)``: of each span, the probability of being an entity that is missing, shared out among the labels."""
+        probabilities = self.beliefs.probabilities.astype(float)
+        inside = 1 - probabilities[:, 0]
+        entity = calibration.entity(inside)
+        among = probabilities / np.maximum(inside, 1e-12)[:, None]  # (N, L) which label, if it is one
+        shares = np.array([0.0, *calibration.shares]) * self.sought  # (N, L) how often such an entity is annotated
+        missing: Floats = missing_probability(entity, (among * shares).sum(1))[:, None] * among * self.unknown
+        return missing
 
     def _unnoticed(self, weights: Floats) -> float:
         """How many times as many entities there are as models notice."""
@@ -214,10 +234,22 @@ def _against(beliefs: Beliefs, corpus: Corpus, labels: Sequence[str]) -> tuple[n
     return annotated, free
 
 
-def _complete(beliefs: Beliefs, corpus: Corpus) -> Flags:
-    """Whether nothing can be missing in the sentence of each span."""
-    known: Flags = np.array([sentence.complete for sentence in corpus], dtype=bool)
-    return known[beliefs.sentence]
+def _unsettled(beliefs: Beliefs, corpus: Corpus, labels: Sequence[str]) -> tuple[Flags, Flags]:
+    """Which labels each span may have though it is not annotated, and for which of them somebody has looked: ``(N, L)``."""
+    shape = (len(beliefs), len(labels))
+    unknown, sought = np.zeros(shape, dtype=bool), np.zeros(shape, dtype=bool)
+    for place in np.unique(beliefs.sentence).tolist():
+        sentence, part = corpus[place], beliefs.of(place)
+        looked_for = np.array([label in sentence.looked_for(labels[1:]) for label in labels])
+        unknown[part] = ~looked_for if sentence.complete else True
+        sought[part] = looked_for
+        if sentence.unknown_tokens:
+            spans = zip(beliefs.start[part].tolist(), beliefs.end[part].tolist(), strict=True)
+            inside = np.array([sentence.unknown_tokens.issuperset(range(start, end)) for start, end in spans])
+            unknown[part] |= inside[:, None]
+            sought[part] &= ~inside[:, None]
+    unknown[:, 0] = sought[:, 0] = False
+    return unknown, sought
 
 
 def _fit(
@@ -231,15 +263,3 @@ def _fit(
     scores = 1 - beliefs.probabilities[:, 0].astype(float)
     labels = np.where(annotated > 0, annotated - 1, beliefs.probabilities[:, 1:].argmax(1))
     return calibrate(scores[counts], annotated[counts] > 0, labels[counts], weights[counts], start)
-
-
-def _missing(beliefs: Beliefs, calibration: Calibration) -> Floats:
-    """``(N, L)``: of each span, the probability of being an entity that is missing, shared out among the labels."""
-    probabilities = beliefs.probabilities.astype(float)
-    inside = 1 - probabilities[:, 0]
-    entity = calibration.entity(inside)
-    among = probabilities / np.maximum(inside, 1e-12)[:, None]  # (N, L) which label, if it is one
-    among[:, 0] = 0
-    expected = among[:, 1:] @ np.array(calibration.shares)  # (N,) how often such an entity is annotated
-    shared: Floats = among * missing_probability(entity, expected)[:, None]
-    return shared

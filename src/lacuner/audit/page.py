@@ -1,6 +1,7 @@
 """The report as a page that needs nothing but itself: no network, no other file."""
 
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -95,26 +96,28 @@ def _about(sentence: Sentence, finding: Finding) -> str:
         old = f"; annotated: “{escape(words)}” {escape(finding.annotated.label)}"
     kind = {"missing": "missing", "label": "another label", "boundary": "other borders"}[finding.kind]
     kind = "no entity" if finding.label == OUTSIDE else kind
-    return f"{finding.probability:.0%} · {kind}{old} · sentence {finding.sentence:,}"
+    return f"{finding.probability:.0%} · {kind}{old} · sentence {finding.sentence + 1:,}"
 
 
 def _sentence(sentence: Sentence, finding: Finding, colour: str) -> str:
     """The words, with the finding marked, and what is annotated underlaid."""
     offsets = sentence.offsets()
     text = " ".join(sentence.tokens) if sentence.text is None else sentence.text
-    opening: dict[int, str] = {}
-    closing: dict[int, str] = {}
-    for entity in sentence.entities:
+    opening: dict[int, str] = defaultdict(str)
+    closing: dict[int, str] = defaultdict(str)
+    end = 0
+    for entity in sentence.entities:  # those that overlap others are told apart by their labels only
         if entity.end <= finding.start or entity.start >= finding.end:
-            opening[entity.start] = "<span class=known>"
-            closing[entity.end - 1] = f"<sup>{escape(entity.label)}</sup></span>"
-    opening[finding.start] = f"<mark class={colour}>"
-    closing[finding.end - 1] = f"<sup>{escape(finding.label)}</sup></mark>"
+            opening[entity.start] += "<span class=known>" if entity.start >= end else ""
+            closing[entity.end - 1] += f"<sup>{escape(entity.label)}</sup>" + ("</span>" if entity.start >= end else "")
+            end = max(end, entity.end)
+    opening[finding.start] += f"<mark class={colour}>"
+    closing[finding.end - 1] += f"<sup>{escape(finding.label)}</sup></mark>"
     return "".join(_pieces(text, offsets, opening, closing))
 
 
 def _pieces(
-    text: str, offsets: Iterable[tuple[int, int]], opening: dict[int, str], closing: dict[int, str]
+    text: str, offsets: Iterable[tuple[int, int]], opening: Mapping[int, str], closing: Mapping[int, str]
 ) -> Iterator[str]:
     position = 0
     for word, (start, end) in enumerate(offsets):

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 def audit(
     data: Annotated[list[Path], typer.Argument(metavar="DATA...", help="Annotated data.", show_default=False)],
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder to write.", show_default=False)],
-    folds: Annotated[int, typer.Option(min=2, help="Parts; each is judged by a model of the others.")] = 3,
+    folds: Annotated[
+        int | None, typer.Option(min=2, help="Parts; each is judged by a model of the others.", show_default="3")
+    ] = None,
     method: Annotated[str | None, typer.Option(help="How the models are trained.", show_default="uniform")] = None,
     encoder: Encoder = None,
     epochs: Epochs = None,
@@ -36,21 +38,28 @@ def audit(
 
     Example: `lacuner audit train.conll --out audit`
     """
-    from lacuner.audit.audit import audit_corpus, check_folder, remove_unfinished_work
+    from lacuner.audit.audit import audit_corpus, check_decisions, check_folder, remove_unfinished_work
     from lacuner.audit.folder import hash_of_files
     from lacuner.cli.progress import TerminalObserver
     from lacuner.corpus import Corpus
     from lacuner.corpus.corpus import merge
+    from lacuner.corpus.files import STANDARD_INPUT
     from lacuner.errors import ConfigError
     from lacuner.recognizer import Recognizer
     from lacuner.training.settings import parse_assignments, resolve_settings
 
-    check_folder(out)
+    if any(str(path) == STANDARD_INPUT for path in data):
+        raise ConfigError(
+            "an audit reads files, because a review has to know whether they have changed — save it first"
+        )
+    check_folder(out, data)
     overrides: dict[str, Any] = parse_assignments(settings or ())
     given = {"training.epochs": epochs, "training.seed": seed}
     overrides |= {key: value for key, value in given.items() if value is not None}
-    if recognizer is not None and (method, encoder, *overrides) != (None, None):
-        raise ConfigError("--recognizer is trained already; leave out --method, --encoder, --epochs, --seed and --set")
+    if recognizer is not None and (folds, method, encoder, *overrides) != (None, None, None):
+        raise ConfigError(
+            "--recognizer is trained already; leave out --folds, --method, --encoder, --epochs, --seed and --set"
+        )
     judge = (
         resolve_settings(method or "uniform", encoder, overrides)
         if recognizer is None
@@ -60,10 +69,11 @@ def audit(
     files = [str(path.absolute()) for path in data]
     about = {"corpus": ", ".join(map(str, data)), "files": files, "hash": hash_of_files(data)}
     try:
-        found = audit_corpus(corpus, judge, folds, min_probability, out, about, TerminalObserver)
+        found = audit_corpus(corpus, judge, folds or 3, min_probability, out, about, TerminalObserver)
     except KeyboardInterrupt:
         say("Stopped. The same command goes on.")
         raise
+    check_decisions(out)  # somebody may have gone on with a review meanwhile
     found.write(out)
     remove_unfinished_work(out)
     if json:

@@ -60,7 +60,7 @@ def judge(model: SpanModel, corpus: Corpus, places: Sequence[int], least: float,
     # Label centres leave probabilities that are good for a decision, but do not sum to 1: the classifier alone is asked.
     thinks = None if shifted and not model.memory else softmax_of_logits
     for chosen, inputs in batches_of(model, corpus.tokens, places):
-        annotated = targets_of(model, [corpus[place] for place in chosen]).partition(widest).positives
+        annotated = _annotated([corpus[place] for place in chosen], widest).to(next(model.parameters()).device)
         spans, probabilities = model.candidates(inputs, least, annotated, thinks)
         columns.append((torch.tensor(chosen)[spans.row.cpu()], spans.start.cpu(), spans.end.cpu(), probabilities.cpu()))
     if not columns:
@@ -73,6 +73,14 @@ def judge(model: SpanModel, corpus: Corpus, places: Sequence[int], least: float,
     kept = np.array([tuple(key) not in rejected for key in keys.tolist()], dtype=bool)
     keys, first = keys[kept], first[kept]
     return Beliefs(keys[:, 0], keys[:, 1], keys[:, 2], probable[first])
+
+
+def _annotated(sentences: Sequence[Sentence], widest: int | None) -> Spans:
+    """Where something is annotated, whatever it is: the model need not know its label."""
+    places = ((row, entity) for row, sentence in enumerate(sentences) for entity in sentence.entities)
+    return Spans.of(
+        dict.fromkeys((row, e.start, e.end) for row, e in places if widest is None or e.end - e.start <= widest)
+    )
 
 
 def join(beliefs: Sequence[Beliefs]) -> Beliefs:
