@@ -74,6 +74,10 @@ def test_what_cannot_be_reviewed_is_said_in_a_sentence(audit: Path, tmp_path: Pa
     assert "this is no audit (summary.json is not there) — give the folder that lacuner audit has written" in said
     code, _, said = run("review", audit, "--token", "short")
     assert (code, said) == (2, "--token: 5 characters are easily guessed — take 8 at least\n")
+    for token in ("пароль12345678", "schlüssel-123", "two\nlines-123"):
+        code, _, said = run("review", audit, "--no-browser", "--token", token)
+        assert code == 2
+        assert said == "--token: browsers keep characters of ASCII only — take letters from A to Z, digits and signs\n"
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

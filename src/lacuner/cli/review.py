@@ -78,13 +78,13 @@ def _export(decisions: "Decisions", out: Path, json: bool) -> None:
 def _serve(decisions: "Decisions", host: str, port: int | None, token: str | None, browser: bool, json: bool) -> None:
     try:
         from lacuner.web.app import create_app
-        from lacuner.web.gate import SHORTEST_TOKEN, Gate, is_local, new_token
+        from lacuner.web.gate import Gate, check_token, is_local, new_token
         from lacuner.web.server import USUAL_PORT, address, listen, serve
     except ModuleNotFoundError as error:
         raise ConfigError("review needs FastAPI and uvicorn; install them with: pip install 'lacuner[web]'") from error
 
-    if token is not None and len(token) < SHORTEST_TOKEN:
-        raise ConfigError(f"--token: {len(token)} characters are easily guessed — take {SHORTEST_TOKEN} at least")
+    if token is not None:
+        check_token(token)
     secret = token or new_token()
     sock = listen(host, port)
     chosen = sock.getsockname()[1]

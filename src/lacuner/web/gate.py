@@ -11,6 +11,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from lacuner.errors import ConfigError
+
 LOCAL = ("127.0.0.1", "localhost", "::1")
 SHORTEST_TOKEN = 8
 _HEADERS = {
@@ -29,6 +31,16 @@ _FOREIGN = "Other pages may not speak to this server."
 def new_token() -> str:
     """A token that nobody guesses."""
     return secrets.token_urlsafe(24)
+
+
+def check_token(token: str) -> None:
+    """Refuse a token that is easily guessed, or that a cookie cannot hold."""
+    if len(token) < SHORTEST_TOKEN:
+        raise ConfigError(f"--token: {len(token)} characters are easily guessed — take {SHORTEST_TOKEN} at least")
+    if not (token.isascii() and token.isprintable()):
+        raise ConfigError(
+            "--token: browsers keep characters of ASCII only — take letters from A to Z, digits and signs"
+        )
 
 
 def is_local(host: str) -> bool:
@@ -65,7 +77,7 @@ class Gate:
         if not self._is_expected(_name_of(host)):
             return 421, f"This server is not called {host[:100]!r}."
         origin = request.headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
+        if origin is not None and _place_of(origin) != host.lower():
             return 403, _FOREIGN
         visits = request.method == "GET" and request.headers.get("sec-fetch-mode") == "navigate"
         if not visits and request.headers.get("sec-fetch-site") in ("cross-site", "same-site"):
@@ -122,6 +134,14 @@ class GateKeeper:
         if request.url.path.startswith("/api/"):
             answer = JSONResponse({"reason": "gate", "message": message}, status)
         await answer(scope, receive, send_protected)
+
+
+def _place_of(origin: str) -> str | None:
+    """Host and port of an origin, unless it is malformed."""
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return None
 
 
 def _name_of(host: str) -> str:
