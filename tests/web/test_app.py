@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 from handmade_audit import MAY, TURIN, TURIN_THIRD, small_audit
+from httpx import Response
 
 from lacuner import Corpus, Entity, Sentence
 from lacuner.audit.folder import AuditFolder
@@ -68,7 +69,9 @@ def test_the_token_counts_in_the_address_of_the_page_only(stranger: TestClient) 
     assert post(stranger, f"/api/undo?token={TOKEN}").status_code == 401
 
 
-@pytest.mark.parametrize("origin", ["http://evil.example", "http://127.0.0.1:3000", "null", "http://localhost:8620"])
+@pytest.mark.parametrize(
+    "origin", ["http://evil.example", "http://127.0.0.1:3000", "null", "http://localhost:8620", "http://[", "//["]
+)
 def test_pages_of_other_origins_are_refused(browser: TestClient, decisions: Decisions, origin: str) -> None:
     assert post(browser, *accept(TURIN), Origin=origin).status_code == 403
     assert {tally.status for tally in decisions.tallies()} == {"open"}
@@ -181,18 +184,70 @@ def test_requests_that_make_no_sense_are_refused(browser: TestClient) -> None:
     assert post(browser, "/api/findings/0/decide", {"version": 0, "action": "explode"}).status_code == 422
     assert post(browser, "/api/next", {}, {}).status_code == 422  # from nobody
     assert post(browser, "/api/next", {}, {"X-Reviewer": "'; DROP TABLE findings"}).status_code == 422
-    assert post(browser, *accept(99)).status_code == 409
     assert browser.get("/docs").status_code == 404
 
 
-def test_a_full_disk_is_no_lost_decision(browser: TestClient, decisions: Decisions, monkeypatch) -> None:
-    def full(*arguments: object) -> None:
-        raise sqlite3.OperationalError("database or disk is full")
+@pytest.mark.parametrize("number", [99, -1, 2**63, -(2**63) - 1, 10**30])
+def test_findings_that_are_not_there_are_not_found(browser: TestClient, number: int) -> None:
+    answer = post(browser, *accept(number))
+    assert (answer.status_code, answer.json()["message"]) == (404, f"There is no finding {number}.")
 
-    monkeypatch.setattr(decisions, "_store", full)
+
+@pytest.mark.parametrize("number", [2**63, -(2**63) - 1, 10**30])
+def test_numbers_that_no_finding_can_have_are_not_understood(browser: TestClient, number: int) -> None:
+    for path, body in (("/api/next", {"after": number}), ("/api/looking", {"number": number})):
+        answer = post(browser, path, body)
+        assert (answer.status_code, answer.json()["reason"]) == (422, "wrong")
+    assert post(browser, *accept(TURIN, number)).json()["reason"] == "decided"
+    assert post(browser, *accept(TURIN, start=number)).json()["reason"] == "wrong"
+    assert post(browser, *accept(TURIN, end=number)).json()["reason"] == "wrong"
+
+
+def test_a_malformed_origin_is_refused_before_the_token_is_asked_for(stranger: TestClient) -> None:
+    assert post(stranger, "/api/undo", Origin="http://[").status_code == 403
+
+
+def let_the_disk_be_full(decisions: Decisions, full: bool = True) -> None:
+    """The file may not grow any more."""
+    pages = decisions._connection.execute("PRAGMA page_count").fetchone()[0]
+    decisions._connection.execute(f"PRAGMA max_page_count = {pages if full else 1_000_000}")
+
+
+def decide_until_it_fails(browser: TestClient, decisions: Decisions) -> tuple[int, Response]:
+    """How many decisions fit, and what the first one hears that does not."""
+    version = 0
+    while True:
+        answer = post(browser, *accept(TURIN, version, label="L" * 100))
+        if answer.status_code != 200:
+            return version, answer
+        version += 1
+        assert version < 1000
+
+
+def test_a_full_disk_is_said_and_nothing_is_half_stored(browser: TestClient, decisions: Decisions) -> None:
+    let_the_disk_be_full(decisions)
+    stored, answer = decide_until_it_fails(browser, decisions)
+    assert (answer.status_code, answer.json()["reason"]) == (503, "storage")
+    assert answer.json()["message"] == "Nothing was stored, because the disk is full — make room, and try again."
+    assert decisions.show("ada-12345678", TURIN).version == stored
+    let_the_disk_be_full(decisions, False)
+    assert post(browser, *accept(TURIN, stored)).status_code == 200
+
+
+def test_a_decision_is_not_stored_if_the_next_finding_cannot_be_given(
+    browser: TestClient, decisions: Decisions, monkeypatch
+) -> None:
+    def fails(*arguments: object) -> None:
+        raise sqlite3.OperationalError("disk I/O error")
+
+    monkeypatch.setattr(decisions, "_lease", fails)
     answer = post(browser, *accept(TURIN))
-    assert answer.status_code == 503
-    assert "could not be stored (database or disk is full)" in answer.json()["message"]
+    assert (answer.status_code, answer.json()["message"]) == (
+        503,
+        "Nothing was stored, because review.sqlite cannot be used (disk I/O error)"
+        " — see that the folder can be written, and try again.",
+    )
+    assert {tally.status for tally in decisions.tallies()} == {"open"}
     monkeypatch.undo()
     assert post(browser, *accept(TURIN)).status_code == 200
 

@@ -26,7 +26,7 @@ from lacuner.errors import DataError
 from lacuner.web.decisions import LEASE, Decisions, Wanted
 from lacuner.web.refusals import RefusedError
 
-ADA, GRACE = "ada-12345678", "grace-12345678"
+ADA, GRACE, BOB = "ada-12345678", "grace-12345678", "bob-12345678"
 
 
 class Clock:
@@ -158,6 +158,25 @@ def test_undo_leaves_what_somebody_else_has_decided_since(decisions: Decisions) 
     decisions.decide(GRACE, TURIN, 1, "reject")
     shown, undone, kept = decisions.undo(ADA)
     assert (shown.status, undone, kept) == ("rejected", 0, 1)
+
+
+def test_undo_does_not_bring_back_what_its_author_has_taken_back(decisions: Decisions) -> None:
+    decisions.decide(ADA, TURIN, 0, "accept")
+    decisions.decide(GRACE, TURIN, 1, "reject")
+    decisions.undo(ADA)
+    shown, undone, kept = decisions.undo(GRACE)
+    assert (shown.status, shown.decision, undone, kept) == ("open", None, 1, 0)
+    assert statuses(decisions) == {"open": 7}
+
+
+def test_undo_goes_back_to_the_last_decision_that_nobody_has_taken_back(decisions: Decisions) -> None:
+    decisions.decide(BOB, TURIN, 0, "skip")
+    decisions.decide(ADA, TURIN, 1, "accept")
+    decisions.decide(GRACE, TURIN, 2, "reject")
+    decisions.undo(ADA)
+    shown, _, _ = decisions.undo(GRACE)
+    assert (shown.status, shown.reviewer) == ("skipped", BOB)
+    assert decisions.undo(BOB)[0].status == "open"
 
 
 def test_all_occurrences_are_one_step(decisions: Decisions) -> None:
@@ -349,8 +368,8 @@ def test_findings_that_do_not_belong_to_the_corpus_are_refused(folder: Path) -> 
     corpus = small_corpus()
     broken = finding(corpus, 0, 4, 5, "LOC")
     for wrong, message in (
-        ({"end": 60}, "points behind the words of sentence 0"),
-        ({"sentence": 60}, "points behind the words of sentence 60"),
+        ({"end": 60}, "points behind the words of line 1 of corpus.jsonl"),
+        ({"sentence": 60}, "points behind the words of line 61 of corpus.jsonl"),
         ({"start": 5}, "offsets or a probability"),
         ({"kind": "odd"}, r"findings.jsonl:1: this is not a finding .* there is no kind 'odd'"),
         ({"kind": "label"}, "kind label needs annotated"),

@@ -12,9 +12,10 @@ from fastapi.staticfiles import StaticFiles
 from pydantic import BaseModel, Field
 
 from lacuner.audit.finding import Kind
+from lacuner.audit.folder import DECISIONS
 from lacuner.corpus import OUTSIDE, Entity, Sentence
 from lacuner.web.case import Action, Status
-from lacuner.web.decisions import Decisions, Outcome, Overlaps, Shown, Wanted
+from lacuner.web.decisions import LARGEST, Decisions, Outcome, Overlaps, Shown, Wanted
 from lacuner.web.gate import Gate, GateKeeper
 from lacuner.web.refusals import RefusedError
 
@@ -22,6 +23,10 @@ STATIC = Path(__file__).parent / "static"
 
 Reviewer = Annotated[str, Header(alias="X-Reviewer", pattern=r"^[\w-]{8,64}$")]
 """Tells browsers apart; it does not open anything."""
+
+
+Number = Annotated[int, Field(ge=-LARGEST, le=LARGEST)]
+"""Of a finding."""
 
 
 class Filter(BaseModel):
@@ -39,7 +44,7 @@ class Asked(BaseModel):
     """A finding behind (or before) another."""
 
     wanted: Filter = Filter()
-    after: int = -1
+    after: Number = -1
     backwards: bool = False
 
 
@@ -59,7 +64,7 @@ class Decided(BaseModel):
 class Looking(BaseModel):
     """The finding that a reviewer still looks at."""
 
-    number: int
+    number: Number
 
 
 class Name(BaseModel):
@@ -108,15 +113,17 @@ def create_app(decisions: Decisions, gate: Gate) -> FastAPI:
 
     @app.post("/api/findings/{number}/decide")
     def decide(reviewer: Reviewer, number: int, body: Decided) -> dict[str, Any]:
-        outcome = decisions.decide(reviewer, number, **body.model_dump(exclude={"wanted"}))
-        return _next(decisions, reviewer, body.wanted, number) | asdict(outcome) | {"message": in_words(outcome)}
+        with decisions.at_once():
+            outcome = decisions.decide(reviewer, number, **body.model_dump(exclude={"wanted"}))
+            answer = _next(decisions, reviewer, body.wanted, number)
+        return answer | asdict(outcome) | {"message": in_words(outcome)}
 
     @app.post("/api/undo")
     def undo(reviewer: Reviewer) -> dict[str, Any]:
         shown, undone, kept = decisions.undo(reviewer)
         message = f"Undone: {_findings(undone)}." if undone != 1 else f"Undone: “{shown.case.text}”."
         if kept:
-            message += f" {_findings(kept)} stay as somebody else has decided since."
+            message += f" {_findings(kept)} stay{'s' * (kept == 1)} as somebody else has decided since."
         shown_now = {"finding": as_record(decisions, shown), "elsewhere": 0}
         return shown_now | {"message": message, "tallies": _tallies(decisions)}
 
@@ -204,12 +211,16 @@ def _findings(count: int) -> str:
 
 def _refused(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RefusedError)
+    status = 404 if error.reason == "unknown" else 409
     only_one = error.clash is not None and error.clash.only_one
-    return JSONResponse({"reason": error.reason, "message": error.message, "only_one": only_one}, 409)
+    return JSONResponse({"reason": error.reason, "message": error.message, "only_one": only_one}, status)
 
 
 def _not_stored(request: Request, error: Exception) -> JSONResponse:
-    message = f"It could not be stored ({error}). Nothing was changed; see that the disk has room, and try again."
+    cause, remedy = f"{DECISIONS} cannot be used ({error})", "see that the folder can be written"
+    if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
+        cause, remedy = "the disk is full", "make room"
+    message = f"Nothing was stored, because {cause} — {remedy}, and try again."
     return JSONResponse({"reason": "storage", "message": message}, 503)
 
 

@@ -93,10 +93,11 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
+        connection.execute("COMMIT")
     except BaseException:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:  # SQLite itself has taken everything back if the disk is full
+            connection.execute("ROLLBACK")
         raise
-    connection.execute("COMMIT")
 
 
 def _prepare(connection: sqlite3.Connection, folder: AuditFolder, path: Path) -> None:
@@ -144,7 +145,7 @@ def _load(connection: sqlite3.Connection, folder: AuditFolder) -> None:
             record = json.dumps(sentence_to_record(sentence), ensure_ascii=False)
             connection.execute("INSERT INTO sentences VALUES (?, ?)", (number, record))
     if ends:
-        what = f"a finding points behind the words of sentence {min(ends)} of {CORPUS}"
+        what = f"a finding points behind the words of line {min(ends) + 1} of {CORPUS}"
         raise DataError(what, "the two do not belong together: make the audit anew", folder.path / FINDINGS)
     connection.executemany(
         "INSERT INTO findings (number, sentence, start, end, label, probability, kind, text, old_start, old_end, old_label)"

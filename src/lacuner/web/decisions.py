@@ -22,6 +22,9 @@ from lacuner.web.refusals import RefusedError, refuse_clash, refuse_new_overlaps
 LEASE = 60.0
 """Seconds for which a finding belongs to the one who looks at it, unless the page renews that."""
 
+LARGEST = 2**63 - 1
+"""The largest number that SQLite knows."""
+
 Overlaps = Literal["ask", "replace", "keep"]
 """What to do about entities that overlap the accepted one."""
 
@@ -131,7 +134,7 @@ class Decisions:
 
     def rename(self, reviewer: str, name: str) -> None:
         """Call a reviewer by a name."""
-        with self._writing():
+        with self.at_once():
             self._connection.execute("INSERT OR REPLACE INTO reviewers VALUES (?, ?)", (reviewer, name))
 
     def name_of(self, reviewer: str) -> str:
@@ -153,7 +156,7 @@ class Decisions:
         free = f"SELECT number FROM findings WHERE {condition} AND NOT {taken}"
         ways = ("number < ? ORDER BY number DESC", "number >= ? ORDER BY number DESC")
         ways = ways if backwards else ("number > ? ORDER BY number", "number <= ? ORDER BY number")
-        with self._writing():
+        with self.at_once():
             for way in ways:
                 row = self._connection.execute(f"{free} AND {way} LIMIT 1", (*values, reviewer, now, after)).fetchone()
                 if row is not None:
@@ -167,14 +170,14 @@ class Decisions:
 
     def show(self, reviewer: str, number: int) -> Shown:
         """A certain finding, whoever looks at it."""
-        with self._writing():
+        with self.at_once():
             shown = self._show(number)
             self._lease(reviewer, number)
             return shown
 
     def renew(self, reviewer: str, number: int) -> None:
         """The reviewer is still looking."""
-        with self._writing():
+        with self.at_once():
             self._connection.execute(
                 "UPDATE leases SET until = ? WHERE finding = ? AND reviewer = ?",
                 (self._clock() + LEASE, number, reviewer),
@@ -205,7 +208,7 @@ class Decisions:
             overlaps: what to do about entities that overlap the accepted one.
             everywhere: decide the same about all open findings with the same words, too, as one step.
         """
-        with self._writing():
+        with self.at_once():
             shown = self._show(number)
             if shown.version != version:
                 raise RefusedError("decided", self._who_decided(shown, reviewer))
@@ -229,9 +232,10 @@ class Decisions:
     def undo(self, reviewer: str) -> tuple[Shown, int, int]:
         """Take back the reviewer's own last step: the finding to look at, how many were taken back, how many were not.
 
-        What somebody has decided anew since stays as it is.
+        What somebody has decided anew since stays as it is. A decision that its author has undone meanwhile does not come
+        back.
         """
-        with self._writing():
+        with self.at_once():
             run = self._connection.execute
             step = run("SELECT max(id) FROM steps WHERE reviewer = ? AND NOT undone", (reviewer,)).fetchone()[0]
             if step is None:
@@ -244,11 +248,10 @@ class Decisions:
             holding = [row for row in rows if row["holds"]]
             touched = {row["sentence"]: self._sentence(row["sentence"]) for row in holding}
             for row in holding:
-                action = run("SELECT action FROM decisions WHERE id = ?", (row["previous"],)).fetchone()
-                status = STATUS_OF[action["action"]] if action else "open"
+                decision, status = self._standing(row["previous"])
                 run(
                     "UPDATE findings SET decision = ?, status = ?, version = version + 1 WHERE number = ?",
-                    (row["previous"], status, row["finding"]),
+                    (decision, status, row["finding"]),
                 )
             for number, before in touched.items():
                 refuse_new_overlaps(before, self._sentence(number))
@@ -264,10 +267,14 @@ class Decisions:
             yield number, [(_case(row), _decision(row)) for row in group]
 
     @contextmanager
-    def _writing(self) -> Iterator[None]:
-        """A transaction, of one thread at a time."""
-        with self._lock, transaction(self._connection):
-            yield
+    def at_once(self) -> Iterator[None]:
+        """What is done inside is stored as a whole or not at all, by one thread at a time."""
+        with self._lock:
+            if self._connection.in_transaction:  # this is part of something larger
+                yield
+                return
+            with transaction(self._connection):
+                yield
 
     def _lease(self, reviewer: str, number: int) -> None:
         """The finding, and only this one, is the reviewer's."""
@@ -275,15 +282,25 @@ class Decisions:
         self._connection.execute("DELETE FROM leases WHERE reviewer = ? OR until <= ?", (reviewer, now))
         self._connection.execute("INSERT OR REPLACE INTO leases VALUES (?, ?, ?)", (number, reviewer, now + LEASE))
 
+    def _standing(self, decision: int | None) -> tuple[int | None, Status]:
+        """A decision, or the last one before it, whose step is not undone, and the status that it gives the finding."""
+        query = "SELECT d.action, d.previous, s.undone FROM decisions d JOIN steps s ON s.id = d.step WHERE d.id = ?"
+        while decision is not None:
+            row = self._connection.execute(query, (decision,)).fetchone()
+            if not row["undone"]:
+                return decision, STATUS_OF[row["action"]]
+            decision = row["previous"]
+        return None, "open"
+
     def _show(self, number: int) -> Shown:
         row = self._connection.execute(
             "SELECT f.*, d.action, d.start AS d_start, d.end AS d_end, d.label AS d_label, d.replaced, s.reviewer"
             " FROM findings f LEFT JOIN decisions d ON d.id = f.decision LEFT JOIN steps s ON s.id = d.step"
             " WHERE f.number = ?",
-            (number,),
+            (number if abs(number) <= LARGEST else -1,),
         ).fetchone()
         if row is None:
-            raise RefusedError("wrong", f"There is no finding {number}.")
+            raise RefusedError("unknown", f"There is no finding {number}.")
         case = _case(row)
         decision = None if row["action"] is None else _decision(row)
         same = self._connection.execute(f"SELECT count(*) FROM findings WHERE {_SAME}", _same_as(case)).fetchone()[0]

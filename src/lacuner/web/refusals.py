@@ -8,7 +8,8 @@ class RefusedError(Exception):
     """A decision that was not stored.
 
     Attributes:
-        reason: ``decided`` (by somebody, meanwhile), ``overlap``, ``nothing`` (to undo) or ``wrong`` (makes no sense).
+        reason: ``decided`` (by somebody, meanwhile), ``overlap``, ``nothing`` (to undo), ``unknown`` (there is no such
+            finding) or ``wrong`` (makes no sense).
         message: says it in words.
         clash: what stands in the way, if ``reason`` is ``overlap``.
     """
