@@ -8,13 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from lacuner.audit.calibration import Calibration, calibrate, missing_probability
+from lacuner.audit.doubt import fit_doubt
 from lacuner.audit.finding import Finding, Kind
 from lacuner.corpus import OUTSIDE, Corpus, Entity
 from lacuner.training.lessons import Beliefs
 
 _RESAMPLES = 100
-_DOUBT = 0.5
-"""An annotated span is doubted if another reading of it is more likely than this."""
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -147,7 +146,7 @@ class Judgement:
 
     def findings(self, corpus: Corpus, least: float) -> list[Finding]:
         """Everything that is at least so probable, best first; of missing spans that overlap, the best."""
-        found = [*self._missing_ones(corpus, least), *self._doubtful_ones(corpus, max(least, _DOUBT))]
+        found = [*self._missing_ones(corpus, least), *self._doubtful_ones(corpus, least)]
         return sorted(found, key=lambda f: (-f.probability, f.sentence, f.start, f.end, f.kind))
 
     def _missing_ones(self, corpus: Corpus, least: float) -> Iterator[Finding]:
@@ -166,29 +165,34 @@ class Judgement:
 
     def _doubtful_ones(self, corpus: Corpus, least: float) -> Iterator[Finding]:
         """Annotated spans that the models read in another way: with another label, with other borders, or as nothing."""
-        probabilities = self.beliefs.probabilities
-        rows = {self._place(row): row for row in range(len(self.beliefs))}
+        entity = self.calibration.entity(self.scores)
+        among = self.beliefs.probabilities[:, 1:].astype(float)
+        known = self.annotated > 0
+        doubt = fit_doubt(among[known], self.annotated[known] - 1)
+        overlooked = (~self.noticed[known]).sum() + 1  # models do not know every entity, so they cannot be sure of O
+        entity = np.maximum(entity, overlooked / (known.sum() + 1))
+        rows = {self._place(row): row for row in np.flatnonzero(known).tolist()}
         for sentence in np.unique(self.beliefs.sentence).tolist():
             spans = range(*self.beliefs.of(sentence).indices(len(self.beliefs)))
-            for entity in corpus[sentence].entities:
-                row = rows.get((sentence, entity.start, entity.end))
-                if row is None or entity.source in ("reviewer", "human-checked"):
+            for own in corpus[sentence].entities:
+                row = rows.get((sentence, own.start, own.end))
+                if row is None or own.source in ("reviewer", "human-checked"):
                     continue
-                old = Entity(entity.start, entity.end, entity.label)
-                other = int(probabilities[row].argmax())
-                if self.labels[other] not in (entity.label, OUTSIDE) and probabilities[row, other] >= least:
-                    score = float(probabilities[row, other])
-                    yield _finding(corpus, sentence, entity.start, entity.end, self.labels[other], score, "label", old)
-                    continue
-                rival = self._rival(spans, row, entity.start, entity.end)
-                if rival is not None and 1 - probabilities[rival, 0] >= least > 1 - probabilities[row, 0]:
+                old = Entity(own.start, own.end, own.label)
+                label = doubt.label(among[row], self.labels.index(own.label) - 1)
+                nothing = doubt.nothing(entity[row])
+                ways: list[tuple[float, int, int, str, Kind]] = [
+                    (float(label.max()), own.start, own.end, self.labels[int(label.argmax()) + 1], "label"),
+                    (nothing, own.start, own.end, OUTSIDE, "label"),
+                ]
+                rival = self._rival(spans, row, own.start, own.end)
+                if rival is not None:
                     start, end = self._place(rival)[1:]
-                    label = self.labels[int(probabilities[rival, 1:].argmax()) + 1]
-                    score = float(1 - probabilities[rival, 0])
-                    yield _finding(corpus, sentence, start, end, label, score, "boundary", old)
-                elif probabilities[row, 0] >= max(least, 0.9):
-                    score = float(probabilities[row, 0])
-                    yield _finding(corpus, sentence, entity.start, entity.end, OUTSIDE, score, "label", old)
+                    better = doubt.instead(entity[rival], entity[row])
+                    ways.append((better, start, end, self.labels[int(among[rival].argmax()) + 1], "boundary"))
+                probability, start, end, new, kind = max(ways)
+                if probability >= least:
+                    yield _finding(corpus, sentence, start, end, new, probability, kind, old)
 
     def _rival(self, rows: Iterable[int], row: int, start: int, end: int) -> int | None:
         """Of the spans that overlap an annotated one and are not annotated themselves, the most probable."""
