@@ -140,6 +140,7 @@ def test_a_model_that_is_there_already_may_judge(run, files: Path, model_folder:
     )
     assert code == 0, log
     assert json.loads(output)["findings"] >= 5
+    assert "missed by chance" not in log
     assert Audit.read(tmp_path / "out").about["folds"] is None
     code, _, log = run("audit", files / "dev.jsonl", "-o", tmp_path / "o", "--recognizer", model_folder, "--epochs", 2)
     assert code != 0
@@ -227,3 +228,14 @@ def test_a_tagger_may_judge_too(corpus: Corpus) -> None:
     forgotten = {(number, 0, 1, "PER") for number in FORGOTTEN}
     first = {(f.sentence, f.start, f.end, f.label) for f in audit.findings[: len(forgotten)]}
     assert len(first & forgotten) >= 15
+
+
+def test_labels_of_a_dictionary_are_said_to_be_missing_for_a_reason(
+    run, files: Path, model_folder: Path, tmp_path: Path
+) -> None:
+    corpus = Corpus.read(files / "dev.jsonl")
+    named = [replace(s, entities=tuple(replace(e, source="dictionary") for e in s.entities[:1])) for s in corpus]
+    Corpus([replace(s, complete=False) for s in named]).write(tmp_path / "distant.jsonl")
+    code, _, log = run("audit", tmp_path / "distant.jsonl", "-o", tmp_path / "out", "--recognizer", model_folder)
+    assert code == 0, log
+    assert "a dictionary misses the same names everywhere" in log

@@ -61,7 +61,8 @@ def _page(audit: "Audit") -> Iterator[str]:
     yield (
         f"<p>Between {estimate.low:,.0f} and {estimate.high:,.0f}, with 95 % confidence. "
         f"{audit.about['entities']:,} are annotated in {audit.about['sentences']:,} sentences; that would be "
-        f"{estimate.annotated_share:.0%} of all.</p>\n"
+        f"{estimate.annotated_share:.0%} of all. This counts what was missed by chance. A dictionary misses the same names "
+        "everywhere; of those, models see only some, and more are missing than are counted here.</p>\n"
     )
     yield "<table><thead><tr><th>label<th>annotated<th>missing<th>between<th>and<th>listed below</thead><tbody>\n"
     for label, (total, low, high) in estimate.labels.items():

@@ -1,5 +1,6 @@
 """``lacuner audit``."""
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -86,6 +87,8 @@ def audit(
 
 
 def _show(found: "Audit", out: Path) -> None:
+    from lacuner.matching.annotation import SOURCE
+
     estimate = found.estimate
     print(f"{'label':<12} annotated  missing  95 % interval")
     for label, (total, low, high) in estimate.labels.items():
@@ -94,4 +97,9 @@ def _show(found: "Audit", out: Path) -> None:
     print(
         f"{'all':<12} {found.about['entities']:>9,}  {estimate.total:>7,.0f}  {estimate.low:,.0f} – {estimate.high:,.0f}"
     )
+    sources = Counter(entity.source for sentence in found.corpus for entity in sentence.entities)
+    if 2 * sources[SOURCE] > sources.total():
+        say(
+            "The estimate counts what was missed by chance; a dictionary misses the same names everywhere, so expect more."
+        )
     say(f"\n{len(found.findings):,} findings are in {out}; open {out / 'report.html'} to read them.")
