@@ -1,4 +1,5 @@
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -86,3 +87,36 @@ def test_standard_input_and_output_work(files: Path) -> None:
     (line,) = done.stdout.splitlines()
     assert json.loads(line)["entities"] == [{"start": 0, "end": 1, "label": "LOC", "source": "dictionary"}]
     assert "1 entities in 1 sentences" in done.stderr
+
+
+def test_an_error_in_a_worker_ends_the_command_and_leaves_nothing_behind(files: Path) -> None:
+    (files / "raw.jsonl").write_text('{"text": "Ada went"}\n{"text": ""}\n', encoding="utf-8")
+    command = [sys.executable, "-m", "lacuner", "annotate", "raw.jsonl", "-d", "names.tsv", "-o", "out.conll"]
+    before = set(files.iterdir())
+    done = subprocess.run(
+        [*command, "--workers", "2"],
+        cwd=files,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "out.conll: sentence 2 has no words, which columns cannot show — write JSON Lines" in done.stderr
+    assert set(files.iterdir()) == before
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are others there")
+@pytest.mark.parametrize(("sent", "code"), [("SIGINT", {130, 1}), ("SIGKILL", {-9})])
+def test_no_process_outlives_the_command(files: Path, sent: str, code: set[int]) -> None:
+    command = [sys.executable, "-m", "lacuner", "annotate", "-", "-d", "names.tsv", "-o", "out.jsonl", "--workers", "2"]
+    with subprocess.Popen(command, cwd=files, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stderr is not None
+        process.stdin.write(b"Ada\n" * 200_000)
+        process.stdin.flush()
+        process.send_signal(getattr(signal, sent))
+        assert process.stderr.read().count(b"Traceback") == 0  # ends when every process has closed it
+        assert process.wait() in code
+    assert not (files / "out.jsonl").exists()

@@ -15,6 +15,9 @@ class DataError(LacunerError):
         super().__init__(f"{place}{what} — {remedy}")
         self.what, self.remedy, self.path, self.line = what, remedy, path, line
 
+    def __reduce__(self) -> tuple[type["DataError"], tuple[str, str, str | Path | None, int | None]]:
+        return type(self), (self.what, self.remedy, self.path, self.line)  # worker processes raise it, too
+
 
 class ConfigError(LacunerError):
     """A setting that does not exist, or has a value that makes no sense."""

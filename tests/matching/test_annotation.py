@@ -1,4 +1,7 @@
 import io
+import multiprocessing
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -7,6 +10,7 @@ from lacuner import Corpus
 from lacuner.corpus import Entity, Sentence
 from lacuner.corpus.corpus import stream_sentences
 from lacuner.corpus.files import ReadingReport
+from lacuner.errors import DataError, LacunerError
 from lacuner.matching import Dictionary, Entry, Matcher
 from lacuner.matching.annotation import annotate_sentences, annotate_stream, choose_split, read_texts
 from lacuner.sample import read_names, read_sample
@@ -91,6 +95,48 @@ def test_the_stream_is_not_read_far_ahead(monkeypatch: pytest.MonkeyPatch) -> No
     annotate_stream(MATCHER, texts(), out, "jsonl", workers=2)
     assert (read, out.written) == (200, 200)
     assert out.ahead <= 8
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_what_cannot_be_written_is_said_with_file_and_number(workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lacuner.matching.annotation._CHUNK", 2)
+    texts = [*["Ada went"] * 4, Sentence(()), *["Ada"] * 5]
+    with pytest.raises(DataError, match=r"^out\.conll: sentence 5 has no words"):
+        annotate_stream(MATCHER, texts, io.StringIO(), "conll", workers=workers, name="out.conll")
+
+
+def test_a_process_that_dies_is_noticed() -> None:
+    parent = os.getpid()
+
+    class Deadly(Matcher):
+        def find(self, sentences):  # type: ignore[no-untyped-def, override]
+            if os.getpid() != parent:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return super().find(sentences)
+
+    with pytest.raises(LacunerError, match=r"a process that searched for names was killed — .*--workers"):
+        annotate_stream(Deadly(MATCHER.dictionary), ["Ada"], io.StringIO(), "jsonl", workers=2)
+
+
+def test_processes_that_are_not_copies_of_their_parent_know_the_names_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    context = multiprocessing.get_context("spawn")
+    monkeypatch.setattr("lacuner.matching.annotation._context", lambda: context)
+    out = io.StringIO()
+    assert annotate_stream(MATCHER, ["Ada"], out, "jsonl", workers=2).labels == {"PER": 1}
+
+
+def test_texts_are_worked_on_in_pieces_of_bounded_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lacuner.matching.annotation._CHUNK_CHARACTERS", 100)
+    sizes = []
+
+    class Out(io.StringIO):
+        def write(self, text: str) -> int:
+            sizes.append(text.count("\n"))
+            return super().write(text)
+
+    long, words = "Ada " * 20, Sentence(("Ada",) * 20)
+    annotate_stream(MATCHER, [long, long, long, words, words, "Ada"], Out(), "jsonl")
+    assert sizes == [2, 2, 2]
 
 
 @pytest.mark.parametrize(

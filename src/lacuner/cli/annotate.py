@@ -78,7 +78,7 @@ def annotate(
     texts = (text for path in inputs for text in read_texts(path, input_format, chosen, report))
     with open_for_writing(out) as file:
         processes = workers or os.cpu_count() or 1
-        found = annotate_stream(matcher, track(texts, "texts"), file, written, chosen, processes)
+        found = annotate_stream(matcher, track(texts, "texts"), file, written, chosen, processes, str(out))
     report.log()
     if unmatched is not None:
         with open_for_writing(unmatched) as file:

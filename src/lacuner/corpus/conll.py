@@ -75,9 +75,11 @@ def read_conll(
         yield _sentence(block, scheme, outside_is_known, path, report)
 
 
-def write_conll(sentences: Iterable[Sentence], file: TextIO, scheme: Scheme = "bio2", name: str = "") -> None:
-    """Write ``word<TAB>tag`` lines."""
-    for number, sentence in enumerate(sentences, 1):
+def write_conll(
+    sentences: Iterable[Sentence], file: TextIO, scheme: Scheme = "bio2", name: str = "", first: int = 1
+) -> None:
+    """Write ``word<TAB>tag`` lines; errors call the file ``name`` and count sentences from ``first`` on."""
+    for number, sentence in enumerate(sentences, first):
         place = f"{name or 'output'}: sentence {number}"
         if not sentence.tokens:
             raise DataError(f"{place} has no words, which columns cannot show", _WRITE_JSONL)

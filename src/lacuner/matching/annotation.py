@@ -2,14 +2,20 @@
 
 import io
 import multiprocessing
+import os
+import signal
+import sys
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
-from multiprocessing.pool import AsyncResult
+from multiprocessing.context import BaseContext
 from pathlib import Path
-from typing import Literal, TextIO, TypeVar
+from typing import Any, Literal, NamedTuple, TextIO, TypeVar
 
 import numpy as np
 
@@ -19,13 +25,14 @@ from lacuner.corpus.corpus import Format, TextFormat, format_of_texts, sentence_
 from lacuner.corpus.files import STANDARD_INPUT, ReadingReport, read_lines
 from lacuner.corpus.jsonl import write_jsonl
 from lacuner.corpus.words import Splitting, are_characters, is_cjk
+from lacuner.errors import LacunerError
 from lacuner.matching.dictionary import Entry
 from lacuner.matching.matcher import Matcher
 
 SOURCE = "dictionary"
 """Where labels come from that are made here."""
-_CHUNK = 2000
-"""Texts that are worked on at a time."""
+_CHUNK, _CHUNK_CHARACTERS = 2000, 1_000_000
+"""Texts that are worked on at a time, and how many characters at most, unless one text has more."""
 _LOOKED_AT = 200
 """Texts that decide how others are cut into words."""
 
@@ -142,6 +149,8 @@ def annotate_stream(
     format: Format,
     split: Splitting = "words",
     workers: int = 1,
+    name: str = "",
+    first: int = 1,
 ) -> AnnotationReport:
     """Annotate texts as they come, and write them.
 
@@ -152,29 +161,43 @@ def annotate_stream(
         format: to write in.
         split: how raw text becomes words.
         workers: processes.
+        name: what errors call the file that is written.
+        first: number of the first text in that file.
     """
     total = AnnotationReport(np.zeros(len(matcher.dictionary), dtype=np.int64))
-    for text, report in _in_order(partial(_work, matcher, format, split), _chunks(texts), workers):
+    work = partial(_work, matcher, format, split, name)
+    for text, report in _in_order(work, _chunks(texts, first), workers):
         out.write(text)
         total.add(report)
     return total
 
 
-def _work(
-    matcher: Matcher, format: Format, split: Splitting, texts: Sequence[str | Sentence]
-) -> tuple[str, AnnotationReport]:
-    annotated, report = annotate_sentences(matcher, [cut_into_words(text, split) for text in texts])
+class _Chunk(NamedTuple):
+    """Texts that are worked on at a time, and the number of the first one in the whole."""
+
+    first: int
+    texts: list[str | Sentence]
+
+
+def _work(matcher: Matcher, format: Format, split: Splitting, name: str, chunk: _Chunk) -> tuple[str, AnnotationReport]:
+    annotated, report = annotate_sentences(matcher, [cut_into_words(text, split) for text in chunk.texts])
     text = io.StringIO()
     if format == "conll":
-        write_conll(annotated, text)
+        write_conll(annotated, text, name=name, first=chunk.first)
     else:
         write_jsonl(annotated, text)
     return text.getvalue(), report
 
 
-def _chunks(items: Iterable[Item]) -> Iterator[list[Item]]:
-    iterator = iter(items)
-    while chunk := list(islice(iterator, _CHUNK)):
+def _chunks(texts: Iterable[str | Sentence], first: int) -> Iterator[_Chunk]:
+    chunk, characters = _Chunk(first, []), 0
+    for text in texts:
+        chunk.texts.append(text)
+        characters += len(text) if isinstance(text, str) else sum(map(len, text.tokens))
+        if len(chunk.texts) >= _CHUNK or characters >= _CHUNK_CHARACTERS:
+            yield chunk
+            chunk, characters = _Chunk(chunk.first + len(chunk.texts), []), 0
+    if chunk.texts:
         yield chunk
 
 
@@ -183,11 +206,27 @@ _task: dict[str, Callable[..., object]] = {}
 
 
 def _learn(task: Callable[..., object]) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, who ends the others
+    threading.Thread(target=_leave_with_parent, daemon=True).start()
     _task["task"] = task
+
+
+def _leave_with_parent() -> None:
+    """A parent that was killed cannot end the others."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _do(argument: object) -> object:
     return _task["task"](argument)
+
+
+def _context() -> BaseContext:
+    """Copies of this process, which know the names already; where a copy is not safe, new ones that have to be told."""
+    copies = "fork" in multiprocessing.get_all_start_methods() and sys.platform != "darwin"
+    return multiprocessing.get_context("fork" if copies else "spawn")
 
 
 def _in_order(task: Callable[[Item], Result], arguments: Iterable[Item], workers: int) -> Iterator[Result]:
@@ -195,12 +234,17 @@ def _in_order(task: Callable[[Item], Result], arguments: Iterable[Item], workers
     if workers == 1:
         yield from map(task, arguments)
         return
-    context = multiprocessing.get_context("fork")
-    with context.Pool(workers, _learn, (task,)) as pool:
-        waiting: deque[AsyncResult[Result]] = deque()
+    pool = ProcessPoolExecutor(workers, _context(), _learn, (task,))
+    waiting: deque[Future[Any]] = deque()
+    try:
         for argument in arguments:
-            waiting.append(pool.apply_async(_do, (argument,)))  # type: ignore[arg-type]
+            waiting.append(pool.submit(_do, argument))
             if len(waiting) > 2 * workers:
-                yield waiting.popleft().get()
+                yield waiting.popleft().result()
         while waiting:
-            yield waiting.popleft().get()
+            yield waiting.popleft().result()
+    except BrokenProcessPool:
+        what, remedy = "a process that searched for names was killed", "if memory ran out, try fewer --workers"
+        raise LacunerError(f"{what} — {remedy}") from None
+    finally:
+        pool.shutdown(cancel_futures=True)

@@ -73,6 +73,7 @@ class Matcher:
         if ambiguous not in AMBIGUOUS:
             raise ConfigError(f"ambiguous={ambiguous!r}: choose {', '.join(AMBIGUOUS)}")
         self.dictionary = dictionary
+        self._settings = ignore_case, ambiguous, variants, characters
         tables: dict[bool, dict[Words, list[int]]] = {False: {}, True: {}}  # by whether case is ignored
         for number, entry in enumerate(dictionary.entries):
             folds = entry.case == "ignore" or (ignore_case and entry.case is None)
@@ -83,6 +84,9 @@ class Matcher:
         self.ambiguous_entries = sum(several for _, several in resolved.values())
         used = {folds: patterns for folds, (patterns, _) in resolved.items() if patterns}
         self._searches = [_Search(patterns, folds, overlapping=len(used) > 1) for folds, patterns in used.items()]
+
+    def __reduce__(self) -> tuple[type["Matcher"], tuple[object, ...]]:
+        return type(self), (self.dictionary, *self._settings)  # an automaton cannot be sent to another process
 
     def find(self, sentences: Sequence[Sequence[str]]) -> list[list[Match]]:
         """The matches of each sentence, which is given as words; none overlaps another.
