@@ -61,6 +61,13 @@ def test_names_that_were_never_found_are_written(files: Path) -> None:
     assert "Turin" not in (files / "never.tsv").read_text(encoding="utf-8")
 
 
+def test_what_the_input_knows_better_is_counted(files: Path) -> None:
+    (files / "known.jsonl").write_text('{"tokens": ["Turin"], "complete": true}\n', encoding="utf-8")
+    arguments = [files / "known.jsonl", "-d", files / "names.tsv", "-o", files / "out.jsonl"]
+    assert "1 matches contradict what the input says, and are left out." in run(*arguments).stderr
+    assert json.loads(run(*arguments, "--json").stdout)["contradictions"] == 1
+
+
 def test_names_can_be_stopped(files: Path) -> None:
     (files / "stop.txt").write_text("turin\n", encoding="utf-8")
     out = files / "out.jsonl"

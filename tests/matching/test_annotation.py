@@ -2,12 +2,13 @@ import io
 import multiprocessing
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from lacuner import Corpus
-from lacuner.corpus import Entity, Sentence
+from lacuner.corpus import Entity, Sentence, Span
 from lacuner.corpus.corpus import stream_sentences
 from lacuner.corpus.files import ReadingReport
 from lacuner.errors import DataError, LacunerError
@@ -34,6 +35,29 @@ def test_what_is_annotated_already_is_kept_and_outranks_names() -> None:
     assert sentence.entities == (Entity(0, 2, "ORG"), Entity(2, 3, "PER"))
     assert [entity.source for entity in sentence.entities] == ["human", "dictionary"]
     assert (report.kept, report.matches) == (1, 1)
+
+
+def test_what_the_input_knows_not_to_be_an_entity_is_none() -> None:
+    rejected = Sentence(("Ada", "likes", "Turin"), non_entities=(Span(0, 1),))
+    (sentence,), report = annotate_sentences(MATCHER, [rejected])
+    assert sentence == replace(rejected, entities=(Entity(2, 3, "LOC"),))
+    assert (report.matches, report.contradictions) == (1, 1)
+
+
+def test_in_complete_sentences_only_what_nobody_looked_for_is_found() -> None:
+    words = ("Ada", "likes", "Turin")
+    complete = Sentence(words, complete=True)
+    persons = Sentence(words, complete=True, annotated_labels=frozenset({"PER"}))
+    partly = Sentence(words, complete=True, unknown_tokens=frozenset({0}))
+    known = Sentence(words, (Entity(0, 1, "ORG"),), complete=True)
+    found, report = annotate_sentences(MATCHER, [complete, persons, partly, known])
+    assert [sentence.entities for sentence in found] == [
+        (),
+        (Entity(2, 3, "LOC"),),
+        (Entity(0, 1, "PER"),),
+        (Entity(0, 1, "ORG"),),
+    ]
+    assert (report.matches, report.contradictions) == (2, 5)
 
 
 def test_the_report_says_what_was_found_how_often_and_what_never() -> None:

@@ -95,6 +95,7 @@ def _show(
         surfaces = [{"surface": entry.surface, "label": entry.label, "matches": count} for entry, count in frequent]
         result: dict[str, Any] = {"sentences": found.sentences, "tokens": found.words, "entities": found.matches}
         result |= {"labels": dict(sorted(found.labels.items())), "unlabelled": found.unlabelled, "kept": found.kept}
+        result["contradictions"] = found.contradictions
         result |= {
             "names": len(names),
             "left_out": len(names) - len(used),
@@ -108,6 +109,8 @@ def _show(
         say(f"  {label:<12} {count:>10,}")
     if found.kept:
         say(f"{found.kept:,} entities that were there already are kept.")
+    if found.contradictions:
+        say(f"{found.contradictions:,} matches contradict what the input says, and are left out.")
     if len(used) < len(names):
         say(f"{len(names) - len(used):,} of {len(names):,} names are left out (--stop, --min-length).")
     if several:

@@ -51,6 +51,7 @@ class AnnotationReport:
         labels: matches of each label.
         unlabelled: matches of names that may have several labels.
         kept: entities that the input had already; nothing is found that overlaps them.
+        contradictions: matches where the input says that there is no such entity; they are left out.
         used: how often each name of the dictionary was found.
     """
 
@@ -58,6 +59,7 @@ class AnnotationReport:
     sentences: int = 0
     words: int = 0
     kept: int = 0
+    contradictions: int = 0
     unlabelled: int = 0
     labels: dict[str, int] = field(default_factory=dict)
 
@@ -67,6 +69,7 @@ class AnnotationReport:
         self.sentences += other.sentences
         self.words += other.words
         self.kept += other.kept
+        self.contradictions += other.contradictions
         self.unlabelled += other.unlabelled
         for label, count in other.labels.items():
             self.labels[label] = self.labels.get(label, 0) + count
@@ -127,6 +130,7 @@ def annotate_sentences(matcher: Matcher, sentences: Sequence[Sentence]) -> tuple
         report.words += len(sentence)
         report.kept += len(sentence.entities)
         taken = {word for entity in sentence.entities for word in range(entity.start, entity.end)}
+        knows = sentence.complete or sentence.non_entities
         entities = []
         for match in matches:
             if taken and not taken.isdisjoint(range(match.start, match.end)):
@@ -134,6 +138,9 @@ def annotate_sentences(matcher: Matcher, sentences: Sequence[Sentence]) -> tuple
             used.append(match.entry)
             if match.label is None:
                 report.unlabelled += 1
+                continue
+            if knows and match.label not in sentence.possible_labels(match.start, match.end, (match.label,)):
+                report.contradictions += 1
                 continue
             report.labels[match.label] = report.labels.get(match.label, 0) + 1
             entities.append(Entity(match.start, match.end, match.label, source=SOURCE))
