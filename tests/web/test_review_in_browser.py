@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -214,6 +215,34 @@ def test_words_are_marked_with_the_mouse(server: Server, visit) -> None:
     assert server.sentence_of(0).entities == (Entity(0, 2, "PER"), Entity(4, 5, "LOC"))
 
 
+def test_one_can_look_on_and_back_with_buttons(server: Server, visit) -> None:
+    page = visit(server, viewport={"width": 360, "height": 740})
+    page.get_by_role("button", name="Next").click()
+    question(page, "“New York Times”")
+    page.get_by_role("button", name="Previous").click()
+    question(page, "Is “Turin”")
+    page.get_by_role("button", name="Previous").click()
+    question(page, "Is “May” a missing PER?")
+    assert server.statuses() == {"open": 7}
+
+
+def test_sentences_are_counted_from_one(server: Server, visit) -> None:
+    page = visit(server)
+    expect(page.locator("#facts")).to_have_text("missing · 95 % probable · sentence 1")
+    press(page, "n")
+    expect(page.locator("#facts")).to_contain_text("sentence 2")
+
+
+def test_the_arrows_stay_under_the_pointer(server: Server, visit) -> None:
+    for width in (360, 700, 1280):
+        page = visit(server, viewport={"width": width, "height": 740})
+        arrow = page.get_by_role("button", name="end one word later")
+        before = arrow.bounding_box()
+        arrow.click()
+        expect(page.locator("#reset")).to_be_visible()
+        assert arrow.bounding_box() == before
+
+
 def test_a_label_can_be_typed(server: Server, visit) -> None:
     page = visit(server)
     press(page, "l")
@@ -315,6 +344,21 @@ def test_a_killed_server_has_lost_nothing_and_the_page_goes_on(start, visit, tmp
     press(page, "u")
     question(page, "“Arsenal” is")
     press(page, "u")
+    question(page, "“New York Times”")
+    assert server.statuses() == {"accepted": 1, "open": 6}
+
+
+def test_what_cannot_be_stored_is_said_and_can_be_decided_again(server: Server, visit, monkeypatch) -> None:
+    def fails(*arguments: object) -> None:
+        raise sqlite3.OperationalError("disk I/O error")
+
+    page = visit(server)
+    monkeypatch.setattr(server.decisions, "_store", fails)
+    press(page, "a")
+    expect(page.locator("#notice")).to_contain_text("Nothing was stored, because review.sqlite cannot be used")
+    question(page, "Is “Turin”")
+    monkeypatch.undo()
+    press(page, "a")
     question(page, "“New York Times”")
     assert server.statuses() == {"accepted": 1, "open": 6}
 
@@ -423,19 +467,111 @@ def test_when_everything_is_decided_the_page_says_how_to_go_on(server: Server, v
     question(page, "Is it no entity at all?")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.fixture
+def short_server(start, tmp_path: Path) -> Server:
+    """A review with a single finding."""
+    corpus = Corpus((Sentence(("Ada", "left", "Turin")),))
+    return start(write_audit(tmp_path / "short", corpus, [finding(corpus, 0, 2, 3, "LOC")]))
+
+
 @pytest.mark.parametrize("width", [360, 1280])
+def test_the_last_decision_can_be_undone_without_a_keyboard(short_server: Server, visit, width: int) -> None:
+    page = visit(short_server, viewport={"width": width, "height": 740}, has_touch=True)
+    page.locator("#accept").tap()
+    expect(page.locator("#empty-title")).to_have_text("Everything is decided")
+    for name in ("accept", "reject", "skip", "previous", "next", "everywhere-row"):
+        expect(page.locator(f"#{name}")).to_be_hidden()
+    expect(page.locator("#undo")).to_be_in_viewport()
+    page.locator("#undo").tap()
+    question(page, "Is “Turin”")
+    expect(page.locator("#accept")).to_be_visible()
+    expect(page.locator("#notice")).to_have_text("Undone: “Turin”.")
+    assert short_server.statuses() == {"open": 1}
+
+
+@pytest.mark.parametrize("key", ["Enter", "Space"])
+def test_a_key_that_is_held_down_decides_about_one_finding(server: Server, visit, key: str) -> None:
+    page = visit(server)
+    page.locator("#reject").focus()
+    for _ in range(8):
+        page.keyboard.down(key)
+        page.wait_for_timeout(60)
+    page.keyboard.up(key)
+    question(page, "“New York Times”")
+    expect(page.locator("#reject")).to_be_focused()
+    page.wait_for_timeout(200)
+    assert server.statuses() == {"rejected": 1, "open": 6}
+    press(page, key)
+    question(page, "“Arsenal” is")
+
+
+def test_a_key_that_is_held_down_does_not_answer_the_question_about_overlaps(server: Server, visit) -> None:
+    page = visit(server)
+    page.locator("#sentence .word").nth(0).click(modifiers=["Shift"])
+    assert marked(page) == "Ada Lovelace moved to Turin"
+    page.locator("#accept").focus()
+    for _ in range(8):
+        page.keyboard.down("Enter")
+        page.wait_for_timeout(60)
+    page.keyboard.up("Enter")
+    expect(page.locator("#clash-replace")).to_be_focused()
+    assert server.statuses() == {"open": 7}
+
+
+def test_the_focus_stays_where_one_can_go_on(server: Server, visit) -> None:
+    page = visit(server)
+    press(page, "ArrowLeft")
+    page.locator("#reset").focus()
+    press(page, "Enter")
+    expect(page.locator("#reset")).to_be_hidden()
+    expect(page.locator("#sentence")).to_be_focused()
+    press(page, "ArrowLeft")
+    page.locator("#reset").focus()
+    press(page, "ArrowRight")  # back to the suggestion in another way
+    expect(page.locator("#sentence")).to_be_focused()
+    page.locator("#other-button").focus()
+    press(page, "Enter")
+    page.keyboard.type("CITY")
+    press(page, "Enter")
+    expect(page.locator("mark .tag")).to_have_text("CITY")
+    expect(page.locator("#other-button")).to_be_focused()
+    page.locator("#everywhere").focus()
+    press(page, "r")
+    question(page, "“New York Times”")
+    expect(page.locator("#everywhere")).to_be_hidden()
+    expect(page.locator("#sentence")).to_be_focused()
+
+
+def test_the_focus_finds_the_way_when_nothing_is_left_and_back(short_server: Server, visit) -> None:
+    page = visit(short_server)
+    page.locator("#accept").focus()
+    press(page, "Enter")
+    expect(page.locator("#empty-button")).to_be_focused()
+    press(page, "u")
+    question(page, "Is “Turin”")
+    expect(page.locator("#sentence")).to_be_focused()
+    press(page, "a")
+    expect(page.locator("#empty-button")).to_be_focused()
+    page.locator("#status").focus()
+    page.locator("#status").select_option("rejected")
+    expect(page.locator("#empty-title")).to_have_text("Everything is decided")
+    expect(page.locator("#status")).to_be_focused()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [320, 360, 1280])
 def test_the_page_fits_and_can_be_read(server: Server, visit, scheme: str, width: int) -> None:
     page = visit(server, color_scheme=scheme, viewport={"width": width, "height": 740})
     for number in range(4):
         question(page, ("Turin", "New York Times", "Arsenal", "May")[number])
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         assert page.evaluate(FAINT_TEXT) == []
-        for name in ("accept", "reject", "skip", "undo"):
+        for name in ("accept", "reject", "skip", "undo", "previous", "next"):
             box = page.locator(f"#{name}").bounding_box()
             assert box["height"] >= 36
             assert box["x"] >= 0
             assert box["x"] + box["width"] <= width
+            assert page.eval_on_selector(f"#{name}", "button => button.scrollWidth <= button.clientWidth")
         press(page, "n")
     press(page, "?")
     expect(page.get_by_role("dialog", name="How to review")).to_be_visible()

@@ -57,6 +57,8 @@ function showTallies() {
   choices("label", [...labels, NONE].filter((label) => found.has(label)), "all labels", nameOf);
 }
 
+const other = element("button", { type: "button", class: "quiet", "data-colour": "none", id: "other-button" }, "other… ", element("kbd", {}, "L"));
+
 function showLabels() {
   const button = (label, key) => {
     const made = element("button", { type: "button", "data-colour": colourOf(label, labels), "data-label": label }, nameOf(label));
@@ -64,8 +66,6 @@ function showLabels() {
     made.addEventListener("click", () => choose(label));
     return made;
   };
-  const other = element("button", { type: "button", class: "quiet", "data-colour": "none", id: "other-button" }, "other… ", element("kbd", {}, "L"));
-  other.addEventListener("click", askForLabel);
   at("labels").replaceChildren(...labels.map((label, index) => button(label, index < 9 ? String(index + 1) : null)), button(NONE, "0"), other);
   at("known-labels").replaceChildren(...labels.map((label) => element("option", { value: label })));
 }
@@ -76,7 +76,7 @@ function showSpan() {
   const { accept, reject } = words.consequences(finding, span);
   at("accept-text").textContent = accept;
   at("reject-text").textContent = reject;
-  at("reset").hidden = !isChanged();
+  at("reset").toggleAttribute("data-none", !isChanged());
   showArrows();
 }
 
@@ -92,18 +92,29 @@ function showArrows() {
   }
 }
 
+/** Change the page. If that takes away what has the focus, one goes on from the sentence, or from what stands in its place. */
+function keepingFocus(work) {
+  const had = document.activeElement;
+  work();
+  if (had.disabled || !had.checkVisibility({ visibilityProperty: true })) at(finding ? "sentence" : "empty-button").focus();
+}
+
 function show(answer) {
   if (answer.tallies) tallies = answer.tallies;
   finding = answer.finding;
   closeClash();
-  at("everywhere").checked = false;
-  at("case").hidden = finding === null;
-  at("empty").hidden = finding !== null;
-  showTallies();
-  if (finding === null) {
-    showNothing(answer.elsewhere);
-    return;
-  }
+  keepingFocus(() => {
+    at("everywhere").checked = false;
+    at("empty").hidden = finding !== null;
+    at("bottom").hidden = false; // Undo is always there
+    for (const id of ["case", "everywhere-row", "look", "accept", "reject", "skip"]) at(id).hidden = finding === null;
+    showTallies();
+    if (finding === null) showNothing(answer.elsewhere);
+    else showFinding();
+  });
+}
+
+function showFinding() {
   const { decision } = finding;
   span = suggestion();
   if (decision && finding.status === "accepted") span = { start: decision.start, end: decision.end, label: decision.label };
@@ -141,7 +152,7 @@ function change(start, end, label = span.label) {
   if (start === span.start && end === span.end && label === span.label) return;
   span = { start, end, label };
   closeClash();
-  showSpan();
+  keepingFocus(showSpan);
   at("announcer").textContent = `${words.textOf(finding, span)}, ${nameOf(label)}`;
 }
 
@@ -159,7 +170,7 @@ function reset() {
   if (!finding || busy) return;
   span = suggestion();
   closeClash();
-  showSpan();
+  keepingFocus(showSpan);
   at("announcer").textContent = `as suggested: ${finding.text}, ${nameOf(finding.label)}`;
 }
 
@@ -190,14 +201,15 @@ function takeLabel() {
 async function alone(work) {
   if (busy) return;
   busy = true;
-  for (const button of at("actions").children) button.setAttribute("aria-disabled", "true");
+  const buttons = at("bottom").querySelectorAll("button");
+  for (const button of buttons) button.setAttribute("aria-disabled", "true");
   try {
     await work();
   } catch (error) {
     notice(error.message, true);
   } finally {
     busy = false;
-    for (const button of at("actions").children) button.removeAttribute("aria-disabled");
+    for (const button of buttons) button.removeAttribute("aria-disabled");
   }
 }
 
@@ -284,6 +296,10 @@ function isTyping(target) {
 
 function onKey(event) {
   touchedAt = Date.now();
+  if (event.repeat && ["Enter", " "].includes(event.key) && event.target.closest?.("#bottom, #empty")) {
+    event.preventDefault(); // a key that is held down does not decide about what nobody has seen
+    return;
+  }
   if (isTyping(event.target) || event.altKey) return;
   if (event.ctrlKey || event.metaKey) {
     if (event.key.toLowerCase() !== "z" || event.shiftKey) return;
@@ -316,6 +332,9 @@ function connect() {
   for (const border of ["start", "end"]) for (const side of ["left", "right"]) at(`${border}-${side}`).addEventListener("click", () => move(border, side));
   for (const action of ["accept", "reject", "skip"]) at(action).addEventListener("click", () => decide(action));
   at("undo").addEventListener("click", undo);
+  at("previous").addEventListener("click", () => look(true));
+  at("next").addEventListener("click", () => look(false));
+  other.addEventListener("click", askForLabel);
   at("reset").addEventListener("click", reset);
   at("clash-back").addEventListener("click", closeClash);
   at("help-button").addEventListener("click", () => at("help").showModal());
