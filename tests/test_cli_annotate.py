@@ -68,6 +68,41 @@ def test_what_the_input_knows_better_is_counted(files: Path) -> None:
     assert json.loads(run(*arguments, "--json").stdout)["contradictions"] == 1
 
 
+@pytest.fixture
+def chinese(files: Path) -> Path:
+    with (files / "names.tsv").open("a", encoding="utf-8") as file:
+        file.write("邓小平\tPER\niPhone 手机\tPRODUCT\n")
+    (files / "zh.txt").write_text("邓小平买iPhone手机\n", encoding="utf-8")
+    (files / "en.conll").write_text("Turin\tO\nsleeps\tO\n", encoding="utf-8")
+    return files
+
+
+def test_each_file_is_split_in_its_own_way(chinese: Path) -> None:
+    inputs = [chinese / name for name in ("raw.txt", "zh.txt", "zh.txt", "en.conll")]
+    result = run(*inputs, "-d", chinese / "names.tsv", "-o", chinese / "out.jsonl", "--json")
+    found = Corpus.read(chinese / "out.jsonl")
+    assert [sentence.entities for sentence in found][2:] == [
+        *[(Entity(0, 3, "PER"), Entity(4, 12, "PRODUCT"))] * 2,
+        (Entity(0, 1, "LOC"),),
+    ]
+    assert json.loads(result.stdout)["labels"] == {"LOC": 2, "PER": 3, "PRODUCT": 2}
+    assert result.stderr.count("zh.txt: most of it is Chinese, so it is split into characters") == 1
+
+
+def test_words_that_are_cut_already_stay_as_they_are(chinese: Path) -> None:
+    arguments = ["-d", chinese / "names.tsv", "-o", chinese / "out.jsonl", "--split", "characters"]
+    result = run(chinese / "en.conll", *arguments)
+    assert "en.conll: words that are cut already stay as they are; --split has no effect on them." in result.stderr
+    assert Corpus.read(chinese / "out.jsonl")[0].entities == (Entity(0, 1, "LOC"),)
+
+
+def test_columns_of_characters_are_told_apart(chinese: Path) -> None:
+    (chinese / "zh.conll").write_text("邓\tO\n小\tO\n平\tO\n", encoding="utf-8")
+    result = run(chinese / "zh.conll", "-d", chinese / "names.tsv", "-o", chinese / "out.jsonl")
+    assert "zh.conll: its words are single characters, so names are split into characters, too.\n" in result.stderr
+    assert "--split" not in result.stderr
+
+
 def test_names_can_be_stopped(files: Path) -> None:
     (files / "stop.txt").write_text("turin\n", encoding="utf-8")
     out = files / "out.jsonl"
@@ -94,6 +129,15 @@ def test_standard_input_and_output_work(files: Path) -> None:
     (line,) = done.stdout.splitlines()
     assert json.loads(line)["entities"] == [{"start": 0, "end": 1, "label": "LOC", "source": "dictionary"}]
     assert "1 entities in 1 sentences" in done.stderr
+
+
+def test_chinese_is_noticed_on_standard_input(chinese: Path) -> None:
+    command = [sys.executable, "-m", "lacuner", "annotate", "-", "-d", str(chinese / "names.tsv"), "-o", "-"]
+    done = subprocess.run(
+        command, input="邓小平买iPhone手机\n", capture_output=True, text=True, encoding="utf-8", check=True
+    )
+    assert [entity["end"] for entity in json.loads(done.stdout)["entities"]] == [3, 12]
+    assert "standard input: most of it is Chinese" in done.stderr
 
 
 def test_an_error_in_a_worker_ends_the_command_and_leaves_nothing_behind(files: Path) -> None:

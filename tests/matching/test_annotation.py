@@ -1,7 +1,9 @@
 import io
+import json
 import multiprocessing
 import os
 import signal
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,10 +12,9 @@ import pytest
 from lacuner import Corpus
 from lacuner.corpus import Entity, Sentence, Span
 from lacuner.corpus.corpus import stream_sentences
-from lacuner.corpus.files import ReadingReport
 from lacuner.errors import DataError, LacunerError
 from lacuner.matching import Dictionary, Entry, Matcher
-from lacuner.matching.annotation import annotate_sentences, annotate_stream, choose_split, read_texts
+from lacuner.matching.annotation import annotate_sentences, annotate_stream, cut_into_words, read_texts
 from lacuner.sample import read_names, read_sample
 
 MATCHER = Matcher(Dictionary.of([("Ada", "PER"), ("Turin", "LOC"), ("Nobody", "PER")]))
@@ -87,11 +88,7 @@ def test_a_stream_is_annotated_in_order_by_any_number_of_processes(
     path.write_text(text.getvalue(), encoding="utf-8")
     expected, counted = annotate_sentences(matcher, sentences)
     assert list(Corpus.read(path)) == expected
-    assert (report.matches, report.labels, report.used.tolist()) == (
-        counted.matches,
-        counted.labels,
-        counted.used.tolist(),
-    )
+    assert report == counted
     assert report.matches > 100
 
 
@@ -175,7 +172,7 @@ def test_texts_are_worked_on_in_pieces_of_bounded_size(monkeypatch: pytest.Monke
 def test_texts_columns_and_json_are_read(tmp_path: Path, name: str, content: str) -> None:
     (tmp_path / name).write_text(content, encoding="utf-8")
     out = io.StringIO()
-    annotate_stream(MATCHER, read_texts(tmp_path / name, None, "words", ReadingReport()), out, "jsonl")
+    annotate_stream(MATCHER, read_texts(tmp_path / name).texts, out, "jsonl")
     (tmp_path / "out.jsonl").write_text(out.getvalue(), encoding="utf-8")
     found = list(stream_sentences(tmp_path / "out.jsonl"))
     assert [sentence.tokens for sentence in found] == [("Ada", "sleeps", "."), ("Turin",)]
@@ -185,18 +182,64 @@ def test_texts_columns_and_json_are_read(tmp_path: Path, name: str, content: str
 @pytest.mark.parametrize(
     ("name", "content", "split", "expected"),
     [
-        ("a.txt", "Ada sleeps.\n", "auto", ("words", False)),
-        ("a.txt", "邓小平在上海。\n", "auto", ("characters", True)),
-        ("a.txt", "邓小平在上海。\n", "words", ("words", True)),
-        ("a.txt", "Ada sleeps.\n", "characters", ("characters", True)),
-        ("a.txt", "Ada sleeps.\n", "whitespace", ("whitespace", False)),
-        ("a.conll", "邓\n小\n平\n", "auto", ("words", True)),
-        ("a.conll", "Ada\nsleeps\n", "auto", ("words", False)),
-        ("a.txt", "", "auto", ("words", False)),
+        ("a.txt", "Ada sleeps.\n", "auto", ("words", False, False)),
+        ("a.txt", "邓小平在上海。\n", "auto", ("characters", True, False)),
+        ("a.txt", "邓小平在上海。\n", "words", ("words", False, False)),
+        ("a.txt", "Ada sleeps.\n", "characters", ("characters", True, False)),
+        ("a.txt", "Ada sleeps.\n", "whitespace", ("whitespace", False, False)),
+        ("a.txt", "邓 小 平 在 上 海\n", "whitespace", ("whitespace", True, False)),
+        ("a.conll", "邓\n小\n平\n", "auto", ("words", True, True)),
+        ("a.conll", "Ada\nsleeps\n", "auto", ("words", False, True)),
+        ("a.conll", "Ada\nsleeps\n", "characters", ("characters", False, True)),
+        ("a.jsonl", '{"text": "邓小平在上海"}\n', "auto", ("characters", True, False)),
+        ("a.jsonl", '{"text": "邓小平在上海", "tokens": ["邓小平", "在", "上海"]}\n', "auto", ("words", False, True)),
+        ("a.jsonl", '{"text": "Ada sleeps"}\n{"tokens": ["Ada"]}\n', "characters", ("characters", True, True)),
+        ("a.txt", "", "auto", ("words", False, False)),
     ],
 )
 def test_the_beginning_of_a_file_tells_how_to_cut_it(
-    tmp_path: Path, name: str, content: str, split: str, expected: tuple[str, bool]
+    tmp_path: Path, name: str, content: str, split: str, expected: tuple[str, bool, bool]
 ) -> None:
     (tmp_path / name).write_text(content, encoding="utf-8")
-    assert choose_split(tmp_path / name, None, split) == expected  # type: ignore[arg-type]
+    texts = read_texts(tmp_path / name, None, split)  # type: ignore[arg-type]
+    assert (texts.split, texts.characters, texts.cut_already) == expected
+
+
+LINES = [f"邓小平 says {number}" for number in range(500)]
+
+
+@pytest.mark.parametrize(
+    ("format", "lines"),
+    [
+        ("text", LINES),
+        ("jsonl", [json.dumps({"text": line}) for line in LINES]),
+        ("conll", [f"{line.split()[-1]}\tO\n" for line in LINES]),
+    ],
+)
+@pytest.mark.parametrize("split", ["auto", "words"])
+def test_what_can_be_read_only_once_is_read_from_its_beginning(
+    tmp_path: Path, format: str, lines: list[str], split: str
+) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    content = "\n".join(lines) + "\n"
+    writer = threading.Thread(target=pipe.write_text, args=(content, "utf-8"), daemon=True)
+    writer.start()
+    texts = read_texts(pipe, format, split)  # type: ignore[arg-type]
+    sentences = [cut_into_words(text, texts.split) for text in texts.texts]
+    assert [("".join(sentence.tokens)).rpartition("s")[2] for sentence in sentences] == [str(n) for n in range(500)]
+    if format != "conll":
+        assert {sentence.tokens[3] for sentence in sentences} == {"s" if split == "auto" else "says"}
+
+
+def test_json_that_can_be_read_only_once_keeps_what_is_annotated(tmp_path: Path) -> None:
+    records = [
+        {"text": "邓小平 IT 人", "entities": [[4, 6, "ORG"]], "non_entities": [[0, 3]]},
+        {"tokens": ["上海", "IT"], "entities": [[0, 1, "LOC"]]},
+    ]
+    content = "".join(json.dumps(record) + "\n" for record in records)
+    pipe, file = tmp_path / "pipe.jsonl", tmp_path / "file.jsonl"
+    file.write_text(content, encoding="utf-8")
+    os.mkfifo(pipe)
+    threading.Thread(target=pipe.write_text, args=(content,), daemon=True).start()
+    assert list(read_texts(pipe).texts) == list(read_texts(file).texts)

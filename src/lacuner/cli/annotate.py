@@ -1,6 +1,9 @@
 """``lacuner annotate``."""
 
 import os
+from collections.abc import Iterator, Sequence
+from functools import cache
+from itertools import chain, groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -11,7 +14,9 @@ from lacuner.cli.options import InputFormat, Json, Strict, Texts, check_inputs
 from lacuner.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    from lacuner.matching.annotation import AnnotationReport
+    from lacuner.corpus.corpus import TextFormat
+    from lacuner.corpus.files import ReadingReport
+    from lacuner.matching.annotation import AnnotationReport, TextSource
     from lacuner.matching.dictionary import Dictionary
 
 _SHOWN = 20
@@ -58,7 +63,7 @@ def annotate(
     """
     from lacuner.corpus.corpus import format_of, open_for_writing
     from lacuner.corpus.files import STANDARD_INPUT, ReadingReport
-    from lacuner.matching.annotation import annotate_stream, choose_split, read_texts
+    from lacuner.matching.annotation import AnnotationReport, annotate_stream
     from lacuner.matching.dictionary import Dictionary, read_stop_list
     from lacuner.matching.matcher import Matcher
 
@@ -71,25 +76,67 @@ def annotate(
     if not used.entries:
         raise ConfigError("--stop and --min-length leave no name of the list")
     report = ReadingReport(strict=strict)
-    chosen, characters = choose_split(inputs[0], input_format, split)
-    if characters and split == "auto":
-        say("The words are single characters, so names are split into characters, too (--split words changes that).")
-    matcher = Matcher(used, ignore_case, ambiguous, variants, characters)
-    texts = (text for path in inputs for text in read_texts(path, input_format, chosen, report))
+
+    @cache
+    def matcher(characters: bool) -> Matcher:
+        return Matcher(used, ignore_case, ambiguous, variants, characters)
+
+    found = AnnotationReport()
     with open_for_writing(out) as file:
-        processes = workers or os.cpu_count() or 1
-        found = annotate_stream(matcher, track(texts, "texts"), file, written, chosen, processes, str(out))
+        opened = _open(inputs, input_format, split, report)
+        for (chosen, characters), group in groupby(opened, lambda texts: (texts.split, texts.characters)):
+            found.add(
+                annotate_stream(
+                    matcher(characters),
+                    track(chain.from_iterable(texts.texts for texts in group), "texts"),
+                    file,
+                    written,
+                    chosen,
+                    workers or os.cpu_count() or 1,
+                    name=str(out),
+                    first=found.sentences + 1,
+                )
+            )
     report.log()
     if unmatched is not None:
         with open_for_writing(unmatched) as file:
             file.writelines(f"{entry.surface}\t{entry.label}\n" for entry in found.never_found(used.entries))
-    _show(found, names, used, matcher.ambiguous_entries, ambiguous, json)
+    _show(found, names, used, matcher(False).ambiguous_entries, ambiguous, json)
+
+
+def _open(
+    inputs: Sequence[Path],
+    input_format: "TextFormat | None",
+    split: Literal["auto", "words", "whitespace", "characters"],
+    report: "ReadingReport",
+) -> "Iterator[TextSource]":
+    """The inputs, one after the other; what is special about one is said, unless the one before it was alike."""
+    from lacuner.corpus.files import STANDARD_INPUT
+    from lacuner.matching.annotation import read_texts
+
+    said = None
+    for path in inputs:
+        texts = read_texts(path, input_format, split, report)
+        notes = []
+        if split != "auto" and texts.cut_already:
+            notes.append("words that are cut already stay as they are; --split has no effect on them.")
+        if split == "auto" and texts.split == "characters":
+            notes.append(
+                "most of it is Chinese, so it is split into characters, and so are names (--split words changes that)."
+            )
+        elif texts.characters and texts.split != "characters":
+            notes.append("its words are single characters, so names are split into characters, too.")
+        if notes != said:
+            for note in notes:
+                say(f"{'standard input' if str(path) == STANDARD_INPUT else path}: {note}")
+        said = notes
+        yield texts
 
 
 def _show(
     found: "AnnotationReport", names: "Dictionary", used: "Dictionary", several: int, ambiguous: str, json: bool
 ) -> None:
-    never = int((found.used == 0).sum())
+    never = sum(1 for _ in found.never_found(used.entries))
     frequent = found.most_frequent(used.entries, _SHOWN)
     if json:
         surfaces = [{"surface": entry.surface, "label": entry.label, "matches": count} for entry, count in frequent]

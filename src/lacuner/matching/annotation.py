@@ -6,25 +6,23 @@ import os
 import signal
 import sys
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import islice
+from itertools import accumulate, chain, islice
 from multiprocessing.context import BaseContext
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TextIO, TypeVar
-
-import numpy as np
 
 from lacuner.corpus import Entity, Sentence
 from lacuner.corpus.conll import write_conll
 from lacuner.corpus.corpus import Format, TextFormat, format_of_texts, sentence_from_text, stream_sentences
 from lacuner.corpus.files import STANDARD_INPUT, ReadingReport, read_lines
 from lacuner.corpus.jsonl import write_jsonl
-from lacuner.corpus.words import Splitting, are_characters, is_cjk
+from lacuner.corpus.words import Splitting, are_characters, cut_words, is_cjk
 from lacuner.errors import LacunerError
 from lacuner.matching.dictionary import Entry
 from lacuner.matching.matcher import Matcher
@@ -38,7 +36,6 @@ _LOOKED_AT = 200
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-Numbers = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
 @dataclass
@@ -55,24 +52,23 @@ class AnnotationReport:
         used: how often each name of the dictionary was found.
     """
 
-    used: Numbers
     sentences: int = 0
     words: int = 0
     kept: int = 0
     contradictions: int = 0
     unlabelled: int = 0
-    labels: dict[str, int] = field(default_factory=dict)
+    labels: Counter[str] = field(default_factory=Counter)
+    used: Counter[int] = field(default_factory=Counter)
 
     def add(self, other: "AnnotationReport") -> None:
         """Count what another has counted."""
-        self.used += other.used
         self.sentences += other.sentences
         self.words += other.words
         self.kept += other.kept
         self.contradictions += other.contradictions
         self.unlabelled += other.unlabelled
-        for label, count in other.labels.items():
-            self.labels[label] = self.labels.get(label, 0) + count
+        self.labels.update(other.labels)
+        self.used.update(other.used)
 
     @property
     def matches(self) -> int:
@@ -80,40 +76,95 @@ class AnnotationReport:
 
     def most_frequent(self, entries: Sequence[Entry], count: int) -> list[tuple[Entry, int]]:
         """The names that were found most often: where wrong ones hide."""
-        order = np.argsort(-self.used, kind="stable")[:count]
-        return [(entries[place], int(self.used[place])) for place in order.tolist() if self.used[place]]
+        order = sorted(self.used.items(), key=lambda item: (-item[1], item[0]))[:count]
+        return [(entries[number], times) for number, times in order]
 
     def never_found(self, entries: Sequence[Entry]) -> Iterator[Entry]:
         """Names that stand nowhere."""
-        return (entries[place] for place in np.flatnonzero(self.used == 0).tolist())
+        return (entry for number, entry in enumerate(entries) if number not in self.used)
+
+
+class TextSource(NamedTuple):
+    """What stands in a file.
+
+    Attributes:
+        texts: one after the other; sentences where words are there already.
+        split: how texts become words.
+        characters: whether words are single characters then.
+        cut_already: whether there are words that ``split`` does not change.
+    """
+
+    texts: Iterator[str | Sentence]
+    split: Splitting
+    characters: bool
+    cut_already: bool
 
 
 def read_texts(
-    path: Path, format: TextFormat | None, split: Splitting, report: ReadingReport
-) -> Iterator[str | Sentence]:
-    """What stands in a file, streamed: texts, one a line; or sentences, from words in columns or JSON Lines."""
-    chosen = format or format_of_texts(path)
-    if chosen == "text":
-        yield from (line for _, line in read_lines(path) if line.strip())
-    else:
-        yield from stream_sentences(path, chosen, report, tagged=False, split=split)
+    path: Path,
+    format: TextFormat | None = None,
+    split: Splitting | Literal["auto"] = "auto",
+    report: ReadingReport | None = None,
+) -> TextSource:
+    """Texts of a file, one a line, or sentences, from words in columns or JSON Lines; streamed.
 
-
-def choose_split(path: Path, format: TextFormat | None, split: Splitting | Literal["auto"]) -> tuple[Splitting, bool]:
-    """How texts become words, and whether words are single characters then; the beginning of the file tells.
-
-    Standard input cannot be read twice: what comes from there is split into words, unless somebody says otherwise.
+    The first of them tell how to cut. The file may be one that can be read only once.
     """
-    if split == "characters" or str(path) == STANDARD_INPUT:
-        return ("words" if split == "auto" else split), split == "characters"
-    texts = islice(read_texts(path, format, "words", ReadingReport()), _LOOKED_AT)
-    sample = [cut_into_words(text, "words") for text in texts]
-    words = [word for sentence in sample for word in sentence.tokens]
-    if split == "auto" and any(sentence.text is not None for sentence in sample):
+    chosen = format or format_of_texts(path)
+    report = report if report is not None else ReadingReport()
+    first: Splitting = "words" if split == "auto" else split
+    if chosen == "jsonl" and split == "auto" and _can_be_read_again(path):
+        ahead = stream_sentences(path, chosen, ReadingReport(), split=first)
+        choice = _choose_split(list(islice(ahead, _LOOKED_AT)), split)
+        return TextSource(stream_sentences(path, chosen, report, split=choice[0]), *choice)
+    texts: Iterator[str | Sentence]
+    if chosen == "text":
+        texts = (line for _, line in read_lines(path) if line.strip())
+    else:
+        texts = stream_sentences(path, chosen, report, tagged=False, split=first)
+    begin = list(islice(texts, _LOOKED_AT))
+    choice = _choose_split([cut_into_words(text, first) for text in begin], split)
+    texts = chain(begin, texts)
+    return TextSource(map(_as_characters, texts) if choice[0] != first else texts, *choice)
+
+
+def _can_be_read_again(path: Path) -> bool:
+    """Whether opening it a second time shows its beginning again."""
+    return str(path) != STANDARD_INPUT and path.is_file() and not str(path).startswith("/dev/")
+
+
+def _choose_split(sample: Sequence[Sentence], split: Splitting | Literal["auto"]) -> tuple[Splitting, bool, bool]:
+    """How texts become words, whether words are characters then, and whether some are words already."""
+    first: Splitting = "words" if split == "auto" else split
+    raw = [sentence for sentence in sample if _was_cut(sentence, first)]
+    words = [word for sentence in raw or sample for word in sentence.tokens]
+    if split == "auto" and raw:
         letters = [word for word in words if word[0].isalpha()]
         chinese = sum(is_cjk(word[0]) for word in letters)
-        return ("characters", True) if 2 * chinese > len(letters) else ("words", False)
-    return ("words" if split == "auto" else split), are_characters(words)
+        first = "characters" if 2 * chinese > len(letters) else "words"
+    characters = first == "characters" if raw and first != "whitespace" else are_characters(words)
+    return first, characters, len(raw) < len(sample)
+
+
+def _was_cut(sentence: Sentence, split: Splitting) -> bool:
+    """Whether its words are those that its text has when it is cut in this way."""
+    return sentence.text is not None and sentence.tokens == cut_words(sentence.text, split)
+
+
+def _as_characters(text: str | Sentence) -> str | Sentence:
+    """A sentence that was cut into words, now cut into characters; its spans stay where they are in the text."""
+    if isinstance(text, str) or text.text is None or not _was_cut(text, "words"):
+        return text
+    borders = [0, *accumulate(map(len, text.tokens))]  # in characters that are no spaces
+    return replace(
+        text,
+        tokens=cut_words(text.text, "characters"),
+        entities=tuple(replace(e, start=borders[e.start], end=borders[e.end]) for e in text.entities),
+        non_entities=tuple(replace(s, start=borders[s.start], end=borders[s.end]) for s in text.non_entities),
+        unknown_tokens=frozenset(
+            place for word in text.unknown_tokens for place in range(borders[word], borders[word + 1])
+        ),
+    )
 
 
 def cut_into_words(text: str | Sentence, split: Splitting) -> Sentence:
@@ -123,7 +174,7 @@ def cut_into_words(text: str | Sentence, split: Splitting) -> Sentence:
 
 def annotate_sentences(matcher: Matcher, sentences: Sequence[Sentence]) -> tuple[list[Sentence], AnnotationReport]:
     """The sentences with the names of the dictionary as entities; everything else in them stays unknown."""
-    report = AnnotationReport(np.zeros(len(matcher.dictionary), dtype=np.int64), sentences=len(sentences))
+    report = AnnotationReport(sentences=len(sentences))
     annotated: list[Sentence] = []
     used: list[int] = []
     for sentence, matches in zip(sentences, matcher.find([s.tokens for s in sentences]), strict=True):
@@ -142,10 +193,10 @@ def annotate_sentences(matcher: Matcher, sentences: Sequence[Sentence]) -> tuple
             if knows and match.label not in sentence.possible_labels(match.start, match.end, (match.label,)):
                 report.contradictions += 1
                 continue
-            report.labels[match.label] = report.labels.get(match.label, 0) + 1
+            report.labels[match.label] += 1
             entities.append(Entity(match.start, match.end, match.label, source=SOURCE))
         annotated.append(replace(sentence, entities=(*sentence.entities, *entities)) if entities else sentence)
-    np.add.at(report.used, used, 1)
+    report.used.update(used)
     return annotated, report
 
 
@@ -171,7 +222,7 @@ def annotate_stream(
         name: what errors call the file that is written.
         first: number of the first text in that file.
     """
-    total = AnnotationReport(np.zeros(len(matcher.dictionary), dtype=np.int64))
+    total = AnnotationReport()
     work = partial(_work, matcher, format, split, name)
     for text, report in _in_order(work, _chunks(texts, first), workers):
         out.write(text)
