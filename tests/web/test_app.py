@@ -14,6 +14,7 @@ from lacuner.web.gate import Gate
 
 TOKEN = "a-token-for-tests"
 ADDRESS = "http://127.0.0.1:8620"
+JSON = {"Content-Type": "application/json"}
 ADA, GRACE = {"X-Reviewer": "ada-12345678"}, {"X-Reviewer": "grace-12345678"}
 
 
@@ -184,6 +185,8 @@ def test_requests_that_make_no_sense_are_refused(browser: TestClient) -> None:
     assert post(browser, "/api/findings/0/decide", {"version": 0, "action": "explode"}).status_code == 422
     assert post(browser, "/api/next", {}, {}).status_code == 422  # from nobody
     assert post(browser, "/api/next", {}, {"X-Reviewer": "'; DROP TABLE findings"}).status_code == 422
+    half = browser.post("/api/next", content='{"wanted": {"label": "\\ud800"}}', headers=ADA | JSON)
+    assert (half.status_code, half.json()["reason"]) == (422, "wrong")  # half a character
     assert browser.get("/docs").status_code == 404
 
 

@@ -33,7 +33,7 @@ class Filter(BaseModel):
     """Which findings the page wants to see."""
 
     status: Status = "open"
-    label: str | None = None
+    label: str | None = Field(None, max_length=1000)
     kind: Kind | None = None
 
     def wanted(self) -> Wanted:
