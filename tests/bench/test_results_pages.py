@@ -38,11 +38,13 @@ def test_there_are_some() -> None:
     assert FOLDERS
 
 
-def test_what_the_overview_quotes_stands_in_the_reports() -> None:
-    overview = ROOT / "docs" / "results" / "README.md"
+@pytest.mark.parametrize("name", ["results/README.md", "audit.md"])
+def test_what_a_page_quotes_stands_in_the_reports(name: str) -> None:
+    page = ROOT / "docs" / name
     quoted = 0
-    for line in overview.read_text(encoding="utf-8").splitlines():
-        reports = "".join((overview.parent / link).read_text(encoding="utf-8") for link in LINK.findall(line))
+    for line in page.read_text(encoding="utf-8").splitlines():
+        linked = [page.parent / link for link in LINK.findall(line)]
+        reports = "".join(path.read_text(encoding="utf-8") for path in linked if "results" in path.parts)
         if reports:
             for figure in FIGURE.findall(line):
                 assert re.search(rf"(?<![\d.]){re.escape(figure)}(?![\d.])", reports), (figure, line)

@@ -210,12 +210,13 @@ def _described(results: Results) -> str:
     title = results.title
     seeds = sorted({record["seed"] for record in results.records})
     versions = sorted({record["version"] for record in results.records})
-    text = (
+    how = "Epochs are chosen on dev data; the chosen weights are tested once."
+    if title.recipe.experiment == "audit":
+        how = "Models are trained to the last epoch, and judge what they have not seen."
+    return (
         f"`lacuner bench {title.name} --profile {title.profile}`: {len(results.records)} results, "
-        f"seeds {', '.join(map(str, seeds))}, lacuner {', '.join(versions)}. "
-        "Epochs are chosen on dev data; the chosen weights are tested once."
+        f"seeds {', '.join(map(str, seeds))}, lacuner {', '.join(versions)}. {how}"
     )
-    return text
 
 
 def main_table(results: Results) -> str:
