@@ -50,7 +50,7 @@ def test_figures_are_one_json_value(files: Path) -> None:
     assert found["sentences"] == 2
     assert found["entities"] == 4
     assert found["labels"] == {"LOC": 2, "PER": 2}
-    assert (found["ambiguous"], found["never_matched"], found["names"]) == (1, 2, 5)
+    assert (found["ambiguous"], found["never_matched"], found["names"]) == (1, 1, 5)
     assert found["most_frequent"][0] == {"surface": "Ada Lovelace", "label": "PER", "matches": 2}
     assert len(Corpus.read(files / "out.conll")) == 2
 
@@ -66,6 +66,52 @@ def test_what_the_input_knows_better_is_counted(files: Path) -> None:
     arguments = [files / "known.jsonl", "-d", files / "names.tsv", "-o", files / "out.jsonl"]
     assert "1 matches contradict what the input says, and are left out." in run(*arguments).stderr
     assert json.loads(run(*arguments, "--json").stdout)["contradictions"] == 1
+
+
+def test_names_with_several_labels_are_not_among_those_that_were_never_found(files: Path) -> None:
+    arguments = [files / "raw.txt", "-d", files / "names.tsv", "-o", files / "out.jsonl"]
+    result = run(*arguments, "--unmatched", files / "never.tsv")
+    assert (files / "never.tsv").read_text(encoding="utf-8") == "Nobody\tPER\n"
+    assert "1 names have several labels: they are not matched (--ambiguous).\n1 of 5 names were never" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("option", "name", "what"),
+    [
+        ("--unmatched", "raw.txt", "an input"),
+        ("--unmatched", "names.tsv", "the dictionary"),
+        ("--unmatched", "stop.txt", "the stop list"),
+        ("--unmatched", "out.jsonl", "the output"),
+        ("--out", "names.tsv", "the dictionary"),
+    ],
+)
+def test_nothing_is_written_over_what_is_read(files: Path, option: str, name: str, what: str) -> None:
+    (files / "stop.txt").write_text("turin\n", encoding="utf-8")
+    before = {path: path.read_text(encoding="utf-8") for path in files.iterdir()}
+    arguments = ["-d", files / "names.tsv", "--stop", files / "stop.txt", "-o", files / "out.jsonl"]
+    with pytest.raises(DataError, match=f"{name}: {option} would overwrite {what} — give it another name"):
+        run(files / "raw.txt", *arguments, option, files / ".." / files.name / name)
+    assert {path: path.read_text(encoding="utf-8") for path in files.iterdir()} == before
+
+
+@pytest.mark.parametrize("name", ["no/such/folder.tsv", "", "x" * 300])
+def test_a_file_that_cannot_be_written_is_noticed_before_anything_is_read(files: Path, name: str) -> None:
+    (files / "names.tsv").write_text("", encoding="utf-8")
+    before = set(files.iterdir())
+    arguments = ["-d", files / "names.tsv", "-o", files / "out.jsonl", "--unmatched", files / name]
+    with pytest.raises(DataError) as caught:
+        run(files / "raw.txt", *arguments)
+    assert "no name is in the list" not in str(caught.value)
+    assert set(files.iterdir()) == before
+
+
+def test_a_stopped_name_is_stopped_in_every_spelling(files: Path) -> None:
+    (files / "names.tsv").write_text("U.S.\tLOC\n", encoding="utf-8")
+    (files / "stop.txt").write_text("US\n", encoding="utf-8")
+    (files / "raw.txt").write_text("the US and the U.S. too\n", encoding="utf-8")
+    out = files / "out.jsonl"
+    run(files / "raw.txt", "-d", files / "names.tsv", "-o", out, "--variants", "--stop", files / "stop.txt")
+    assert Corpus.read(out)[0].entities == (Entity(4, 5, "LOC"),)
 
 
 @pytest.fixture

@@ -65,7 +65,17 @@ def test_the_report_says_what_was_found_how_often_and_what_never() -> None:
     _, report = annotate_sentences(MATCHER, [Sentence(("Ada", "Ada", "Turin"))] * 2)
     entries = MATCHER.dictionary.entries
     assert report.most_frequent(entries, 5) == [(Entry("Ada", "PER"), 4), (Entry("Turin", "LOC"), 2)]
-    assert list(report.never_found(entries)) == [Entry("Nobody", "PER")]
+    assert list(report.never_found(MATCHER)) == [Entry("Nobody", "PER")]
+
+
+def test_a_name_that_stands_in_the_text_was_found() -> None:
+    names = Dictionary.of([("Apple", "ORG"), ("APPLE", "ORG"), ("Paris", "LOC"), ("Paris", "PER"), ("Rome", "LOC")])
+    sentences = [Sentence(("apple", "Paris")), Sentence(("Rome",), complete=True)]
+    for ambiguous in ("drop", "first", "both-unknown"):
+        matcher = Matcher(names, ignore_case=True, ambiguous=ambiguous)  # type: ignore[arg-type]
+        _, report = annotate_sentences(matcher, sentences)
+        assert list(report.never_found(matcher)) == []
+    assert [entry.surface for entry, _ in report.most_frequent(names.entries, 5)] == ["Apple", "Paris", "Rome"]
 
 
 def test_names_with_several_labels_are_counted_apart() -> None:
@@ -130,10 +140,10 @@ def test_a_process_that_dies_is_noticed() -> None:
     parent = os.getpid()
 
     class Deadly(Matcher):
-        def find(self, sentences):  # type: ignore[no-untyped-def, override]
+        def find(self, *sentences):  # type: ignore[no-untyped-def, override]
             if os.getpid() != parent:
                 os.kill(os.getpid(), signal.SIGKILL)
-            return super().find(sentences)
+            return super().find(*sentences)
 
     with pytest.raises(LacunerError, match=r"a process that searched for names was killed — .*--workers"):
         annotate_stream(Deadly(MATCHER.dictionary), ["Ada"], io.StringIO(), "jsonl", workers=2)

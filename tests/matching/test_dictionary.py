@@ -63,3 +63,8 @@ def test_stopped_and_short_names_are_left_out(tmp_path: Path) -> None:
     names = Dictionary.of([("May", "PER"), ("Will", "PER"), ("Mayer", "PER"), ("Bo", "PER")])
     assert [entry.surface for entry in names.without(read_stop_list(stop), 3).entries] == ["Mayer"]
     assert names.without([]).entries == names.entries
+
+
+def test_accents_of_stopped_names_may_be_composed_or_not() -> None:
+    names = Dictionary.of([("Jos\u00e9", "PER"), ("Rene\u0301", "PER")])
+    assert names.without(["JOSE\u0301", "ren\u00e9"]).entries == ()

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lacuner.corpus.words import cut_words
 from lacuner.errors import ConfigError
 from lacuner.matching import Dictionary, Entry, Matcher
 
@@ -184,9 +185,103 @@ def test_a_name_of_a_hundred_words_is_found() -> None:
     assert matched(matcher, words, words[:99]) == [[(0, 100, "LONG")], [(50, 51, "SHORT")]]
 
 
-def test_the_number_of_the_name_is_told() -> None:
+def names_of(matcher: Matcher, *words: str) -> list[tuple[int, ...]]:
+    return [matcher.names(match.spelling) for match in matcher.find([words])[0]]
+
+
+def test_the_numbers_of_the_names_are_told() -> None:
     matcher = Matcher(dictionary(("Ada", "PER"), ("Turin", "LOC")))
-    assert [match.entry for match in matcher.find([["Turin", "Ada"]])[0]] == [1, 0]
+    assert names_of(matcher, "Turin", "Ada") == [(1,), (0,)]
+    alike = dictionary(("Apple", "ORG"), ("APPLE", "ORG"), ("US", "LOC", "exact"), ("us", "LOC"))
+    assert names_of(Matcher(alike, ignore_case=True), "apple", "US", "us") == [(0, 1), (2, 3), (3,)]
+    for ambiguous in ("first", "both-unknown"):
+        matcher = Matcher(dictionary(("Ada", "PER"), ("Ada", "ORG")), ambiguous=ambiguous)  # type: ignore[arg-type]
+        assert names_of(matcher, "Ada") == [(0, 1)]
+    matcher = Matcher(dictionary(("U.S.", "LOC"), ("US", "LOC")), variants=True)
+    assert names_of(matcher, "U.S.", "US") == [(0,), (0, 1)]
+
+
+def test_names_with_several_labels_are_counted_as_they_stand_in_the_list() -> None:
+    matcher = Matcher(dictionary(("Al-Qaeda", "ORG"), ("Al-Qaeda", "PER"), ("Ada", "PER")), variants=True)
+    assert (matcher.ambiguous_entries, matcher.dropped) == (1, {0, 1})
+    matcher = Matcher(dictionary(("U.S.", "LOC"), ("US", "ORG")), variants=True)
+    assert (matcher.ambiguous_entries, matcher.dropped) == (1, {1})
+    matcher = Matcher(dictionary(("Turkey", "LOC"), ("turkey", "FOOD")), ignore_case=True, ambiguous="first")
+    assert (matcher.ambiguous_entries, matcher.dropped) == (1, frozenset())
+
+
+@pytest.mark.parametrize(
+    ("ambiguous", "expected"),
+    [
+        ("drop", [(1, 2, "ORG"), (2, 3, "ORG")]),
+        ("first", [(0, 1, "LOC"), (1, 2, "ORG"), (2, 3, "ORG"), (3, 5, "LOC")]),
+        ("both-unknown", [(0, 1, None), (1, 2, "ORG"), (2, 3, "ORG"), (3, 5, None)]),
+    ],
+)
+def test_an_exact_spelling_that_another_label_has_in_any_case_is_ambiguous(ambiguous: str, expected: Found) -> None:
+    exact, plain = [("US", "LOC", "exact"), ("US Man", "LOC", "exact")], [("us", "ORG"), ("us man", "ORG")]
+    names = dictionary(*exact, *plain)
+    matcher = Matcher(names, ignore_case=True, ambiguous=ambiguous)  # type: ignore[arg-type]
+    found = matched(matcher, ["US", "us", "Us", "US", "Man"])
+    assert found == [expected]
+    assert matcher.ambiguous_entries == 2
+    assert matcher.dropped == ({0, 1} if ambiguous == "drop" else frozenset())
+
+
+def test_inside_an_exact_spelling_with_several_labels_a_shorter_name_may_stand() -> None:
+    names = dictionary(("Paris Hilton", "PER", "exact"), ("paris hilton", "ORG"), ("paris", "LOC"))
+    matcher = Matcher(names, ignore_case=True)
+    assert matched(matcher, ["Paris", "Hilton"], ["PARIS", "HILTON"]) == [[(0, 1, "LOC")], [(0, 2, "ORG")]]
+
+
+def test_a_stopped_name_is_not_found_as_the_spelling_of_another() -> None:
+    names = dictionary(("U.S.", "LOC"), ("Jose\u0301", "PER"), ("Al-Qaeda", "ORG"))
+    matcher = Matcher(names, variants=True, stopped=["us", "JOS\u00c9", "Al\u2010Qaeda"])
+    assert matched(matcher, ["US", "U.S.", "José", "Al-Qaeda", "Al", "Qaeda"]) == [[(1, 2, "LOC"), (4, 6, "ORG")]]
+
+
+@pytest.mark.parametrize("dash", "-\u2010\u2011\u2012\u2013\u2014\u2212")
+def test_dashes_are_alike_if_wanted(dash: str) -> None:
+    for surface in ("Al-Qaeda", f"Al{dash}Qaeda"):
+        matcher = Matcher(dictionary((surface, "ORG")), variants=True)
+        assert matched(matcher, [f"Al{dash}Qaeda"], ["Al", dash, "Qaeda"]) == [[(0, 1, "ORG")], [(0, 3, "ORG")]]
+    if dash != "-":
+        assert matched(Matcher(dictionary(("Al-Qaeda", "ORG"))), [f"Al{dash}Qaeda"]) == [[]]
+
+
+@pytest.mark.parametrize("sign", "'\u2019\u02bc\u2018")
+def test_apostrophes_are_alike_if_wanted(sign: str) -> None:
+    matcher = Matcher(dictionary(("Macy's", "ORG"), ("O'Brien", "PER")), variants=True)
+    for text in (f"Macy{sign}s", f"O{sign}Brien"):
+        for words in ([text], cut_words(text)):
+            assert [(m.start, m.end) for m in matcher.find([words])[0]] == [(0, len(words))]
+
+
+def test_a_text_of_characters_is_searched_for_whole_words() -> None:
+    matcher = Matcher(
+        dictionary(("IT", "ORG"), ("T恤", "THING"), ("New York", "LOC"), ("10月", "DATE")), characters=True
+    )
+    assert matched(matcher, list("WITH"), list("IT人"), list("买IT恤"), list("110月")) == [
+        [],
+        [(0, 2, "ORG")],
+        [(1, 3, "ORG")],
+        [],
+    ]
+    assert matched(matcher, list("在NewYork")) == [[(1, 8, "LOC")]]
+    texts = ["WITH IT NewYorker", "in New York", "do I T"]
+    words = [list("".join(text.split())) for text in texts]
+    found = [[(m.start, m.end, m.label) for m in each] for each in matcher.find(words, texts)]
+    assert found == [[(4, 6, "ORG")], [(2, 9, "LOC")], []]
+
+
+def test_a_text_of_characters_may_have_longer_words_and_accents() -> None:
+    matcher = Matcher(dictionary(("1998年", "DATE"), ("Ren\u00e9", "PER")), characters=True)
+    assert matched(matcher, ["在", "1998", "年"], list("在Rene\u0301家")) == [[(1, 3, "DATE")], [(1, 6, "PER")]]
+
+
+def test_scripts_without_spaces_have_no_words_to_be_inside_of() -> None:
+    matcher = Matcher(dictionary(("กรุงเทพ", "LOC")), characters=True)
+    assert matched(matcher, list("ในกรุงเทพฯ")) == [[(2, 9, "LOC")]]
 
 
 def test_nothing_is_found_in_nothing() -> None:

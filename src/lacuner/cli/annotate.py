@@ -1,11 +1,12 @@
 """``lacuner annotate``."""
 
 import os
-from collections.abc import Iterator, Sequence
-from functools import cache
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from functools import cache, partial
 from itertools import chain, groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO
 
 import typer
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from lacuner.corpus.files import ReadingReport
     from lacuner.matching.annotation import AnnotationReport, TextSource
     from lacuner.matching.dictionary import Dictionary
+    from lacuner.matching.matcher import Matcher
 
 _SHOWN = 20
 """Names that the report shows."""
@@ -61,7 +63,7 @@ def annotate(
 
     Example: `lacuner annotate news.txt --dictionary names.tsv --out distant.jsonl`
     """
-    from lacuner.corpus.corpus import format_of, open_for_writing
+    from lacuner.corpus.corpus import format_of
     from lacuner.corpus.files import STANDARD_INPUT, ReadingReport
     from lacuner.matching.annotation import AnnotationReport, annotate_stream
     from lacuner.matching.dictionary import Dictionary, read_stop_list
@@ -69,42 +71,61 @@ def annotate(
 
     written = format_of(out) if str(out) != STANDARD_INPUT else "jsonl"
     check_inputs(inputs)
-    names = Dictionary.read(dictionary, strict)
-    if not names.entries:
-        raise DataError("no name is in the list", "write surface<TAB>label, one a line", dictionary)
-    used = names.without(read_stop_list(stop) if stop else (), min_length)
-    if not used.entries:
-        raise ConfigError("--stop and --min-length leave no name of the list")
-    report = ReadingReport(strict=strict)
-
-    @cache
-    def matcher(characters: bool) -> Matcher:
-        return Matcher(used, ignore_case, ambiguous, variants, characters)
-
-    found = AnnotationReport()
-    with open_for_writing(out) as file:
-        opened = _open(inputs, input_format, split, report)
-        for (chosen, characters), group in groupby(opened, lambda texts: (texts.split, texts.characters)):
-            found.add(
-                annotate_stream(
-                    matcher(characters),
-                    track(chain.from_iterable(texts.texts for texts in group), "texts"),
-                    file,
-                    written,
-                    chosen,
-                    workers or os.cpu_count() or 1,
-                    name=str(out),
-                    first=found.sentences + 1,
-                )
-            )
-    report.log()
+    read = {"the dictionary": [dictionary], "the stop list": [stop] if stop else []}
+    _check_written(out, "--out", read)
     if unmatched is not None:
-        with open_for_writing(unmatched) as file:
-            file.writelines(f"{entry.surface}\t{entry.label}\n" for entry in found.never_found(used.entries))
-    _show(found, names, used, matcher(False).ambiguous_entries, ambiguous, json)
+        read["an input"] = [path for path in inputs if str(path) != STANDARD_INPUT]
+        _check_written(unmatched, "--unmatched", read | {"the output": [out]})
+    report = ReadingReport(strict=strict)
+    found = AnnotationReport()
+    with ExitStack() as files:
+        file = _open_for_writing(out, files)
+        rest = None if unmatched is None else _open_for_writing(unmatched, files)
+        names = Dictionary.read(dictionary, strict)
+        if not names.entries:
+            raise DataError("no name is in the list", "write surface<TAB>label, one a line", dictionary)
+        stopped = read_stop_list(stop) if stop else []
+        used = names.without(stopped, min_length)
+        if not used.entries:
+            raise ConfigError("--stop and --min-length leave no name of the list")
+        matcher_for = cache(partial(Matcher, used, ignore_case, ambiguous, variants, stopped=stopped))
+        opened = _open_inputs(inputs, input_format, split, report)
+        for (chosen, characters), group in groupby(opened, lambda texts: (texts.split, texts.characters)):
+            matcher = matcher_for(characters=characters)
+            texts = track(chain.from_iterable(each.texts for each in group), "texts")
+            processes = workers or os.cpu_count() or 1
+            first = found.sentences + 1
+            found.add(annotate_stream(matcher, texts, file, written, chosen, processes, str(out), first))
+        never = list(found.never_found(matcher))
+        if rest is not None:
+            rest.writelines(f"{entry.surface}\t{entry.label}\n" for entry in never)
+    report.log()
+    _show(found, names, matcher, len(never), ambiguous, json)
 
 
-def _open(
+def _check_written(path: Path, option: str, others: Mapping[str, Sequence[Path]]) -> None:
+    """Refuse to write over what is read, or over what is written besides."""
+    for what, files in others.items():
+        if any(_is_same_file(path, file) for file in files):
+            raise DataError(f"{option} would overwrite {what}", "give it another name", path)
+
+
+def _is_same_file(path: Path, other: Path) -> bool:
+    if os.path.exists(path) and os.path.exists(other):
+        return path.is_file() and path.samefile(other)
+    return path.resolve() == other.resolve()
+
+
+def _open_for_writing(path: Path, files: ExitStack) -> TextIO:
+    from lacuner.corpus.corpus import open_for_writing
+
+    try:
+        return files.enter_context(open_for_writing(path))
+    except OSError as error:
+        raise DataError(error.strerror or str(error), "check the path", path) from error
+
+
+def _open_inputs(
     inputs: Sequence[Path],
     input_format: "TextFormat | None",
     split: Literal["auto", "words", "whitespace", "characters"],
@@ -134,9 +155,9 @@ def _open(
 
 
 def _show(
-    found: "AnnotationReport", names: "Dictionary", used: "Dictionary", several: int, ambiguous: str, json: bool
+    found: "AnnotationReport", names: "Dictionary", matcher: "Matcher", never: int, ambiguous: str, json: bool
 ) -> None:
-    never = sum(1 for _ in found.never_found(used.entries))
+    used, several = matcher.dictionary, matcher.ambiguous_entries
     frequent = found.most_frequent(used.entries, _SHOWN)
     if json:
         surfaces = [{"surface": entry.surface, "label": entry.label, "matches": count} for entry, count in frequent]

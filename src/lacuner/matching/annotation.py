@@ -49,7 +49,8 @@ class AnnotationReport:
         unlabelled: matches of names that may have several labels.
         kept: entities that the input had already; nothing is found that overlaps them.
         contradictions: matches where the input says that there is no such entity; they are left out.
-        used: how often each name of the dictionary was found.
+        used: how often each name of the dictionary was found, whether it became an entity or not; by its number.
+        alike: names that are spelled like these.
     """
 
     sentences: int = 0
@@ -59,6 +60,7 @@ class AnnotationReport:
     unlabelled: int = 0
     labels: Counter[str] = field(default_factory=Counter)
     used: Counter[int] = field(default_factory=Counter)
+    alike: set[int] = field(default_factory=set)
 
     def add(self, other: "AnnotationReport") -> None:
         """Count what another has counted."""
@@ -69,6 +71,7 @@ class AnnotationReport:
         self.unlabelled += other.unlabelled
         self.labels.update(other.labels)
         self.used.update(other.used)
+        self.alike |= other.alike
 
     @property
     def matches(self) -> int:
@@ -79,9 +82,10 @@ class AnnotationReport:
         order = sorted(self.used.items(), key=lambda item: (-item[1], item[0]))[:count]
         return [(entries[number], times) for number, times in order]
 
-    def never_found(self, entries: Sequence[Entry]) -> Iterator[Entry]:
-        """Names that stand nowhere."""
-        return (entry for number, entry in enumerate(entries) if number not in self.used)
+    def never_found(self, matcher: Matcher) -> Iterator[Entry]:
+        """Names that were searched for and stand nowhere."""
+        others = self.used.keys() | self.alike | matcher.dropped
+        return (entry for number, entry in enumerate(matcher.dictionary.entries) if number not in others)
 
 
 class TextSource(NamedTuple):
@@ -176,17 +180,18 @@ def annotate_sentences(matcher: Matcher, sentences: Sequence[Sentence]) -> tuple
     """The sentences with the names of the dictionary as entities; everything else in them stays unknown."""
     report = AnnotationReport(sentences=len(sentences))
     annotated: list[Sentence] = []
-    used: list[int] = []
-    for sentence, matches in zip(sentences, matcher.find([s.tokens for s in sentences]), strict=True):
+    spellings: Counter[int] = Counter()
+    found = matcher.find([sentence.tokens for sentence in sentences], [sentence.text for sentence in sentences])
+    for sentence, matches in zip(sentences, found, strict=True):
         report.words += len(sentence)
         report.kept += len(sentence.entities)
         taken = {word for entity in sentence.entities for word in range(entity.start, entity.end)}
         knows = sentence.complete or sentence.non_entities
         entities = []
         for match in matches:
+            spellings[match.spelling] += 1
             if taken and not taken.isdisjoint(range(match.start, match.end)):
                 continue
-            used.append(match.entry)
             if match.label is None:
                 report.unlabelled += 1
                 continue
@@ -196,7 +201,10 @@ def annotate_sentences(matcher: Matcher, sentences: Sequence[Sentence]) -> tuple
             report.labels[match.label] += 1
             entities.append(Entity(match.start, match.end, match.label, source=SOURCE))
         annotated.append(replace(sentence, entities=(*sentence.entities, *entities)) if entities else sentence)
-    report.used.update(used)
+    for spelling, times in spellings.items():
+        name, *alike = matcher.names(spelling)
+        report.used[name] += times
+        report.alike.update(alike)
     return annotated, report
 
 

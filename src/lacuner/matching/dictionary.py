@@ -1,5 +1,6 @@
 """A list of names with their labels: ``surface<TAB>label``, one a line, perhaps with ``exact`` or ``ignore`` behind it."""
 
+import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -65,9 +66,14 @@ class Dictionary:
 
     def without(self, surfaces: Collection[str], min_length: int = 0) -> "Dictionary":
         """The same without some names, whatever their case, and without those that have too few characters."""
-        stopped = {_folded(surface) for surface in surfaces}
-        kept = (e for e in self.entries if len(e.surface) >= min_length and _folded(e.surface) not in stopped)
+        stopped = {folded(surface) for surface in surfaces}
+        kept = (e for e in self.entries if len(e.surface) >= min_length and folded(e.surface) not in stopped)
         return Dictionary(tuple(kept), self.report)
+
+
+def folded(surface: str) -> str:
+    """What a name and its like have in common, whatever their case, and whether their accents are composed or not."""
+    return unicodedata.normalize("NFC", " ".join(surface.split())).casefold()
 
 
 def read_stop_list(path: str | Path) -> list[str]:
@@ -112,7 +118,3 @@ def _problem(columns: list[str], surface: str, label: str, case: str) -> tuple[s
     if len(columns) > 3:
         return "lines with too many columns", f"{surface!r} has {len(columns)} columns"
     return None
-
-
-def _folded(surface: str) -> str:
-    return " ".join(surface.split()).casefold()

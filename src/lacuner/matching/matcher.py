@@ -6,16 +6,17 @@ become one text, and nothing is done for a word by itself.
 """
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 import numpy as np
 
+from lacuner.corpus import OUTSIDE
 from lacuner.errors import ConfigError
-from lacuner.matching.dictionary import Dictionary, Entry
-from lacuner.matching.variants import Words, cut, spellings
+from lacuner.matching.dictionary import Dictionary, Entry, folded
+from lacuner.matching.variants import Words, cut, runs, same_signs, spellings
 
 if TYPE_CHECKING:
     from ahocorasick_rs import AhoCorasick
@@ -25,9 +26,11 @@ AMBIGUOUS: tuple[Ambiguous, ...] = get_args(Ambiguous)
 
 Numbers = np.ndarray[tuple[int], np.dtype[np.int64]]
 _Found = tuple[Numbers, Numbers, Numbers, np.ndarray[tuple[int], np.dtype[np.object_]]]
-"""Of each match: the number of its first word, how many words it has, its name's number and label."""
-_Meaning = tuple[int, str | None]
-"""The number of a name in the dictionary, and its label, unless it may have several."""
+"""Of each match: the number of its first word, how many words it has, its spelling's number and label."""
+_Tables = dict[bool, dict[Words, list[int]]]
+"""The numbers of the names that are spelled with the same words; by whether case is ignored."""
+_Meaning = tuple[list[int], str | None]
+"""The numbers of names that are spelled alike, and their label, unless there are several; ``O``: none of them stands here."""
 _BEGIN, _END, _BORDER = "\x01", "\x02", "\n"
 """What stands before and behind a word, and between sentences."""
 _BETWEEN = _END + _BEGIN
@@ -40,8 +43,8 @@ class Match(NamedTuple):
     start: int
     end: int
     label: str | None
-    entry: int
-    """Number of the name in the dictionary."""
+    spelling: int
+    """Its number; :meth:`Matcher.names` tells who is spelled so."""
 
 
 _new_match = partial(tuple.__new__, Match)  # the constructor of a named tuple takes three times as long
@@ -56,10 +59,13 @@ class Matcher:
         ambiguous: what to do with a name that has several labels: forget it (``drop``), take the label that stands first
             (``first``), or find it and leave it without a label, so that no shorter name is found inside it (``both-unknown``).
         variants: find names with other punctuation, too: *Al Qaeda* for *Al-Qaeda*, *US* for *U.S.*
-        characters: the words of the text are single characters.
+        characters: the words of the text are single characters. Letters and digits that stand together are still a word,
+            and no name begins or ends inside it.
+        stopped: names that are not to be found, whatever their case, and whichever name may be spelled so, too.
 
     Attributes:
         ambiguous_entries: how many names have several labels.
+        dropped: the numbers of names that are not searched for, because they have several labels.
     """
 
     def __init__(
@@ -69,27 +75,52 @@ class Matcher:
         ambiguous: Ambiguous = "drop",
         variants: bool = False,
         characters: bool = False,
+        stopped: Collection[str] = (),
     ) -> None:
         if ambiguous not in AMBIGUOUS:
             raise ConfigError(f"ambiguous={ambiguous!r}: choose {', '.join(AMBIGUOUS)}")
         self.dictionary = dictionary
-        self._settings = ignore_case, ambiguous, variants, characters
-        tables: dict[bool, dict[Words, list[int]]] = {False: {}, True: {}}  # by whether case is ignored
+        self._settings = ignore_case, ambiguous, variants, characters, stopped
+        self._variants, self._characters = variants, characters
+        never = frozenset(folded(same_signs(surface) if variants else surface) for surface in stopped)
+        tables: _Tables = {False: {}, True: {}}
         for number, entry in enumerate(dictionary.entries):
-            folds = entry.case == "ignore" or (ignore_case and entry.case is None)
-            for words in _forms(entry, variants, characters):
-                key = tuple(map(str.casefold, words)) if folds else words
-                tables[folds].setdefault(key, []).append(number)
-        resolved = {folds: _resolved(table, dictionary, ambiguous) for folds, table in tables.items()}
-        self.ambiguous_entries = sum(several for _, several in resolved.values())
-        used = {folds: patterns for folds, (patterns, _) in resolved.items() if patterns}
-        self._searches = [_Search(patterns, folds, overlapping=len(used) > 1) for folds, patterns in used.items()]
+            folds = _ignores_case(entry, ignore_case)
+            for words in _forms(entry, variants, characters, never):
+                numbers = tables[folds].setdefault(_key(words, folds), [])
+                if not numbers or numbers[-1] != number:
+                    numbers.append(number)
+        meanings, unclear = _resolved(tables, dictionary.entries, ambiguous)
+        concerned = {number for table in unclear.values() for numbers in table.values() for number in numbers}
+        own = (_own_words(dictionary.entries[number], ignore_case, variants, characters) for number in concerned)
+        self.ambiguous_entries = len({(folds, words) for folds, words in own if words in unclear[folds]})
+        searched = (names for table in meanings.values() for names, label in table.values() if label != OUTSIDE)
+        self.dropped = frozenset(concerned.difference(chain.from_iterable(searched)) if concerned else ())
+        used = {folds: patterns for folds, patterns in meanings.items() if patterns}
+        self._searches: list[_Search] = []
+        leads: list[int] = []
+        self._others: dict[int, list[int]] = {}
+        for folds, patterns in used.items():
+            self._searches.append(_Search(patterns, folds, overlapping=len(used) > 1, first=len(leads)))
+            for names, _ in patterns.values():
+                if len(names) > 1:
+                    self._others[len(leads)] = names[1:]
+                leads.append(names[0])
+        self._leads = np.array(leads, dtype=np.int64)
 
     def __reduce__(self) -> tuple[type["Matcher"], tuple[object, ...]]:
         return type(self), (self.dictionary, *self._settings)  # an automaton cannot be sent to another process
 
-    def find(self, sentences: Sequence[Sequence[str]]) -> list[list[Match]]:
+    def names(self, spelling: int) -> tuple[int, ...]:
+        """The numbers of the names in the dictionary that are spelled so; the first one gives the label."""
+        return (int(self._leads[spelling]), *self._others.get(spelling, ()))
+
+    def find(self, sentences: Sequence[Sequence[str]], texts: Sequence[str | None] | None = None) -> list[list[Match]]:
         """The matches of each sentence, which is given as words; none overlaps another.
+
+        Args:
+            sentences: words.
+            texts: what they were cut out of, if that is known; where words are characters, it tells what stands together.
 
         >>> matcher = Matcher(Dictionary.of([("New York", "LOC"), ("New York Times", "ORG"), ("York", "LOC")]))
         >>> [[(m.start, m.end, m.label) for m in found] for found in matcher.find([["The", "New", "York", "Times"], ["York"]])]
@@ -97,16 +128,31 @@ class Matcher:
         """
         if not sentences or not self._searches:
             return [[] for _ in sentences]
-        text = _Text(sentences)
+        return self._find_in_characters(sentences, texts) if self._characters else self._find(sentences)
+
+    def _find(self, sentences: Sequence[Sequence[str]]) -> list[list[Match]]:
+        text = _Text(sentences, self._variants)
         if len(self._searches) == 1:
-            places, sizes, entries, labels = self._searches[0].run(text)
+            places, sizes, numbers, labels = self._searches[0].run(text)
         else:
-            places, sizes, entries, labels = _leftmost_longest([search.run(text) for search in self._searches])
+            places, sizes, numbers, labels = _leftmost_longest([search.run(text) for search in self._searches])
         bounds = np.searchsorted(places, text.first_words)  # where the matches of each sentence begin
         starts = places - np.repeat(text.first_words[:-1], np.diff(bounds))
-        fields = starts.tolist(), (starts + sizes).tolist(), labels.tolist(), entries.tolist()
+        fields = starts.tolist(), (starts + sizes).tolist(), labels.tolist(), numbers.tolist()
         matches = list(map(_new_match, zip(*fields, strict=True)))
         return [matches[begin:end] for begin, end in pairwise(bounds.tolist())]
+
+    def _find_in_characters(
+        self, sentences: Sequence[Sequence[str]], texts: Sequence[str | None] | None
+    ) -> list[list[Match]]:
+        """Characters that stand together are searched as words; what is found counts characters again."""
+        joined = list(map(_together, sentences, texts or [None] * len(sentences)))
+        found = self._find(joined)
+        for number, (characters, words) in enumerate(zip(sentences, joined, strict=True)):
+            if found[number] and len(words) != len(characters):
+                borders = [0, *accumulate(map(len, words))]
+                found[number] = [_new_match((borders[m[0]], borders[m[1]], m[2], m[3])) for m in found[number]]
+        return found
 
 
 class _Text:
@@ -117,13 +163,15 @@ class _Text:
             sentence without words counts as a word.
     """
 
-    def __init__(self, sentences: Sequence[Sequence[str]]) -> None:
+    def __init__(self, sentences: Sequence[Sequence[str]], variants: bool = False) -> None:
         self.first_words = np.array([0, *accumulate(len(words) or 1 for words in sentences)])
         self._text = _normal(_marked(sentences))
         self._begins = _places(self._text, _BEGIN)
         if not len(self._begins) == len(_places(self._text, _END)) == self.first_words[-1]:  # words have marks in them
             self._text = _normal(_marked([[word.translate(_NO_MARKS) for word in words] for words in sentences]))
             self._begins = _places(self._text, _BEGIN)
+        if variants:
+            self._text = same_signs(self._text)
 
     def search(self, automaton: "AhoCorasick", folds: bool, overlapping: bool) -> tuple[Numbers, Numbers]:
         """The number of each match's first word, and of its pattern."""
@@ -138,11 +186,11 @@ class _Text:
 class _Search:
     """One automaton: over the words as they are, or over folded ones."""
 
-    def __init__(self, patterns: dict[Words, _Meaning], folds: bool, overlapping: bool) -> None:
+    def __init__(self, patterns: dict[Words, _Meaning], folds: bool, overlapping: bool, first: int) -> None:
         self._sizes = np.array([len(words) for words in patterns])
-        self._entries = np.array([entry for entry, _ in patterns.values()])
         self._labels = np.array([label for _, label in patterns.values()], dtype=object)
         self._folds = folds
+        self._first = first  # number of its first spelling
         self._overlapping = overlapping
         cleaned = ([[word.translate(_NO_MARKS) for word in words]] for words in patterns)
         self._automaton = _build([_marked(words) for words in cleaned], overlapping)
@@ -150,7 +198,7 @@ class _Search:
     def run(self, text: _Text) -> _Found:
         """All that stands in a text."""
         places, numbers = text.search(self._automaton, self._folds, self._overlapping)
-        return places, self._sizes[numbers], self._entries[numbers], self._labels[numbers]
+        return places, self._sizes[numbers], numbers + self._first, self._labels[numbers]
 
 
 def _marked(sentences: Sequence[Sequence[str]]) -> str:
@@ -178,36 +226,77 @@ def _build(patterns: list[str], overlapping: bool) -> "AhoCorasick":
 
 
 def _leftmost_longest(found: Sequence[_Found]) -> _Found:
-    """Of matches that overlap, those that begin first, and of these the longest; of equal ones the first."""
-    places, sizes, entries, labels = map(np.concatenate, zip(*found, strict=True))
+    """Of matches that overlap, those that begin first, and of these the longest; of equal ones the first.
+
+    Where the first of equal ones says that no name stands there, none does.
+    """
+    places, sizes, numbers, labels = map(np.concatenate, zip(*found, strict=True))
     order = np.lexsort((-sizes, places))
-    chosen, taken = [], 0
-    for number, begin, end in zip(
-        order.tolist(), places[order].tolist(), (places + sizes)[order].tolist(), strict=True
-    ):
-        if begin >= taken:
+    fields = order, places[order], (places + sizes)[order], labels[order]
+    chosen, taken, refused = [], 0, (-1, -1)
+    for number, begin, end, label in zip(*(field.tolist() for field in fields), strict=True):
+        if begin < taken or (begin, end) == refused:
+            continue
+        if label == OUTSIDE:
+            refused = begin, end
+        else:
             taken = end
             chosen.append(number)
-    return places[chosen], sizes[chosen], entries[chosen], labels[chosen]
+    return places[chosen], sizes[chosen], numbers[chosen], labels[chosen]
 
 
-def _forms(entry: Entry, variants: bool, characters: bool) -> set[Words]:
+def _together(characters: Sequence[str], text: str | None) -> Sequence[str]:
+    """The words that characters make where letters and digits stand together in the text, or side by side if there is none."""
+    joined = "".join(characters)
+    words = runs(joined if text is None else text)
+    return words if sum(map(len, words)) == len(joined) == len(characters) else characters
+
+
+def _ignores_case(entry: Entry, usual: bool) -> bool:
+    return usual if entry.case is None else entry.case == "ignore"
+
+
+def _key(words: Words, folds: bool) -> Words:
+    return tuple(map(str.casefold, words)) if folds else words
+
+
+def _own_words(entry: Entry, ignore_case: bool, variants: bool, characters: bool) -> tuple[bool, Words]:
+    """The words of a name as it stands in the list, and whether their case is ignored."""
+    surface = same_signs(_normal(entry.surface)) if variants else _normal(entry.surface)
+    folds = _ignores_case(entry, ignore_case)
+    return folds, _key(tuple(runs(surface) if characters else surface.split()), folds)
+
+
+def _forms(entry: Entry, variants: bool, characters: bool, stopped: Collection[str]) -> set[Words]:
     surface = _normal(entry.surface)
     forms = spellings(surface) if variants else {surface}
-    return {words for form in forms for words in cut(form, characters) if words}
+    if stopped:
+        forms = {form for form in forms if folded(same_signs(form) if variants else form) not in stopped}
+    found = {words for form in forms for words in cut(form, characters) if words}
+    return {tuple(map(same_signs, words)) for words in found} if variants else found
 
 
 def _resolved(
-    table: dict[Words, list[int]], dictionary: Dictionary, ambiguous: Ambiguous
-) -> tuple[dict[Words, _Meaning], int]:
-    """What the words of each name mean, now that it is known which names share them; and how many have several labels."""
-    resolved: dict[Words, _Meaning] = {}
-    several = 0
-    for words, numbers in table.items():
-        first = dictionary.entries[numbers[0]].label
-        unclear = len(numbers) > 1 and any(dictionary.entries[number].label != first for number in numbers)
-        several += unclear
-        if not unclear or ambiguous != "drop":
-            label = None if unclear and ambiguous == "both-unknown" else first
-            resolved[words] = numbers[0], label
-    return resolved, several
+    tables: _Tables, entries: Sequence[Entry], ambiguous: Ambiguous
+) -> tuple[dict[bool, dict[Words, _Meaning]], _Tables]:
+    """What the words of each name mean, now that it is known which names share them; and the words that mean several things.
+
+    Words in their exact case are shared with names for which case does not matter.
+    """
+    meanings: dict[bool, dict[Words, _Meaning]] = {False: {}, True: {}}
+    unclear: _Tables = {False: {}, True: {}}
+    for folds in (True, False):
+        for words, numbers in tables[folds].items():
+            names = numbers
+            if not folds and tables[True]:
+                names = sorted({*numbers, *tables[True].get(_key(words, True), ())})
+            label: str | None = entries[names[0]].label
+            if len(names) > 1 and any(entries[number].label != label for number in names):
+                unclear[folds][words] = numbers
+                if ambiguous == "drop":
+                    if not folds and _key(words, True) in meanings[True]:
+                        meanings[folds][words] = names, OUTSIDE
+                    continue
+                label = None if ambiguous == "both-unknown" else label
+            meanings[folds][words] = names, label
+    return meanings, unclear

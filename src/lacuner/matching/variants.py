@@ -7,13 +7,20 @@ from lacuner.corpus.words import cut_words
 
 _DASHES = "-\u2010\u2011\u2012\u2013\u2014\u2212"
 _DASH = re.compile(rf"\s*[{_DASHES}]\s*")
-_APOSTROPHE = re.compile("['\u2019\u02bc\u2018]")
+_APOSTROPHES = "'\u2019\u02bc\u2018"
+_APOSTROPHE = re.compile(f"[{_APOSTROPHES}]")
+_ALIKE = {sign: alike[0] for alike in (_DASHES, _APOSTROPHES) for sign in alike[1:]}
 _ABBREVIATION = re.compile(r"\b(?:\w\.){2,}")
 _STOP = re.compile(r"(?<=\w)\.(?=\s|,|$)")
 _COMMA = re.compile(r"\s*,\s*")
 _AND = re.compile(r"\s*&\s*")
 _MOST_HYPHENATED = 3
 """Words that may be tied together by hyphens."""
+_UNSPACED = "\u0e00-\u109f\u1780-\u17ff\u2e80-\u31ff\u3400-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
+"""Scripts without spaces between words: Thai to Burmese, Khmer, Japanese, Chinese."""
+_MARKS = "\u0300-\u036f\u0483-\u0489\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0900-\u0dff"
+"""Accents and signs that belong to the letter before them."""
+_RUN = re.compile(rf"(?:[^\W_{_UNSPACED}]|[{_MARKS}])+|\S")
 
 Words = tuple[str, ...]
 
@@ -25,10 +32,31 @@ def cut(surface: str, characters: bool = False) -> set[Words]:
     [('Al', '-', 'Qaeda'), ('Al-Qaeda',)]
     """
     if characters:
-        return {tuple(character for character in surface if not character.isspace())}
+        return {tuple(runs(surface)), tuple(runs("".join(surface.split())))}
     if surface.isascii() and surface.replace(" ", "").isalpha():  # nobody cuts such a name in another way
         return {tuple(surface.split())}
     return {tuple(surface.split()), cut_words(surface)}
+
+
+def runs(text: str) -> list[str]:
+    """Letters and digits that stand together, and every other character by itself, as are letters of scripts without spaces.
+
+    >>> runs("买iPhone 15手机!")
+    ['买', 'iPhone', '15', '手', '机', '!']
+    """
+    return _RUN.findall(text)
+
+
+def same_signs(text: str) -> str:
+    """The text with one kind of dash and one of apostrophe; it has as many characters as before.
+
+    >>> same_signs("Al–Qaeda’s")
+    "Al-Qaeda's"
+    """
+    if not text.isascii():
+        for sign, usual in _ALIKE.items():
+            text = text.replace(sign, usual)
+    return text
 
 
 def spellings(surface: str) -> set[str]:
@@ -70,4 +98,4 @@ def _ands(surface: str) -> Iterator[str]:
 
 def _apostrophes(surface: str) -> Iterator[str]:
     if _APOSTROPHE.search(surface):
-        yield from (_APOSTROPHE.sub(sign, surface) for sign in ("'", "\u2019", ""))
+        yield from (_APOSTROPHE.sub(sign, surface) for sign in ("'", "\u2019", "\u2018", ""))
