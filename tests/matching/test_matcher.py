@@ -276,7 +276,8 @@ def test_a_text_of_characters_is_searched_for_whole_words() -> None:
 
 def test_a_text_of_characters_may_have_longer_words_and_accents() -> None:
     matcher = Matcher(dictionary(("1998年", "DATE"), ("Ren\u00e9", "PER")), characters=True)
-    assert matched(matcher, ["在", "1998", "年"], list("在Rene\u0301家")) == [[(1, 3, "DATE")], [(1, 6, "PER")]]
+    sentences = ["在", "1998", "年"], list("在Rene\u0301家"), list("在\u3000René\u3000家")
+    assert matched(matcher, *sentences) == [[(1, 3, "DATE")], [(1, 6, "PER")], [(2, 6, "PER")]]
 
 
 def test_scripts_without_spaces_have_no_words_to_be_inside_of() -> None:

@@ -180,7 +180,8 @@ def annotate_sentences(matcher: Matcher, sentences: Sequence[Sentence]) -> tuple
     """The sentences with the names of the dictionary as entities; everything else in them stays unknown."""
     report = AnnotationReport(sentences=len(sentences))
     annotated: list[Sentence] = []
-    spellings: Counter[int] = Counter()
+    spellings: list[int] = []
+    labels: list[str] = []
     found = matcher.find([sentence.tokens for sentence in sentences], [sentence.text for sentence in sentences])
     for sentence, matches in zip(sentences, found, strict=True):
         report.words += len(sentence)
@@ -189,7 +190,7 @@ def annotate_sentences(matcher: Matcher, sentences: Sequence[Sentence]) -> tuple
         knows = sentence.complete or sentence.non_entities
         entities = []
         for match in matches:
-            spellings[match.spelling] += 1
+            spellings.append(match.spelling)
             if taken and not taken.isdisjoint(range(match.start, match.end)):
                 continue
             if match.label is None:
@@ -198,10 +199,11 @@ def annotate_sentences(matcher: Matcher, sentences: Sequence[Sentence]) -> tuple
             if knows and match.label not in sentence.possible_labels(match.start, match.end, (match.label,)):
                 report.contradictions += 1
                 continue
-            report.labels[match.label] += 1
+            labels.append(match.label)
             entities.append(Entity(match.start, match.end, match.label, source=SOURCE))
         annotated.append(replace(sentence, entities=(*sentence.entities, *entities)) if entities else sentence)
-    for spelling, times in spellings.items():
+    report.labels.update(labels)
+    for spelling, times in Counter(spellings).items():
         name, *alike = matcher.names(spelling)
         report.used[name] += times
         report.alike.update(alike)

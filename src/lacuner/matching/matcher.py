@@ -16,7 +16,7 @@ import numpy as np
 from lacuner.corpus import OUTSIDE
 from lacuner.errors import ConfigError
 from lacuner.matching.dictionary import Dictionary, Entry, folded
-from lacuner.matching.variants import Words, cut, runs, same_signs, spellings
+from lacuner.matching.variants import Words, cut, same_signs, spellings, together
 
 if TYPE_CHECKING:
     from ahocorasick_rs import AhoCorasick
@@ -146,7 +146,7 @@ class Matcher:
         self, sentences: Sequence[Sequence[str]], texts: Sequence[str | None] | None
     ) -> list[list[Match]]:
         """Characters that stand together are searched as words; what is found counts characters again."""
-        joined = list(map(_together, sentences, texts or [None] * len(sentences)))
+        joined = list(map(together, sentences, texts or [None] * len(sentences)))
         found = self._find(joined)
         for number, (characters, words) in enumerate(zip(sentences, joined, strict=True)):
             if found[number] and len(words) != len(characters):
@@ -245,13 +245,6 @@ def _leftmost_longest(found: Sequence[_Found]) -> _Found:
     return places[chosen], sizes[chosen], numbers[chosen], labels[chosen]
 
 
-def _together(characters: Sequence[str], text: str | None) -> Sequence[str]:
-    """The words that characters make where letters and digits stand together in the text, or side by side if there is none."""
-    joined = "".join(characters)
-    words = runs(joined if text is None else text)
-    return words if sum(map(len, words)) == len(joined) == len(characters) else characters
-
-
 def _ignores_case(entry: Entry, usual: bool) -> bool:
     return usual if entry.case is None else entry.case == "ignore"
 
@@ -264,7 +257,7 @@ def _own_words(entry: Entry, ignore_case: bool, variants: bool, characters: bool
     """The words of a name as it stands in the list, and whether their case is ignored."""
     surface = same_signs(_normal(entry.surface)) if variants else _normal(entry.surface)
     folds = _ignores_case(entry, ignore_case)
-    return folds, _key(tuple(runs(surface) if characters else surface.split()), folds)
+    return folds, _key(tuple(together("".join(surface.split()), surface) if characters else surface.split()), folds)
 
 
 def _forms(entry: Entry, variants: bool, characters: bool, stopped: Collection[str]) -> set[Words]:

@@ -1,7 +1,8 @@
 """How a name may be written, and how what is written may be cut into words."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from lacuner.corpus.words import cut_words
 
@@ -20,7 +21,7 @@ _UNSPACED = "\u0e00-\u109f\u1780-\u17ff\u2e80-\u31ff\u3400-\u9fff\uf900-\ufaff\u
 """Scripts without spaces between words: Thai to Burmese, Khmer, Japanese, Chinese."""
 _MARKS = "\u0300-\u036f\u0483-\u0489\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0900-\u0dff"
 """Accents and signs that belong to the letter before them."""
-_RUN = re.compile(rf"(?:[^\W_{_UNSPACED}]|[{_MARKS}])+|\S")
+_RUN = re.compile(rf"[^\W_{_UNSPACED}](?:[^\W_{_UNSPACED}]|[{_MARKS}])+")
 
 Words = tuple[str, ...]
 
@@ -32,7 +33,8 @@ def cut(surface: str, characters: bool = False) -> set[Words]:
     [('Al', '-', 'Qaeda'), ('Al-Qaeda',)]
     """
     if characters:
-        return {tuple(runs(surface)), tuple(runs("".join(surface.split())))}
+        unspaced = "".join(surface.split())
+        return {tuple(together(unspaced)), tuple(together(unspaced, surface))}
     if surface.isascii() and surface.replace(" ", "").isalpha():  # nobody cuts such a name in another way
         return {tuple(surface.split())}
     return {tuple(surface.split()), cut_words(surface)}
@@ -41,10 +43,30 @@ def cut(surface: str, characters: bool = False) -> set[Words]:
 def runs(text: str) -> list[str]:
     """Letters and digits that stand together, and every other character by itself, as are letters of scripts without spaces.
 
-    >>> runs("买iPhone 15手机!")
-    ['买', 'iPhone', '15', '手', '机', '!']
+    >>> runs("买iPhone手机!")
+    ['买', 'iPhone', '手', '机', '!']
     """
-    return _RUN.findall(text)
+    found: list[str] = []
+    place = 0
+    for run in _RUN.finditer(text):
+        found.extend(text[place : run.start()])
+        found.append(run[0])
+        place = run.end()
+    found.extend(text[place:])
+    return found
+
+
+def together(characters: Sequence[str], text: str | None = None) -> Sequence[str]:
+    """Words of letters and digits that stand together in the text, or side by side if there is none; and other characters.
+
+    >>> together("买iPhone15", "买iPhone 15")
+    ['买', 'iPhone', '15']
+    """
+    joined = "".join(characters)
+    if not _RUN.search(joined) or len(joined) != len(characters):
+        return characters
+    words = runs(joined) if text is None else list(chain.from_iterable(map(runs, text.split())))
+    return words if text is None or sum(map(len, words)) == len(characters) else characters
 
 
 def same_signs(text: str) -> str:
