@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 from handmade_audit import MAY, TURIN, TURIN_THIRD, small_audit
-from httpx import Response
+from httpx2 import Response
 
 from lacuner import Corpus, Entity, Sentence
 from lacuner.audit.folder import AuditFolder
