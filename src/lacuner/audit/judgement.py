@@ -80,11 +80,10 @@ class Judgement:
         annotated, free = _against(beliefs, corpus, labels)
         unknown, sought = _unsettled(beliefs, corpus, labels)
         complete = np.array([sentence.complete for sentence in corpus], dtype=bool)[beliefs.sentence]
-        likely = beliefs.probabilities[:, 1:].argmax(1) + 1 if len(labels) > 1 else annotated
-        counts = ~complete & ((annotated > 0) | (free & sought[np.arange(len(likely)), likely]))
-        scores = 1 - beliefs.probabilities[:, 0].astype(float)
-        noticed = scores >= scores[annotated == 0].min(initial=1.0)
-        calibration = _fit(beliefs, annotated, counts & noticed, np.ones(len(beliefs)), len(labels) - 1)
+        spans = _Spans.of(beliefs, annotated)
+        counts = ~complete & ((annotated > 0) | (free & sought[np.arange(len(annotated)), spans.label + 1]))
+        noticed = spans.score >= spans.score[annotated == 0].min(initial=1.0)
+        calibration = spans.fit(counts & noticed, np.ones(len(beliefs)), len(labels) - 1)
         open_ = free & unknown.any(1)
         return cls(beliefs, labels, annotated, unknown, sought, counts, open_, noticed, calibration)
 
@@ -105,13 +104,13 @@ class Judgement:
         everywhere = np.ones(len(self.beliefs))
         totals = self.missing()[self.open].sum(0)[1:] * self._unnoticed(everywhere)
         sentences, place = np.unique(self.beliefs.sentence, return_inverse=True)
-        counts = self.counts & self.noticed
+        spans, counts = _Spans.of(self.beliefs, self.annotated), self.counts & self.noticed
         generator = np.random.default_rng(seed)
         drawn = []
         for _ in range(_RESAMPLES):
             times = np.bincount(generator.integers(len(sentences), size=len(sentences)), minlength=len(sentences))
             weights = times[place].astype(float)
-            missing = self._missing(_fit(self.beliefs, self.annotated, counts, weights, self.calibration))
+            missing = self._missing(spans.fit(counts, weights, self.calibration))
             drawn.append((missing[self.open] * weights[self.open, None]).sum(0)[1:] * self._unnoticed(weights))
         table = np.array(drawn) if len(sentences) else np.zeros((1, len(totals)))
         low, high = np.quantile(table, [0.025, 0.975], axis=0)
@@ -244,7 +243,8 @@ def _unsettled(beliefs: Beliefs, corpus: Corpus, labels: Sequence[str]) -> tuple
     unknown, sought = np.zeros(shape, dtype=bool), np.zeros(shape, dtype=bool)
     for place in np.unique(beliefs.sentence).tolist():
         sentence, part = corpus[place], beliefs.of(place)
-        looked_for = np.array([label in sentence.looked_for(labels[1:]) for label in labels])
+        names = sentence.looked_for(labels[1:])
+        looked_for = np.array([label in names for label in labels])
         unknown[part] = ~looked_for if sentence.complete else True
         sought[part] = looked_for
         if sentence.unknown_tokens:
@@ -256,14 +256,20 @@ def _unsettled(beliefs: Beliefs, corpus: Corpus, labels: Sequence[str]) -> tuple
     return unknown, sought
 
 
-def _fit(
-    beliefs: Beliefs,
-    annotated: npt.NDArray[np.int64],
-    counts: Flags,
-    weights: Floats,
-    start: Calibration | int,
-) -> Calibration:
-    """The calibration; a span without an annotation counts as one of its most probable label."""
-    scores = 1 - beliefs.probabilities[:, 0].astype(float)
-    labels = np.where(annotated > 0, annotated - 1, beliefs.probabilities[:, 1:].argmax(1))
-    return calibrate(scores[counts], annotated[counts] > 0, labels[counts], weights[counts], start)
+@dataclass(frozen=True, eq=False)
+class _Spans:
+    """What a calibration is fitted to; a span without an annotation counts as one of its most probable label."""
+
+    score: Floats  # (N,)
+    annotated: Flags  # (N,)
+    label: npt.NDArray[np.int64]  # (N,) its number, from 0, without O
+
+    @classmethod
+    def of(cls, beliefs: Beliefs, annotated: npt.NDArray[np.int64]) -> "_Spans":
+        known = annotated > 0
+        label = np.where(known, annotated - 1, beliefs.probabilities[:, 1:].argmax(1))
+        return cls(1 - beliefs.probabilities[:, 0].astype(float), known, label)
+
+    def fit(self, counts: Flags, weights: Floats, start: Calibration | int) -> Calibration:
+        """The calibration of the spans that count."""
+        return calibrate(self.score[counts], self.annotated[counts], self.label[counts], weights[counts], start)
