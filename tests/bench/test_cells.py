@@ -74,6 +74,21 @@ def test_rules_change_and_skip_the_cells_they_fit(places: Places) -> None:
     }
 
 
+def test_rules_know_seeds(places: Places) -> None:
+    rules = [{"runs": ["uniform"], "seeds": [1, 3], "skip": True}]
+    cells = plan(recipe(seeds=[1, 2, 3], when=rules), places)
+    assert [(cell.seed, cell.run) for cell in cells] == [(1, "full"), (2, "full"), (2, "uniform"), (3, "full")]
+
+
+def test_a_cell_that_only_a_later_seed_has_is_checked_too(places: Places) -> None:
+    dataset = {"other": {"folder": "toy", "gold": "none.conll"}}
+    rules = [{"data": ["other"], "seeds": [1], "skip": True}]
+    with pytest.raises(
+        ConfigError, match=r"^other 0\.4, full, .*seed 2: labels can be hidden only where all are known"
+    ):
+        plan(recipe(data=["toy", "other"], dataset=dataset, hidden=[0.4], seeds=[1, 2], when=rules), places)
+
+
 def test_rules_know_datasets_and_encoders(data: Path, places: Places) -> None:
     copied(data / "toy", data / "more")
     rules = [{"data": ["more"], "encoders": ["small"], "skip": True}]
@@ -187,7 +202,7 @@ def test_keys_depend_on_whatever_decides_the_outcome(places: Places) -> None:
         {"runs": ["full"]}, {"sentences": {"train": 9}}, {"sentences": {"dev": 9}}, {"sentences": {"test": 9}},
         {"dataset": {"toy": {"complete": True}}}, {"dataset": {"toy": {"trusted": "dev.conll"}}},
         {"dataset": {"toy": {"trusted": "dev.conll"}}, "sentences": {"trusted": 5}},
-        {"dataset": {"toy": {"test": "dev.conll"}}}, {"measure": ["missampling"]}, {"experiment": "uncertainty"},
+        {"dataset": {"toy": {"test": "dev.conll"}}}, {"experiment": "uncertainty"},
         {"settings": {"encoder": {"hidden": 8}}}, {"runs": ["uniform negatives.ratio=0.1"]},
     ]  # fmt: skip
     keys = Counter(key_of(places, **change) for change in changes)

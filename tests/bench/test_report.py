@@ -157,6 +157,7 @@ def naive_records(ours: float, naive: float, all_labels: float, **more: Any) -> 
         (0.4, 0.5, 0.9, "-25%"),
         (0.6, 0.5, 0.5, "—"),
         (0.6, 0.5, 0.4, "—"),
+        (0.6, 0.5, 0.549, "—"),
     ],
 )
 def test_the_gap_is_between_naive_with_gaps_and_with_all_labels(
@@ -165,6 +166,7 @@ def test_the_gap_is_between_naive_with_gaps_and_with_all_labels(
     text = gap_table(results(naive_records(ours, naive, all_labels), naive="naive"))
     assert table(text) == {("`ours`", "toy 0.5"): cell}
     assert "0 % is `naive` on labels with gaps, 100 % on all labels" in text
+    assert ("—: they cost less than 5 points" in text) == (cell == "—")
 
 
 def test_the_gap_is_measured_with_the_same_encoder_and_the_mean_of_seeds() -> None:

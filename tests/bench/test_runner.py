@@ -47,7 +47,9 @@ if job == "wait":
     (folder / "progress.txt").write_text("epoch 1 of 2")
     time.sleep(60)
 time.sleep(0.1)
-(folder / "result.json").write_text(json.dumps(cell | {{"test": {{"f1": cell["seed"] / 10}}, "seconds": 0.1}}))
+measured = {{name: [cell["seed"]] for name in cell["config"]["measure"]}}
+result = {{"test": {{"f1": cell["seed"] / 10}}, "seconds": 0.1}} | measured
+(folder / "result.json").write_text(json.dumps(cell | result))
 note("ends")
 """
 
@@ -108,8 +110,8 @@ class Log(RunObserver):
         self.events.append(("failed", cell.seed, reason))
 
 
-def cell(seed: int = 1, job: str = "work", run: str = "full") -> Cell:
-    config = {"dataset": {"folder": None}, "settings": {"method": {}}, "job": job}
+def cell(seed: int = 1, job: str = "work", run: str = "full", measure: Sequence[str] = ()) -> Cell:
+    config = {"dataset": {"folder": None}, "settings": {"method": {}}, "job": job, "measure": list(measure)}
     return Cell("toy", 0.5, False, run, "recurrent", seed, config, {"train.conll": "0"})
 
 
@@ -191,6 +193,27 @@ def test_results_of_another_bench_are_taken_under_the_names_of_this_one(journal:
     assert len(journal.begun()) == 4
     assert written(tmp_path / "out") == [(cell(seed).key, "b", seed / 10) for seed in (1, 3, 4)]
     assert {one["run"] for one in outcome.records(cells)} == {"b"}
+
+
+def test_a_result_that_measures_more_serves_cells_that_want_less(journal: Journal, tmp_path: Path) -> None:
+    run([cell(measure=["missampling", "vectors"])], tmp_path / "more")
+    run([cell(measure=["missampling"])], tmp_path / "less", reuse=[tmp_path / "more" / "results.jsonl"])
+    assert len(journal.begun()) == 1
+    (taken,) = read_results(tmp_path / "less" / "results.jsonl")
+    assert taken["missampling"] == [1]
+    assert "vectors" not in taken
+    assert taken["config"]["measure"] == ["missampling"]
+
+
+def test_a_result_that_measures_less_is_not_enough(journal: Journal, tmp_path: Path) -> None:
+    run([cell()], tmp_path / "out")
+    run([cell(measure=["vectors"])], tmp_path / "out")
+    assert len(journal.begun()) == 2
+    assert [one["vectors"] for one in read_results(tmp_path / "out" / "results.jsonl")] == [[1]]
+    run([cell(), cell(2)], tmp_path / "other")
+    files = [tmp_path / name / "results.jsonl" for name in ("other", "out")]
+    run([cell(measure=["vectors"])], tmp_path / "third", reuse=files)
+    assert len(journal.begun()) == 4
 
 
 def test_a_result_is_known_by_what_it_says_about_its_cell(journal: Journal, tmp_path: Path) -> None:

@@ -54,13 +54,20 @@ class Cell:
 
     @cached_property
     def key(self) -> str:
-        """Tells one cell from another, by content and not by name."""
+        """Tells one training from another, by content and not by name; what is measured beside it changes nothing."""
         dataset = self.config["dataset"] | {"folder": None}  # what is in it counts, not what it is called
         settings = dict(self.config["settings"])
         settings["method"] = {name: part for name, part in settings["method"].items() if name not in _DESCRIBED}
-        config = self.config | {"dataset": dataset, "settings": settings}
+        config = self.config | {"dataset": dataset, "settings": settings, "measure": None}
         content = [_said(config), self.files, self.hidden, self.complete, self.seed, self.version]
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+
+    def result_from(self, result: Mapping[str, Any]) -> dict[str, Any] | None:
+        """What a result of the same training says of this cell, under its name; none if it lacks something measured here."""
+        wanted, known = set(self.config["measure"]), set(result["config"]["measure"])
+        if not wanted <= known:
+            return None
+        return {name: value for name, value in result.items() if name not in known - wanted} | self.as_dict()
 
     @property
     def column(self) -> str:
@@ -105,11 +112,13 @@ def plan(recipe: Recipe, places: Places) -> list[Cell]:
     Everything is checked here, so that a mistake in the last line of a recipe does not come to light after hours. Cells with
     other names may have the same key, if they do the same.
     """
-    described = list(_combinations(recipe, places))
-    if not described:
+    cells = [_cell(recipe, places, **one) for seed in recipe.seeds for one in _combinations(recipe, places, seed)]
+    if not cells:
         raise ConfigError("no cell is left: the rules of the recipe skip all of them")
-    cells = [_cell(recipe, places, seed=seed, **one) for seed in recipe.seeds for one in described]
-    _check_cells(cells[: len(described)], places)
+    first: dict[tuple[Any, ...], Cell] = {}  # of those that differ in their seed only
+    for cell in cells:
+        first.setdefault((cell.column, cell.complete, cell.run, cell.encoder), cell)
+    _check_cells(first.values(), places)
     return cells
 
 
@@ -148,7 +157,7 @@ def _said(config: Any) -> Any:
     return [_said(value) for value in config] if isinstance(config, list | tuple) else config
 
 
-def _combinations(recipe: Recipe, places: Places) -> Iterator[dict[str, Any]]:
+def _combinations(recipe: Recipe, places: Places, seed: int) -> Iterator[dict[str, Any]]:
     """What the cells of one seed are, in the order of the recipe."""
     for name in recipe.data:
         dataset = _limited(recipe.dataset_of(name), recipe.sentences)
@@ -157,18 +166,18 @@ def _combinations(recipe: Recipe, places: Places) -> Iterator[dict[str, Any]]:
         if recipe.naive is not None and dataset.gold in files:
             labels.append((0.0, True))
         for (hidden, complete), encoder, run in product(labels, recipe.encoders, recipe.runs):
-            rules = [rule for rule in recipe.when if rule.fits(name, run, encoder, hidden)]
+            rules = [rule for rule in recipe.when if rule.fits(name, run, encoder, hidden, seed)]
             if any(rule.skip for rule in rules) or (complete and run != recipe.naive):
                 continue
             yield {
                 "data": name, "dataset": dataset, "files": files, "hidden": hidden, "complete": complete,
-                "encoder": encoder, "run": run, "overrides": [rule.settings for rule in rules],
+                "encoder": encoder, "run": run, "seed": seed, "overrides": [rule.settings for rule in rules],
             }  # fmt: skip
 
 
 def _cell(
     recipe: Recipe, places: Places, data: str, dataset: Dataset, files: dict[str, str], hidden: float, complete: bool,
-    encoder: str, run: str, overrides: Iterable[Mapping[str, Any]], seed: int,
+    encoder: str, run: str, seed: int, overrides: Iterable[Mapping[str, Any]],
 ) -> Cell:  # fmt: skip
     settings = _settings(recipe, places, encoder, run, overrides, seed)
     try:

@@ -81,12 +81,15 @@ class Rule(Settings):
     runs: tuple[str, ...] | None = None
     encoders: tuple[str, ...] | None = None
     hidden: tuple[float, ...] | None = None
+    seeds: tuple[int, ...] | None = None
     settings: dict[str, Any] = {}
     skip: bool = False
 
-    def fits(self, data: str, run: str, encoder: str, hidden: float) -> bool:
-        """Whether it is about these cells."""
-        pairs = ((self.data, data), (self.runs, run), (self.encoders, encoder), (self.hidden, hidden))
+    def fits(self, data: str, run: str, encoder: str, hidden: float, seed: int) -> bool:
+        """Whether it is about this cell."""
+        pairs = (
+            (self.data, data), (self.runs, run), (self.encoders, encoder), (self.hidden, hidden), (self.seeds, seed),
+        )  # fmt: skip
         return all(wanted is None or value in wanted for wanted, value in pairs)
 
 
@@ -221,10 +224,11 @@ def _checked_tables(content: Mapping[str, Any]) -> Recipe:
 def _check_names(recipe: Recipe, variants: Iterable[Recipe]) -> None:
     """Refuse what is said about a run, a dataset or an encoder that no profile has."""
     variants = tuple(variants)
-    runs, data, encoders, hidden = (
-        {name for variant in variants for name in getattr(variant, kind)}
-        for kind in ("runs", "data", "encoders", "hidden")
-    )
+    axes = {
+        kind: {name for variant in variants for name in getattr(variant, kind)}
+        for kind in ("data", "runs", "encoders", "hidden", "seeds")
+    }
+    runs, encoders = axes["runs"], axes["encoders"]
     rows = runs | {f"{run} · {encoder}" for run in runs for encoder in encoders}
     rows |= {"top-k", "middle-k", "bottom-k"} if recipe.experiment == "uncertainty" else set()
     said: list[tuple[str, Iterable[Any] | None, set[Any]]] = [
@@ -232,12 +236,11 @@ def _check_names(recipe: Recipe, variants: Iterable[Recipe]) -> None:
         ("naive", recipe.naive and (recipe.naive,), runs),
         ("paper", recipe.paper, rows),
         ("run", recipe.run, runs),
-        ("dataset", recipe.dataset, data),
+        ("dataset", recipe.dataset, axes["data"]),
         ("encoder", recipe.encoder, encoders),
     ]
     for number, rule in enumerate(recipe.when, 1):
-        for kind, known in (("data", data), ("runs", runs), ("encoders", encoders), ("hidden", hidden)):
-            said.append((f"when[{number}].{kind}", getattr(rule, kind), known))
+        said += [(f"when[{number}].{kind}", getattr(rule, kind), known) for kind, known in axes.items()]
     if recipe.experiment == "uncertainty" and len(recipe.runs) > 1:
         raise ConfigError("runs: uncertainty is about three models of one run; leave only one")
     for place, names, known in said:

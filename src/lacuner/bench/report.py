@@ -19,6 +19,8 @@ from lacuner.parts import validate
 REPORT, RECIPE = "report.md", "recipe.json"
 _SURE = 0.05
 """Greatest p that counts as a difference."""
+_SMALLEST_GAP = 5.0
+"""Points of F1 that gaps must cost, so that a share of them can be told from noise."""
 _BETTER, _WORSE = "↑", "↓"
 
 
@@ -277,7 +279,7 @@ def gap_table(results: Results) -> str:
             known = [results.values(name, column, test_f1) for name in (row, naive, f"{naive}, all labels")]
             if all(known):
                 ours, low, high = map(mean, known)
-                cells.append(f"{(ours - low) / (high - low):.0%}" if high > low else "—")
+                cells.append(f"{(ours - low) / (high - low):.0%}" if high - low >= _SMALLEST_GAP else "—")
             else:
                 cells.append("")
         if any(cells):
@@ -285,6 +287,8 @@ def gap_table(results: Results) -> str:
     if not rows:
         return ""
     note = f"Of what gaps cost `{recipe.naive}`: 0 % is `{recipe.naive}` on labels with gaps, 100 % on all labels."
+    if any("—" in row for row in rows):
+        note += f" —: they cost less than {_SMALLEST_GAP:g} points."
     return f"{markdown_table(['', *results.columns], rows)}\n\n{note}"
 
 

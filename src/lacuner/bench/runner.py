@@ -52,7 +52,8 @@ class Outcome:
 
     def records(self, cells: Sequence[Cell]) -> list[dict[str, Any]]:
         """A result for each cell that has one, under the names that this recipe gives."""
-        return [self.results[cell.key] | cell.as_dict() for cell in cells if cell.key in self.results]
+        found = (cell.result_from(self.results[cell.key]) for cell in cells if cell.key in self.results)
+        return [result for result in found if result is not None]
 
 
 @contextmanager
@@ -203,15 +204,19 @@ def _collect(process: _Running, code: int, outcome: Outcome, observer: RunObserv
 
 def _known_results(cells: Sequence[Cell], out: Path, reuse: Sequence[Path]) -> dict[str, dict[str, Any]]:
     """Results that are there already."""
-    files = [*reuse, *([out / RESULTS] if (out / RESULTS).is_file() else [])]
     whole = Cell.__dataclass_fields__.keys()
-    results = (result for path in files for result in read_results(path) if whole <= result.keys())
-    elsewhere = {Cell.from_dict(result).key: result for result in results}
+    elsewhere: dict[str, list[dict[str, Any]]] = {}
+    for path in [*([out / RESULTS] if (out / RESULTS).is_file() else []), *reuse]:
+        for result in read_results(path):
+            if whole <= result.keys():
+                elsewhere.setdefault(Cell.from_dict(result).key, []).append(result)
     known = {}
     for cell in cells:
-        result = _read_result(out / _CELLS / cell.key / RESULT) or elsewhere.get(cell.key)
-        if result is not None:
-            known[cell.key] = result
+        own = _read_result(out / _CELLS / cell.key / RESULT)
+        there = [*([own] if own is not None else []), *elsewhere.get(cell.key, ())]
+        fitting = next((result for result in there if cell.result_from(result) is not None), None)
+        if fitting is not None:
+            known[cell.key] = fitting
     return known
 
 
