@@ -11,8 +11,11 @@ from lacuner.matching import Dictionary, Entry, Matcher
 Found = list[tuple[int, int, str | None]]
 
 
-def matched(matcher: Matcher, *sentences: Sequence[str]) -> list[Found]:
-    return [[(m.start, m.end, m.label) for m in found] for found in matcher.find(sentences)]
+def matched(matcher: Matcher, *sentences: Sequence[str], texts: Sequence[str] | None = None) -> list[Found]:
+    found: list[Found] = [[] for _ in sentences]
+    for row, start, end, label, _ in zip(*matcher.find(sentences, texts), strict=True):
+        found[row].append((start, end, label))
+    return found
 
 
 def dictionary(*entries: tuple[str, ...]) -> Dictionary:
@@ -111,7 +114,7 @@ def test_exact_and_other_names_together_are_leftmost_longest(
     cases: dict[tuple[str, ...], str], words: list[str]
 ) -> None:
     entries = dictionary(*((" ".join(name), "X", case) for name, case in cases.items()))
-    found = [(m.start, m.end) for m in Matcher(entries).find([words])[0]]
+    found = [(start, end) for start, end, _ in matched(Matcher(entries), words)[0]]
     folded = {tuple(w.lower() for w in name) for name, case in cases.items() if case == "ignore"}
     exact = {name for name, case in cases.items() if case == "exact"}
     expected, place = [], 0
@@ -186,7 +189,7 @@ def test_a_name_of_a_hundred_words_is_found() -> None:
 
 
 def names_of(matcher: Matcher, *words: str) -> list[tuple[int, ...]]:
-    return [matcher.names(match.spelling) for match in matcher.find([words])[0]]
+    return [matcher.names(spelling) for spelling in matcher.find([words]).spellings]
 
 
 def test_the_numbers_of_the_names_are_told() -> None:
@@ -254,7 +257,7 @@ def test_apostrophes_are_alike_if_wanted(sign: str) -> None:
     matcher = Matcher(dictionary(("Macy's", "ORG"), ("O'Brien", "PER")), variants=True)
     for text in (f"Macy{sign}s", f"O{sign}Brien"):
         for words in ([text], cut_words(text)):
-            assert [(m.start, m.end) for m in matcher.find([words])[0]] == [(0, len(words))]
+            assert matcher.find([words])[:3] == ([0], [0], [len(words)])
 
 
 def test_a_text_of_characters_is_searched_for_whole_words() -> None:
@@ -270,7 +273,7 @@ def test_a_text_of_characters_is_searched_for_whole_words() -> None:
     assert matched(matcher, list("在NewYork")) == [[(1, 8, "LOC")]]
     texts = ["WITH IT NewYorker", "in New York", "do I T"]
     words = [list("".join(text.split())) for text in texts]
-    found = [[(m.start, m.end, m.label) for m in each] for each in matcher.find(words, texts)]
+    found = matched(matcher, *words, texts=texts)
     assert found == [[(4, 6, "ORG")], [(2, 9, "LOC")], []]
 
 
@@ -286,8 +289,8 @@ def test_scripts_without_spaces_have_no_words_to_be_inside_of() -> None:
 
 
 def test_nothing_is_found_in_nothing() -> None:
-    assert Matcher(dictionary(("Ada", "PER"))).find([]) == []
-    assert Matcher(dictionary(("Ada", "PER"), ("Ada", "ORG"))).find([["Ada"]]) == [[]]
+    assert Matcher(dictionary(("Ada", "PER"))).find([]).rows == []
+    assert Matcher(dictionary(("Ada", "PER"), ("Ada", "ORG"))).find([["Ada"]]).rows == []
 
 
 def test_where_all_exact_names_are_ambiguous_the_others_are_still_leftmost_longest() -> None:

@@ -1,6 +1,6 @@
 """From a list of names to labels: where the names stand is an entity, everything else is unknown."""
 
 from lacuner.matching.dictionary import Dictionary, Entry
-from lacuner.matching.matcher import Match, Matcher
+from lacuner.matching.matcher import Matcher, Matches
 
-__all__ = ["Dictionary", "Entry", "Match", "Matcher"]
+__all__ = ["Dictionary", "Entry", "Matcher", "Matches"]

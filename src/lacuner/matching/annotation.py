@@ -12,8 +12,9 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import accumulate, chain, islice
+from itertools import accumulate, chain, groupby, islice
 from multiprocessing.context import BaseContext
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TextIO, TypeVar
 
@@ -178,30 +179,32 @@ def cut_into_words(text: str | Sentence, split: Splitting) -> Sentence:
 
 def annotate_sentences(matcher: Matcher, sentences: Sequence[Sentence]) -> tuple[list[Sentence], AnnotationReport]:
     """The sentences with the names of the dictionary as entities; everything else in them stays unknown."""
-    report = AnnotationReport(sentences=len(sentences))
-    annotated: list[Sentence] = []
+    words, texts = [sentence.tokens for sentence in sentences], [sentence.text for sentence in sentences]
+    report = AnnotationReport(
+        sentences=len(sentences), words=sum(map(len, words)), kept=sum(len(s.entities) for s in sentences)
+    )
+    annotated = list(sentences)
     spellings: list[int] = []
     labels: list[str] = []
-    found = matcher.find([sentence.tokens for sentence in sentences], [sentence.text for sentence in sentences])
-    for sentence, matches in zip(sentences, found, strict=True):
-        report.words += len(sentence)
-        report.kept += len(sentence.entities)
+    for row, matches in groupby(zip(*matcher.find(words, texts), strict=True), key=itemgetter(0)):
+        sentence = sentences[row]
         taken = {word for entity in sentence.entities for word in range(entity.start, entity.end)}
         knows = sentence.complete or sentence.non_entities
         entities = []
-        for match in matches:
-            spellings.append(match.spelling)
-            if taken and not taken.isdisjoint(range(match.start, match.end)):
+        for _, start, end, label, spelling in matches:
+            spellings.append(spelling)
+            if taken and not taken.isdisjoint(range(start, end)):
                 continue
-            if match.label is None:
+            if label is None:
                 report.unlabelled += 1
                 continue
-            if knows and match.label not in sentence.possible_labels(match.start, match.end, (match.label,)):
+            if knows and label not in sentence.possible_labels(start, end, (label,)):
                 report.contradictions += 1
                 continue
-            labels.append(match.label)
-            entities.append(Entity(match.start, match.end, match.label, source=SOURCE))
-        annotated.append(replace(sentence, entities=(*sentence.entities, *entities)) if entities else sentence)
+            labels.append(label)
+            entities.append(Entity(start, end, label, source=SOURCE))
+        if entities:
+            annotated[row] = replace(sentence, entities=(*sentence.entities, *entities))
     report.labels.update(labels)
     for spelling, times in Counter(spellings).items():
         name, *alike = matcher.names(spelling)

@@ -1,14 +1,13 @@
 """Where names stand: Aho-Corasick over words, the leftmost match first, and of those the longest.
 
-The search itself is done by ``ahocorasick-rs``, which knows characters only. So every word of names and of texts is put between
+The search itself is done by ``ahocorasick-rs``, which knows bytes only. So every word of names and of texts is put between
 two marks: then a match begins where a word does and ends where one does, and neighbours do not share a mark. Many sentences
 become one text, and nothing is done for a word by itself.
 """
 
 import unicodedata
 from collections.abc import Collection, Sequence
-from functools import partial
-from itertools import accumulate, chain, pairwise
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -19,7 +18,7 @@ from lacuner.matching.dictionary import Dictionary, Entry, folded
 from lacuner.matching.variants import Words, cut, same_signs, spellings, together
 
 if TYPE_CHECKING:
-    from ahocorasick_rs import AhoCorasick
+    from ahocorasick_rs import BytesAhoCorasick
 
 Ambiguous = Literal["drop", "first", "both-unknown"]
 AMBIGUOUS: tuple[Ambiguous, ...] = get_args(Ambiguous)
@@ -37,17 +36,21 @@ _BETWEEN = _END + _BEGIN
 _NO_MARKS = str.maketrans(_BEGIN + _END, "\x00\x00")
 
 
-class Match(NamedTuple):
-    """A name that stands in a sentence, in words ``[start, end)``; without a label if it may have several."""
+class Matches(NamedTuple):
+    """Names that were found, from the first to the last: ``for row, start, end, label, spelling in zip(*matches)``.
 
-    start: int
-    end: int
-    label: str | None
-    spelling: int
-    """Its number; :meth:`Matcher.names` tells who is spelled so."""
+    Columns, and not an object for each: making those would take a tenth of the time.
+    """
 
-
-_new_match = partial(tuple.__new__, Match)  # the constructor of a named tuple takes three times as long
+    rows: list[int]
+    """In which sentence, counted from 0."""
+    starts: list[int]
+    ends: list[int]
+    """In words ``[start, end)`` of it."""
+    labels: list[str | None]
+    """None: it may have several."""
+    spellings: list[int]
+    """Numbers; :meth:`Matcher.names` tells who is spelled so."""
 
 
 class Matcher:
@@ -115,90 +118,90 @@ class Matcher:
         """The numbers of the names in the dictionary that are spelled so; the first one gives the label."""
         return (int(self._leads[spelling]), *self._others.get(spelling, ()))
 
-    def find(self, sentences: Sequence[Sequence[str]], texts: Sequence[str | None] | None = None) -> list[list[Match]]:
-        """The matches of each sentence, which is given as words; none overlaps another.
+    def find(self, sentences: Sequence[Sequence[str]], texts: Sequence[str | None] | None = None) -> Matches:
+        """The names in sentences, which are given as words; none overlaps another.
 
         Args:
             sentences: words.
             texts: what they were cut out of, if that is known; where words are characters, it tells what stands together.
 
         >>> matcher = Matcher(Dictionary.of([("New York", "LOC"), ("New York Times", "ORG"), ("York", "LOC")]))
-        >>> [[(m.start, m.end, m.label) for m in found] for found in matcher.find([["The", "New", "York", "Times"], ["York"]])]
-        [[(1, 4, 'ORG')], [(0, 1, 'LOC')]]
+        >>> list(zip(*matcher.find([["The", "New", "York", "Times"], ["York"]])))
+        [(0, 1, 4, 'ORG', 1), (1, 0, 1, 'LOC', 2)]
         """
         if not sentences or not self._searches:
-            return [[] for _ in sentences]
+            return Matches([], [], [], [], [])
         return self._find_in_characters(sentences, texts) if self._characters else self._find(sentences)
 
-    def _find(self, sentences: Sequence[Sequence[str]]) -> list[list[Match]]:
+    def _find(self, sentences: Sequence[Sequence[str]]) -> Matches:
         text = _Text(sentences, self._variants)
-        if len(self._searches) == 1:
-            places, sizes, numbers, labels = self._searches[0].run(text)
-        else:
-            places, sizes, numbers, labels = _leftmost_longest([search.run(text) for search in self._searches])
-        bounds = np.searchsorted(places, text.first_words)  # where the matches of each sentence begin
-        starts = places - np.repeat(text.first_words[:-1], np.diff(bounds))
-        fields = starts.tolist(), (starts + sizes).tolist(), labels.tolist(), numbers.tolist()
-        matches = list(map(_new_match, zip(*fields, strict=True)))
-        return [matches[begin:end] for begin, end in pairwise(bounds.tolist())]
+        found = [search.run(text) for search in self._searches]
+        places, sizes, numbers, labels = found[0] if len(found) == 1 else _leftmost_longest(found)
+        rows = np.searchsorted(text.first_words, places, side="right") - 1
+        starts = places - text.first_words[rows]
+        return Matches(rows.tolist(), starts.tolist(), (starts + sizes).tolist(), labels.tolist(), numbers.tolist())
 
-    def _find_in_characters(
-        self, sentences: Sequence[Sequence[str]], texts: Sequence[str | None] | None
-    ) -> list[list[Match]]:
+    def _find_in_characters(self, sentences: Sequence[Sequence[str]], texts: Sequence[str | None] | None) -> Matches:
         """Characters that stand together are searched as words; what is found counts characters again."""
         joined = list(map(together, sentences, texts or [None] * len(sentences)))
         found = self._find(joined)
-        for number, (characters, words) in enumerate(zip(sentences, joined, strict=True)):
-            if found[number] and len(words) != len(characters):
-                borders = [0, *accumulate(map(len, words))]
-                found[number] = [_new_match((borders[m[0]], borders[m[1]], m[2], m[3])) for m in found[number]]
-        return found
+        borders = {
+            row: [0, *accumulate(map(len, joined[row]))]
+            for row in {*found.rows}
+            if len(joined[row]) != len(sentences[row])
+        }
+        starts, ends = (
+            [borders[row][place] if row in borders else place for row, place in zip(found.rows, places, strict=True)]
+            for places in (found.starts, found.ends)
+        )
+        return found._replace(starts=starts, ends=ends)
 
 
 class _Text:
     """Sentences as one text, in which every word stands between marks.
 
     Attributes:
-        first_words: the number of each sentence's first word, and that of the word that would follow the last sentence; a
-            sentence without words counts as a word.
+        first_words: the number of each sentence's first word; a sentence without words counts as a word.
     """
 
     def __init__(self, sentences: Sequence[Sequence[str]], variants: bool = False) -> None:
-        self.first_words = np.array([0, *accumulate(len(words) or 1 for words in sentences)])
-        self._text = _normal(_marked(sentences))
-        self._begins = _places(self._text, _BEGIN)
-        if not len(self._begins) == len(_places(self._text, _END)) == self.first_words[-1]:  # words have marks in them
-            self._text = _normal(_marked([[word.translate(_NO_MARKS) for word in words] for words in sentences]))
-            self._begins = _places(self._text, _BEGIN)
-        if variants:
-            self._text = same_signs(self._text)
+        lengths = np.fromiter(map(len, sentences), dtype=np.int64, count=len(sentences)).clip(min=1)
+        self.first_words = np.cumsum(lengths) - lengths
+        text = _marked(sentences)
+        if _count_marks(text) != 2 * lengths.sum():  # words have marks in them
+            text = _marked([[word.translate(_NO_MARKS) for word in words] for words in sentences])
+        self._text = same_signs(_normal(text)) if variants else _normal(text)
 
-    def search(self, automaton: "AhoCorasick", folds: bool, overlapping: bool) -> tuple[Numbers, Numbers]:
+    def search(self, automaton: "BytesAhoCorasick", folds: bool, overlapping: bool) -> tuple[Numbers, Numbers]:
         """The number of each match's first word, and of its pattern."""
-        text = self._text.casefold() if folds else self._text
-        begins = self._begins if len(text) == len(self._text) else _places(text, _BEGIN)  # folded, no letter vanishes
+        text = (self._text.casefold() if folds else self._text).encode()
         matches = automaton.find_matches_as_indexes(text, overlapping=overlapping)
-        starts = np.fromiter((start for _, start, _ in matches), dtype=np.int64, count=len(matches))
-        numbers = np.fromiter((number for number, _, _ in matches), dtype=np.int64, count=len(matches))
-        return np.searchsorted(begins, starts), numbers
+        table = np.fromiter(chain.from_iterable(matches), dtype=np.int64, count=3 * len(matches)).reshape(-1, 3)
+        begins = np.flatnonzero(np.frombuffer(text, dtype=np.uint8) == ord(_BEGIN))
+        return np.searchsorted(begins, table[:, 1]), table[:, 0]
 
 
 class _Search:
     """One automaton: over the words as they are, or over folded ones."""
 
     def __init__(self, patterns: dict[Words, _Meaning], folds: bool, overlapping: bool, first: int) -> None:
-        self._sizes = np.array([len(words) for words in patterns])
-        self._labels = np.array([label for _, label in patterns.values()], dtype=object)
+        sizes = [len(words) for words in patterns]
+        self._sizes = np.array(sizes, dtype=np.min_scalar_type(max(sizes)))  # small tables are near
+        labels = {label: number for number, label in enumerate({label for _, label in patterns.values()})}
+        self._labels = np.array([*labels], dtype=object)
+        codes = [labels[label] for _, label in patterns.values()]
+        self._codes = np.array(codes, dtype=np.min_scalar_type(len(labels)))
         self._folds = folds
         self._first = first  # number of its first spelling
         self._overlapping = overlapping
         cleaned = ([[word.translate(_NO_MARKS) for word in words]] for words in patterns)
-        self._automaton = _build([_marked(words) for words in cleaned], overlapping)
+        self._automaton = _build([_marked(words).encode() for words in cleaned], overlapping)
 
     def run(self, text: _Text) -> _Found:
         """All that stands in a text."""
         places, numbers = text.search(self._automaton, self._folds, self._overlapping)
-        return places, self._sizes[numbers], numbers + self._first, self._labels[numbers]
+        sizes, labels = self._sizes[numbers].astype(np.int64), self._labels[self._codes[numbers]]
+        return places, sizes, numbers + self._first, labels
 
 
 def _marked(sentences: Sequence[Sequence[str]]) -> str:
@@ -210,19 +213,18 @@ def _normal(text: str) -> str:
     return text if text.isascii() else unicodedata.normalize("NFC", text.encode("utf-8", "replace").decode("utf-8"))
 
 
-def _places(text: str, mark: str) -> Numbers:
-    """Where a mark stands."""
-    encoding, number = ("ascii", np.uint8) if text.isascii() else ("utf-32-le", np.uint32)
-    return np.flatnonzero(np.frombuffer(text.encode(encoding), dtype=number) == ord(mark))
+def _count_marks(text: str) -> int:
+    codes = np.frombuffer(text.encode("utf-8", "replace"), dtype=np.uint8)
+    return int(np.count_nonzero((codes == ord(_BEGIN)) | (codes == ord(_END))))
 
 
-def _build(patterns: list[str], overlapping: bool) -> "AhoCorasick":
+def _build(patterns: list[bytes], overlapping: bool) -> "BytesAhoCorasick":
     try:
-        from ahocorasick_rs import AhoCorasick, MatchKind
+        from ahocorasick_rs import BytesAhoCorasick, MatchKind
     except ImportError as error:
         raise ConfigError("annotate needs ahocorasick-rs; install it with: pip install 'lacuner[annotate]'") from error
     kind = MatchKind.Standard if overlapping else MatchKind.LeftmostLongest
-    return AhoCorasick(patterns, matchkind=kind, store_patterns=False)
+    return BytesAhoCorasick(patterns, matchkind=kind)
 
 
 def _leftmost_longest(found: Sequence[_Found]) -> _Found:
