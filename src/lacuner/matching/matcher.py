@@ -8,6 +8,7 @@ become one text, and nothing is done for a word by itself.
 import unicodedata
 from collections.abc import Collection, Sequence
 from itertools import accumulate, chain
+from operator import itemgetter
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -176,9 +177,11 @@ class _Text:
         """The number of each match's first word, and of its pattern."""
         text = (self._text.casefold() if folds else self._text).encode()
         matches = automaton.find_matches_as_indexes(text, overlapping=overlapping)
-        table = np.fromiter(chain.from_iterable(matches), dtype=np.int64, count=3 * len(matches)).reshape(-1, 3)
+        numbers, starts = (
+            np.fromiter(map(itemgetter(place), matches), dtype=np.int64, count=len(matches)) for place in (0, 1)
+        )
         begins = np.flatnonzero(np.frombuffer(text, dtype=np.uint8) == ord(_BEGIN))
-        return np.searchsorted(begins, table[:, 1]), table[:, 0]
+        return np.searchsorted(begins, starts), numbers
 
 
 class _Search:
