@@ -505,6 +505,16 @@ def test_a_key_that_is_held_down_decides_about_one_finding(server: Server, visit
     question(page, "“Arsenal” is")
 
 
+def test_a_double_click_is_one_decision_and_a_click_afterwards_the_next(server: Server, visit) -> None:
+    page = visit(server)
+    page.locator("#reject").dblclick(delay=120)
+    question(page, "“New York Times”")
+    page.wait_for_timeout(200)
+    assert server.statuses() == {"rejected": 1, "open": 6}
+    page.locator("#reject").click()
+    question(page, "“Arsenal” is")
+
+
 def test_a_key_that_is_held_down_does_not_answer_the_question_about_overlaps(server: Server, visit) -> None:
     page = visit(server)
     page.locator("#sentence .word").nth(0).click(modifiers=["Shift"])

@@ -9,6 +9,7 @@ const STATUSES = ["open", "skipped", "accepted", "rejected"];
 const KINDS = ["missing", "label", "boundary"];
 const RENEW = 20_000; // milliseconds after which the server hears that somebody still looks
 const AWAY = 300_000; // without a key or a click the finding is free for others after this
+const GLANCE = 400; // in so short a time nobody has read a finding
 const PACES = 20;
 
 let labels = [];
@@ -330,7 +331,9 @@ function connect() {
   document.addEventListener("pointerdown", () => { touchedAt = Date.now(); });
   listen(at("sentence"), () => span, (start, end) => change(start, end));
   for (const border of ["start", "end"]) for (const side of ["left", "right"]) at(`${border}-${side}`).addEventListener("click", () => move(border, side));
-  for (const action of ["accept", "reject", "skip"]) at(action).addEventListener("click", () => decide(action));
+  for (const action of ["accept", "reject", "skip"]) at(action).addEventListener("click", (event) => {
+    if (event.detail < 2 || Date.now() - shownAt > GLANCE) decide(action); // a double click is one decision
+  });
   at("undo").addEventListener("click", undo);
   at("previous").addEventListener("click", () => look(true));
   at("next").addEventListener("click", () => look(false));
