@@ -85,18 +85,10 @@ class Matcher:
             raise ConfigError(f"ambiguous={ambiguous!r}: choose {', '.join(AMBIGUOUS)}")
         self.dictionary = dictionary
         self._settings = ignore_case, ambiguous, variants, characters, stopped
-        self._variants, self._characters = variants, characters
-        never = frozenset(folded(same_signs(surface) if variants else surface) for surface in stopped)
-        tables: _Tables = {False: {}, True: {}}
-        for number, entry in enumerate(dictionary.entries):
-            folds = _ignores_case(entry, ignore_case)
-            for words in _forms(entry, variants, characters, never):
-                numbers = tables[folds].setdefault(_key(words, folds), [])
-                if not numbers or numbers[-1] != number:
-                    numbers.append(number)
-        meanings, unclear = _resolved(tables, dictionary.entries, ambiguous)
+        self._ignore_case, self._variants, self._characters = ignore_case, variants, characters
+        meanings, unclear = _resolved(self._spelled(stopped), dictionary.entries, ambiguous)
         concerned = {number for table in unclear.values() for numbers in table.values() for number in numbers}
-        own = (_own_words(dictionary.entries[number], ignore_case, variants, characters) for number in concerned)
+        own = (self._own_words(dictionary.entries[number]) for number in concerned)
         self.ambiguous_entries = len({(folds, words) for folds, words in own if words in unclear[folds]})
         searched = (names for table in meanings.values() for names, label in table.values() if label != OUTSIDE)
         self.dropped = frozenset(concerned.difference(chain.from_iterable(searched)) if concerned else ())
@@ -111,6 +103,28 @@ class Matcher:
                     self._others[len(leads)] = names[1:]
                 leads.append(names[0])
         self._leads = np.array(leads, dtype=np.int64)
+
+    def _spelled(self, stopped: Collection[str]) -> _Tables:
+        """All words that names may be spelled with."""
+        never = frozenset(folded(same_signs(surface) if self._variants else surface) for surface in stopped)
+        tables: _Tables = {False: {}, True: {}}
+        for number, entry in enumerate(self.dictionary.entries):
+            folds = self._ignores_case(entry)
+            for words in _forms(entry, self._variants, self._characters, never):
+                numbers = tables[folds].setdefault(_key(words, folds), [])
+                if not numbers or numbers[-1] != number:
+                    numbers.append(number)
+        return tables
+
+    def _own_words(self, entry: Entry) -> tuple[bool, Words]:
+        """The words of a name as it stands in the list, and whether their case is ignored."""
+        surface = same_signs(_normal(entry.surface)) if self._variants else _normal(entry.surface)
+        words = together("".join(surface.split()), surface) if self._characters else surface.split()
+        folds = self._ignores_case(entry)
+        return folds, _key(tuple(words), folds)
+
+    def _ignores_case(self, entry: Entry) -> bool:
+        return self._ignore_case if entry.case is None else entry.case == "ignore"
 
     def __reduce__(self) -> tuple[type["Matcher"], tuple[object, ...]]:
         return type(self), (self.dictionary, *self._settings)  # an automaton cannot be sent to another process
@@ -250,19 +264,8 @@ def _leftmost_longest(found: Sequence[_Found]) -> _Found:
     return places[chosen], sizes[chosen], numbers[chosen], labels[chosen]
 
 
-def _ignores_case(entry: Entry, usual: bool) -> bool:
-    return usual if entry.case is None else entry.case == "ignore"
-
-
 def _key(words: Words, folds: bool) -> Words:
     return tuple(map(str.casefold, words)) if folds else words
-
-
-def _own_words(entry: Entry, ignore_case: bool, variants: bool, characters: bool) -> tuple[bool, Words]:
-    """The words of a name as it stands in the list, and whether their case is ignored."""
-    surface = same_signs(_normal(entry.surface)) if variants else _normal(entry.surface)
-    folds = _ignores_case(entry, ignore_case)
-    return folds, _key(tuple(together("".join(surface.split()), surface) if characters else surface.split()), folds)
 
 
 def _forms(entry: Entry, variants: bool, characters: bool, stopped: Collection[str]) -> set[Words]:
