@@ -114,6 +114,8 @@ def data(toy: Corpus, tmp_path: Path) -> Path:
     toy.mask(0.5).write(folder / "train.conll")
     for name in ("train.gold", "dev", "test"):
         toy.write(folder / f"{name}.conll")
+    with (folder / "test.conll").open("a") as file:
+        file.write("\n")  # the same sentences, but not the same file
     return folder.parent
 
 

@@ -71,6 +71,8 @@ def place(toy: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Place:
     data.mkdir(parents=True)
     for name in ("train", "train.gold", "dev", "test"):
         toy.write(data / f"{name}.conll")
+    with (data / "test.conll").open("a") as file:
+        file.write("\n")  # the same sentences, but not the same file
     (folder / "two.toml").write_text(RECIPE)
     return Place(folder / "two.toml", data.parent)
 
@@ -339,7 +341,7 @@ def test_bench_says_which_commands_there_are(run: Run, option: str) -> None:
         (["typo.toml"], "typo.toml: there is no setting sedes; there are: about, baseline"),
         (["typo.toml", "--dry-run", "--json"], "typo.toml: there is no setting sedes"),
         (["broken.toml"], "broken.toml: not TOML"),
-        (["method.toml"], "run 'fulll' with encoder 'recurrent': there is no method 'fulll'"),
+        (["method.toml"], "method.toml: run 'fulll' with encoder 'recurrent': there is no method 'fulll'"),
         (["two", "--data", "recipes"], "dataset toy: there is no folder"),
         (["two", "--reuse", "nothing.jsonl"], "nothing.jsonl: "),
         (["two", "--out", "typo.toml"], "typo.toml: File exists — choose another folder with --out"),
@@ -391,3 +393,14 @@ def test_a_terminal_shows_the_table_so_far_and_what_runs(place: Place, monkeypat
     assert "toy 0.3, uniform, recurrent, seed 1: epoch 3 of 9" in shown
     assert all(text in shown for text in ("Both", "mine", "25.0", "75.0", "2/2 cells, 0 cells left"))
     assert "another recipe" not in shown
+
+
+def test_brackets_in_names_are_shown_as_they_are(place: Place) -> None:
+    runs = {"a[/b]": {"method": "full"}, "[b]": {"method": "uniform"}}
+    content = build_recipe({"title": "[x]", "data": ["toy"], "runs": [*runs], "seeds": [1], "run": runs}, "standard")
+    planned = cells.plan(content, Places(place.data))
+    progress = BenchProgress(Title("names", "standard", content))
+    progress.begun(planned, {cell.key: cell.as_dict() | {"test": {"f1": 0.5}} for cell in planned})
+    screen = io.StringIO()
+    Console(file=screen, width=100).print(progress._picture())
+    assert all(name in screen.getvalue() for name in ("[x]", "a[/b]", "[b]"))

@@ -1,6 +1,6 @@
 """Parts: typed, named, frozen bundles of parameters out of which encoders, heads and methods are composed."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import NoneType
 from typing import Any, TypeVar, get_args
 
@@ -45,6 +45,17 @@ def build_part(kind: str, value: object, choices: Mapping[str, type[AnyPart]]) -
     return validate(choices[name], value, f"{kind}.")
 
 
+def _innermost(model: type[BaseModel], path: Sequence[int | str]) -> tuple[type[BaseModel], str]:
+    """The model that the last name of a path should belong to, and what stands before that name."""
+    place = ""
+    for name in path[:-1]:
+        field = model.model_fields.get(str(name))
+        if field is None or not (isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)):
+            break
+        model, place = field.annotation, f"{place}{name}."
+    return model, place
+
+
 def validate(model: type[AnyModel], value: Mapping[str, Any], prefix: str = "") -> AnyModel:
     """Build a pydantic model, or say in one sentence which setting is wrong."""
     try:
@@ -53,7 +64,10 @@ def validate(model: type[AnyModel], value: Mapping[str, Any], prefix: str = "") 
         first = error.errors()[0]
         key = prefix + ".".join(map(str, first["loc"]))
         if first["type"] == "extra_forbidden":
-            known = ", ".join(sorted(prefix + field for field in model.model_fields if field != "name")) or "none"
+            inner, place = _innermost(model, first["loc"])
+            known = (
+                ", ".join(sorted(prefix + place + field for field in inner.model_fields if field != "name")) or "none"
+            )
             raise ConfigError(f"there is no setting {key}; there are: {known}") from None
         if first["type"] == "missing":
             raise ConfigError(f"{key} is missing") from None

@@ -32,8 +32,12 @@ def record(run: str = "uniform", f1: float | None = 0.5, seed: int = 1, **more: 
 
 def results(records: Sequence[Mapping[str, Any]], **changes: Any) -> Results:
     """Results of a recipe that has all the runs of the records."""
-    said = {"runs": list(dict.fromkeys(one["run"] for one in records)), "data": [*{one["data"] for one in records}]}
-    return Results.of(Title("test", "standard", recipe(**(said | changes))), records)
+    said = {
+        key: list(dict.fromkeys(one[name] for one in records))
+        for key, name in (("runs", "run"), ("data", "data"), ("hidden", "hidden"))
+    }
+    cells = changes.pop("cells", None)
+    return Results.of(Title("test", "standard", recipe(**(said | changes)), cells), records)
 
 
 def counts(correct: Sequence[int], predicted: Sequence[int], support: Sequence[int]) -> dict[str, str]:

@@ -10,9 +10,9 @@ import pytest
 from handmade import recipe
 
 from lacuner import Corpus, Entity, Sentence
-from lacuner.bench.cells import Cell, plan, read_corpora
+from lacuner.bench.cells import Cell, check_encoders, check_files, plan, read_corpora
 from lacuner.bench.recipe import Places
-from lacuner.errors import ConfigError
+from lacuner.errors import ConfigError, LacunerError
 from lacuner.training.settings import RunSettings
 
 
@@ -322,6 +322,10 @@ def broken(data: Path, toy: Corpus) -> Places:
     Corpus((*toy, river)).write(data / "clash" / "test.conll")
     copied(data / "toy", data / "nothing")
     Corpus(tuple(Sentence(sentence.tokens) for sentence in toy)).write(data / "nothing" / "train.conll")
+    copied(data / "toy", data / "untested")
+    (data / "untested" / "test.conll").write_text("")
+    copied(data / "toy", data / "other-gold")
+    toy[:20].write(data / "other-gold" / "train.gold.conll")
     return Places(data)
 
 
@@ -349,6 +353,12 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"runs": ["crf"], "experiment": "uncertainty"}, r"run 'crf' .*: crf tags words; uncertainty is about spans"),
     ({"experiment": "o-values"}, r"run 'full' .*: full scores spans, and words have no O-value"),
     ({"when": [{"skip": True}]}, r"no cell is left: the rules of the recipe skip all of them"),
+    ({"baseline": "uniform", "when": [{"runs": ["uniform"], "skip": True}]}, r"baseline: the rules .* all cells of uniform"),
+    ({"data": ["clash"], "hidden": [0.3]}, r"^clash 0\.3, full, .*: the test data has labels that the training data lacks"),
+    ({"data": ["untested"]}, r"^untested, full, .*: the test data \(test\.conll\) has no entities — check the file"),
+    ({"dataset": {"toy": {"test": "train.conll"}}}, r"tested on what it learns from: train\.conll is train\.conll — "),
+    ({"data": ["other-gold"], "naive": "full"}, r"all labels, .*: train\.gold\.conll has other sentences than train\.conll — "),
+    ({"encoders": ["x"], "encoder": {"x": {"model": "{dta}/x"}}}, r"\{dta\} in '\{dta\}/x' stands for nothing; write \{data\}"),
 ]  # fmt: skip
 
 
@@ -375,3 +385,35 @@ def test_a_label_may_be_hidden_altogether(data: Path, places: Places) -> None:
 def test_a_tagger_learns_from_sentences_that_are_complete(places: Places) -> None:
     trusted = {"toy": {"trusted": "dev.conll"}}
     assert len(plan(recipe(runs=["partial-crf"], dataset=trusted), places)) == 1
+
+
+def test_an_encoder_that_cannot_be_loaded_is_refused(places: Places, tmp_path: Path) -> None:
+    (tmp_path / "bert").mkdir()
+    cells = plan(recipe(runs=["full"], encoders=["recurrent", str(tmp_path / "bert")]), places)
+    with pytest.raises(ConfigError, match=r"^encoder '\S+/bert': the encoder '\S+/bert' cannot be loaded"):
+        check_encoders(cells, places)
+    check_encoders(cells[:1], places)
+
+
+def test_the_files_of_a_pretrained_encoder_are_part_of_the_key(places: Places, tmp_path: Path) -> None:
+    folder = tmp_path / "bert"
+    folder.mkdir()
+    weights = folder / "model.safetensors"
+    keys = set()
+    for number in range(2):
+        weights = folder / f"model{number}.safetensors"
+        weights.write_bytes(bytes([number]))
+        (cell,) = plan(recipe(runs=["full"], encoders=[str(folder)]), places)
+        assert any(name.endswith(weights.name) for name in cell.files)
+        keys.add(cell.key)
+    assert len(keys) == 2
+
+
+def test_data_that_changed_since_the_plan_is_not_taken_for_the_planned_one(places: Places) -> None:
+    (cell,) = plan(recipe(runs=["full"]), places)
+    check_files(cell, places)
+    for files in (cell.files | {"train.conll": "0"}, cell.files | {"more.conll": "0"}):
+        with pytest.raises(
+            LacunerError, match=r"^(train|more)\.conll changed while the bench was running — start it again"
+        ):
+            check_files(replace(cell, files=files), places)

@@ -1,6 +1,8 @@
 import json
+import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from copy import deepcopy
 from pathlib import Path
@@ -125,7 +127,7 @@ def test_quick_needs_no_data_and_few_sentences(file: Path) -> None:
         {"hidden": [0.9]},
         {"runs": ["uniform"], "experiment": "uncertainty"},
         {"runs": ["crf", "token head.angle=true"], "experiment": "o-values"},
-        {"measure": ["missampling", "vectors"], "naive": "full", "baseline": "uniform", "paper": {"full": {"x 1": 3}}},
+        {"measure": ["missampling", "vectors"], "naive": "full", "baseline": "uniform", "paper": {"full": {"toy": 3}}},
         {"sentences": {"train": 9, "test": 9}, "settings": {"training": {"epochs": 99}}},
     ],
 )
@@ -158,7 +160,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"sedes": [1]}, r"there is no setting sedes; there are: about, baseline, data, .*seeds"),
     ({"dataset": {"toy": {"tran": "x"}}}, r"no setting dataset\.toy\.tran; there are: .*dataset\.toy\.train"),
     ({"dataset": {"toy": {"sentences": {"trian": 3}}}}, r"dataset\.toy\.sentences\.trian"),
-    ({"dataset": {"toy": "here"}}, r"dataset\.toy\."),
+    ({"dataset": {"toy": "here"}}, r"dataset\.toy is no table; write \[dataset\.toy\]"),
     ({"dataset": ["toy"]}, r"dataset is no table; write \[dataset\.NAME\]"),
     ({"run": {"full": {"method": "full", "seting": {}}}}, r"no setting run\.full\.seting; .*run\.full\.settings"),
     ({"run": {"full": {"settings": {}}}}, r"run\.full\.method is missing"),
@@ -195,6 +197,15 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"experiment": "magic"}, r"experiment='magic': .*'training', 'uncertainty', 'o-values', 'audit' or 'review'"),
     ({"measure": ["heat"]}, r"measure\.0='heat': .*'missampling' or 'vectors'"),
     ({"experiment": "uncertainty"}, r"runs: uncertainty is about three models of one run"),
+    ({"sentences": {"tain": 5}}, r"there is no setting sentences\.tain; there are: sentences\.dev, .*sentences\.train"),
+    (
+        {"dataset": {"toy": {"sentences": {"tain": 5}}}},
+        r"setting dataset\.toy\.sentences\.tain; there are: dataset\.toy\.sen",
+    ),
+    ({"when": [3]}, r"when\[1\] is no table; write \[\[when\]\]"),
+    ({"when": [{"seeds": [9]}]}, r"when\[1\]\.seeds: 9 is not in the recipe; there are: 1"),
+    ({"seeds": [10**20]}, r"seeds\.0=1\d+: input should be less than 4294967296"),
+    ({"paper": {"full": {"toi": 1.0}}}, r"paper\.full: toi is not in the recipe; there are: .*toy"),
 ]
 
 
@@ -217,7 +228,7 @@ def test_a_mistake_in_a_profile_that_is_not_asked_for_is_refused_too(
 def test_what_only_another_profile_has_may_be_talked_about() -> None:
     other = {"runs": ["crf"], "data": ["more"], "encoders": ["flat"], "hidden": [0.9]}
     said = {
-        "baseline": "crf", "naive": "crf", "paper": {"crf · flat": {"more": 1.0}}, "dataset": {"more": {}},
+        "baseline": "crf", "naive": "crf", "paper": {"crf · flat": {"more 0.9": 1.0}}, "dataset": {"more": {}},
         "when": [{"runs": ["crf"], "data": ["more"], "encoders": ["flat"], "hidden": [0.9]}],
     }  # fmt: skip
     with pytest.raises(ConfigError):
@@ -235,6 +246,18 @@ def test_what_only_another_profile_has_may_be_talked_about() -> None:
 def test_a_profile_is_a_table(profile: Any, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         build_recipe(CONTENT | {"profile": profile}, "standard")
+
+
+def test_a_profile_that_is_nearly_one_of_the_usual_is_a_mistake() -> None:
+    with pytest.raises(ConfigError, match=r"profile standrad: did you mean standard\?"):
+        build_recipe(CONTENT | {"profile": {"standrad": {"seeds": [1]}}}, "standard")
+
+
+def test_the_recipe_in_the_docs_is_a_recipe() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "bench.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```toml\n(.*?)```", page, flags=re.DOTALL)
+    for profile in PROFILES:
+        assert build_recipe(tomllib.loads(block), profile).runs[-1] == "mixed"
 
 
 def test_the_message_says_which_file_it_is_about(file: Path, tmp_path: Path) -> None:

@@ -65,10 +65,10 @@ def test_several_columns_have_a_mean_where_none_is_empty() -> None:
 
 def test_what_the_paper_reports_stands_in_brackets() -> None:
     paper = {"full": {"toy 0.5": 61.25, "toy": 99.0}, "crf": {"toy": 1.0}}
-    text = main_table(results([record("full", 0.5), record("crf", 0.4)], paper=paper))
+    text = main_table(results([record("full", 0.5), record("crf", 0.4)], paper=paper, hidden=[0.0, 0.5]))
     assert table(text) == {("`full`", "toy 0.5"): "50.0 (61.2)", ("`crf`", "toy 0.5"): "40.0"}
     assert "In brackets: what the paper reports." in text
-    assert "brackets" not in main_table(results([record("crf", 0.4)], paper={"crf": {"toy": 1.0}}))
+    assert "brackets" not in main_table(results([record("crf", 0.4)], paper={"crf": {"toy": 1.0}}, hidden=[0.0, 0.5]))
 
 
 def test_the_paper_may_report_something_else_for_each_encoder() -> None:
@@ -342,3 +342,38 @@ def test_a_folder_that_no_bench_has_written_is_refused(tmp_path: Path, content: 
         (tmp_path / "recipe.json").write_text(content)
     with pytest.raises(ConfigError, match=r"recipe\.json: .* — give the folder that a bench has written"):
         Title.read(tmp_path)
+
+
+def test_a_report_says_how_many_cells_are_still_to_come() -> None:
+    records = [record("full", seed=1), record("full", seed=2)]
+    assert "**2 of 6 cells so far**, seeds 1, 2" in report(results(records, cells=6))
+    assert ": 2 results, seeds 1, 2" in report(results(records, cells=2))
+    assert ": 2 results, seeds 1, 2" in report(results(records))
+
+
+def test_a_mean_of_fewer_seeds_is_marked() -> None:
+    text = main_table(results([record("full", seed=1), record("full", seed=2), record("crf", seed=1)]))
+    assert table(text) == {("`full`", "toy 0.5"): "50.0 ± 0.0", ("`crf`", "toy 0.5"): "50.0†"}
+    assert "† fewer seeds than the others." in text
+    assert "†" not in main_table(results([record("full"), record("crf")]))
+
+
+def test_a_report_without_results_says_so() -> None:
+    text = report(results([], runs=["full"], data=["toy"], hidden=[0.0]))
+    assert "no cell has a result yet." in text
+    assert "|" not in text
+
+
+def test_figures_of_dev_data_are_called_so() -> None:
+    dataset = {"dev": "dev.conll", "test": "dev.conll"}
+    on_dev = record("full", config={"dataset": dataset})
+    text = report(results([on_dev]))
+    assert "Epochs are chosen on the same dev data that the figures are about." in text
+    assert "F1 on dev data in percent" in text
+    mixed = report(results([on_dev, record("crf", config={"dataset": dataset | {"test": "test.conll"}})]))
+    assert "F1 on test data in percent" in mixed
+    assert "tested once" in mixed
+
+
+def test_a_bar_in_a_name_does_not_end_its_cell() -> None:
+    assert main_table(results([record("a|b")])).splitlines()[2] == "| `a\\|b` | 50.0 |"

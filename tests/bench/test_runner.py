@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -16,6 +17,10 @@ from lacuner.bench.recipe import Places
 from lacuner.bench.runner import Outcome, RunObserver, locked, read_results, run_cells
 from lacuner.errors import ConfigError, LacunerError
 
+WHOLE = {
+    "key": "1", "data": "toy", "hidden": 0.5, "run": "a", "encoder": "recurrent", "seed": 1, "version": "0.1",
+}  # fmt: skip
+"""What every result has."""
 WORKER = """#!{python} -IS
 import json, os, signal, sys, time
 from pathlib import Path
@@ -115,9 +120,10 @@ def cell(seed: int = 1, job: str = "work", run: str = "full", measure: Sequence[
     return Cell("toy", 0.5, False, run, "recurrent", seed, config, {"train.conll": "0"})
 
 
-def run(cells: Sequence[Cell], out: Path, **more: Any) -> Outcome:
+def run(cells: Sequence[Cell], out: Path, reuse: Sequence[Path] = (), **more: Any) -> Outcome:
+    known = [result for path in reuse for result in read_results(path)]
     with locked(out):
-        return run_cells(cells, out, Places(out / "data"), **more)
+        return run_cells(cells, out, Places(out / "data"), reuse=known, **more)
 
 
 def written(out: Path) -> list[tuple[str, str, float]]:
@@ -214,6 +220,45 @@ def test_a_result_that_measures_less_is_not_enough(journal: Journal, tmp_path: P
     files = [tmp_path / name / "results.jsonl" for name in ("other", "out")]
     run([cell(measure=["vectors"])], tmp_path / "third", reuse=files)
     assert len(journal.begun()) == 4
+
+
+def test_another_recipe_in_the_same_folder_loses_nothing(journal: Journal, tmp_path: Path) -> None:
+    run([cell(1), cell(2)], tmp_path / "out")
+    shutil.rmtree(tmp_path / "out" / "cells")
+    run([cell(3)], tmp_path / "out")
+    run([cell(1), cell(2), cell(3)], tmp_path / "out")
+    assert len(journal.begun()) == 3
+    assert [one["seed"] for one in read_results(tmp_path / "out" / "results.jsonl")] == [1, 2, 3]
+
+
+def test_a_file_of_results_that_was_cut_off_is_made_anew(
+    journal: Journal, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    run([cell(1), cell(2)], tmp_path / "out")
+    path = tmp_path / "out" / "results.jsonl"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-20])
+    run([cell(1), cell(2)], tmp_path / "out")
+    assert len(journal.begun()) == 2
+    assert path.read_bytes() == whole
+    assert "results.jsonl:2 is not a whole result" in caplog.text
+
+
+@pytest.mark.parametrize("content", ["{}", "[]", '{"test": 1}', '{"config": {}}'])
+def test_a_damaged_result_is_made_anew(journal: Journal, tmp_path: Path, content: str) -> None:
+    run([cell()], tmp_path / "out")
+    (tmp_path / "out" / "results.jsonl").unlink()
+    (tmp_path / "out" / "cells" / cell().key / "result.json").write_text(content)
+    run([cell()], tmp_path / "out")
+    assert len(journal.begun()) == 2
+
+
+def test_rows_are_called_as_the_run_is_called_here(journal: Journal, tmp_path: Path) -> None:
+    rows = {"a": {"test": {"f1": 0.1}}, "a, 200 findings reviewed": {"test": {"f1": 0.2}}, "ab": {}}
+    known = cell(run="a").as_dict() | {"rows": rows, "seconds": 1.0}
+    found = cell(run="b").result_from(known)
+    assert found is not None
+    assert found["rows"] == {"b": rows["a"], "b, 200 findings reviewed": rows["a, 200 findings reviewed"], "ab": {}}
 
 
 def test_a_result_is_known_by_what_it_says_about_its_cell(journal: Journal, tmp_path: Path) -> None:
@@ -329,7 +374,8 @@ def test_a_folder_that_cannot_be_one_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ('{"key": "1", "run": "a", "data": "b", "seed": 1}\n\n{"key"', r"results\.jsonl:3: not JSON"),
+        (json.dumps(WHOLE) + '\n\n{"key"', r"results\.jsonl:3: not JSON"),
+        ('{"key": "1", "run": "a", "data": "b", "seed": 1}', r"results\.jsonl:1: this is no result of a cell"),
         ('{"key": "1"}', r"results\.jsonl:1: this is no result of a cell"),
         ("[1]", r"results\.jsonl:1: this is no result of a cell"),
         (b"\xff\xfe", r"results\.jsonl: .*utf-8"),

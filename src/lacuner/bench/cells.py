@@ -67,7 +67,14 @@ class Cell:
         wanted, known = set(self.config["measure"]), set(result["config"]["measure"])
         if not wanted <= known:
             return None
-        return {name: value for name, value in result.items() if name not in known - wanted} | self.as_dict()
+        found = {name: value for name, value in result.items() if name not in known - wanted} | self.as_dict()
+        if "rows" in found:
+            found["rows"] = {self._row_name(name, result["run"]): row for name, row in found["rows"].items()}
+        return found
+
+    def _row_name(self, name: str, run: str) -> str:
+        """The name of a row that was measured when the run was called otherwise."""
+        return self.run + name.removeprefix(run) if name == run or name.startswith(f"{run}, ") else name
 
     @property
     def column(self) -> str:
@@ -115,11 +122,34 @@ def plan(recipe: Recipe, places: Places) -> list[Cell]:
     cells = [_cell(recipe, places, **one) for seed in recipe.seeds for one in _combinations(recipe, places, seed)]
     if not cells:
         raise ConfigError("no cell is left: the rules of the recipe skip all of them")
+    for kind, run in (("baseline", recipe.baseline), ("naive", recipe.naive)):
+        if run in recipe.runs and run not in {cell.run for cell in cells}:
+            raise ConfigError(f"{kind}: the rules of the recipe skip all cells of {run}")
     first: dict[tuple[Any, ...], Cell] = {}  # of those that differ in their seed only
     for cell in cells:
         first.setdefault((cell.column, cell.complete, cell.run, cell.encoder), cell)
     _check_cells(first.values(), places)
     return cells
+
+
+def check_encoders(cells: Iterable[Cell], places: Places) -> None:
+    """Load every encoder once; a wrong name comes to light before the first training."""
+    encoders = {json.dumps(cell.config["settings"]["encoder"], sort_keys=True): cell for cell in cells}
+    for cell in encoders.values():
+        try:
+            cell.settings(places).encoder.check()
+        except LacunerError as error:
+            raise ConfigError(f"encoder {cell.encoder!r}: {error}") from error
+
+
+def check_files(cell: Cell, places: Places) -> None:
+    """Refuse to go on with other data than the cell was planned with: its result would be taken for theirs."""
+    dataset = Dataset.model_validate(cell.config["dataset"])
+    read = {places.hide(str(path)): _hash(path) for path in cell.settings(places).encoder.files}
+    found = _hashes(cell.data, dataset, places) | read
+    changed = sorted(name for name in found.keys() | cell.files.keys() if found.get(name) != cell.files.get(name))
+    if changed:
+        raise LacunerError(f"{', '.join(changed)} changed while the bench was running — start it again")
 
 
 def read_corpora(cell: Cell, places: Places) -> Corpora:
@@ -266,6 +296,9 @@ def _check_cells(cells: Iterable[Cell], places: Places) -> None:
                 raise ConfigError("what is hidden is not known: it has no complete labels of the same sentences")
             check_training(corpora.train, corpora.dev, cell.settings(places), corpora.trusted)
             _check_labels(cell, corpora)
+            _check_test_data(cell, corpora)
+            if cell.complete:
+                _check_gold(cell, places)
         except LacunerError as error:
             raise ConfigError(f"{cell}: {error}") from error
 
@@ -273,9 +306,8 @@ def _check_cells(cells: Iterable[Cell], places: Places) -> None:
 def _check_labels(cell: Cell, corpora: Corpora) -> None:
     if cell.config["dataset"]["unseen_labels"]:
         return
-    learned = {*corpora.train.labels, *(corpora.trusted.labels if corpora.trusted else ())}
-    if cell.hidden:
-        return  # a label may have been hidden altogether; that is part of the experiment
+    train = corpora.gold if cell.hidden and corpora.gold is not None else corpora.train  # a label may be wholly hidden
+    learned = {*train.labels, *(corpora.trusted.labels if corpora.trusted else ())}
     for name, corpus in (("dev", corpora.dev), ("test", corpora.test)):
         unseen = sorted(set(corpus.labels) - learned)
         if unseen:
@@ -283,6 +315,29 @@ def _check_labels(cell: Cell, corpora: Corpora) -> None:
                 f"the {name} data has labels that the training data lacks: {', '.join(unseen)} (it has "
                 f"{', '.join(sorted(learned))}) — rename them, or set dataset.{cell.data}.unseen_labels = true"
             )
+
+
+def _check_test_data(cell: Cell, corpora: Corpora) -> None:
+    dataset, files = cell.config["dataset"], cell.files
+    if not any(sentence.entities for sentence in corpora.test):
+        raise ConfigError(f"the test data ({dataset['test']}) has no entities — check the file and its tag column")
+    learned = [*dataset["train"], *dataset["trusted"], *([dataset["gold"]] if cell.hidden or cell.complete else ())]
+    same = next((name for name in learned if name in files and files[name] == files.get(dataset["test"])), None)
+    if same is not None:
+        raise ConfigError(
+            f"it would be tested on what it learns from: {dataset['test']} is {same} — give other test data"
+        )
+
+
+def _check_gold(cell: Cell, places: Places) -> None:
+    """All labels of the same sentences: those of others would tell nothing about the gaps."""
+    dataset = Dataset.model_validate(cell.config["dataset"])
+    folder = _folder(cell.data, dataset, places)
+    if folder is None or not all((folder / name).is_file() for name in dataset.train):
+        return
+    if _read(folder, dataset.gold).tokens != merge(_read(folder, name) for name in dataset.train).tokens:
+        files = " and ".join(dataset.train)
+        raise ConfigError(f"{dataset.gold} has other sentences than {files} — give the same ones, or leave out naive")
 
 
 def _limited(dataset: Dataset, limits: Limits) -> Dataset:

@@ -18,7 +18,7 @@ from lacuner.analysis.missampling import count_missampling
 from lacuner.analysis.o_values import measure_o_values
 from lacuner.analysis.uncertainty import measure_uncertainty
 from lacuner.audit.audit import audit_corpus, judge_corpus
-from lacuner.bench.cells import Cell, Corpora, read_corpora
+from lacuner.bench.cells import Cell, Corpora, check_files, read_corpora
 from lacuner.bench.recipe import Places
 from lacuner.bench.reviewing import review_perfectly
 from lacuner.bench.significance import pack, sentence_counts
@@ -39,6 +39,7 @@ _MOST_VECTORS = 400
 def run_cell(cell: Cell, places: Places, observer: Observer) -> dict[str, Any]:
     """Train, choose on dev data, evaluate once on test data; everything that came out, for JSON."""
     corpora = read_corpora(cell, places)
+    check_files(cell, places)
     began, worked = time.perf_counter(), time.process_time()
     result = _EXPERIMENTS[cell.config["experiment"]](cell, corpora, places, observer)
     result |= {

@@ -6,8 +6,9 @@ import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
@@ -30,6 +31,9 @@ _QUICK: dict[str, Any] = {
 }  # fmt: skip
 """What ``quick`` changes in any recipe: minutes, and no data but the built-in sample."""
 _QUICK_HIDDEN = 0.5
+
+
+Seed = Annotated[int, Field(ge=0, lt=2**32)]
 
 
 class Limits(Settings):
@@ -103,7 +107,7 @@ class Recipe(Settings):
     runs: tuple[str, ...] = Field(min_length=1, description="methods, each perhaps with settings: nrces loss.w=1")
     encoders: tuple[str, ...] = Field(("recurrent",), min_length=1)
     hidden: tuple[float, ...] = Field((0.0,), min_length=1, description="shares of the complete labels to hide")
-    seeds: tuple[int, ...] = Field((1, 2, 3), min_length=1)
+    seeds: tuple[Seed, ...] = Field((1, 2, 3), min_length=1)
     measure: tuple[Measure, ...] = ()
     settings: dict[str, Any] = Field({}, description="of all cells")
     sentences: Limits = Limits()
@@ -186,6 +190,9 @@ def build_recipe(content: Mapping[str, Any], profile: str) -> Recipe:
         raise ConfigError(f"there is no profile {profile}; there are: {', '.join(known)}")
     recipes = {"": _checked_tables(content), "quick": _checked_tables(_quick(content))}
     for name, changes in profiles.items():  # those that are not asked for may be wrong, too
+        meant = get_close_matches(name, PROFILES, n=1)
+        if meant and name not in PROFILES:
+            raise ConfigError(f"profile {name}: did you mean {meant[0]}? Give it another name if not")
         with _said_of(name):
             recipes[name] = _checked_tables(_merged(_quick(content) if name == "quick" else content, changes))
     for name, recipe in recipes.items():
@@ -214,10 +221,14 @@ def _checked_tables(content: Mapping[str, Any]) -> Recipe:
     tables: dict[str, type[Settings]] = {"dataset": Dataset, "run": Run, "encoder": EncoderChoice}
     for kind, table in tables.items():
         for name, inner in _table(content, kind).items():
-            validate(table, inner if isinstance(inner, Mapping) else {"": inner}, f"{kind}.{name}.")
+            if not isinstance(inner, Mapping):
+                raise ConfigError(f"{kind}.{name} is no table; write [{kind}.{name}]")
+            validate(table, inner, f"{kind}.{name}.")
     rules = content.get("when", ())
     for number, rule in enumerate(rules if isinstance(rules, list | tuple) else (), 1):
-        validate(Rule, rule if isinstance(rule, Mapping) else {"": rule}, f"when[{number}].")
+        if not isinstance(rule, Mapping):
+            raise ConfigError(f"when[{number}] is no table; write [[when]]")
+        validate(Rule, rule, f"when[{number}].")
     return validate(Recipe, content)
 
 
@@ -231,7 +242,9 @@ def _check_names(recipe: Recipe, variants: Iterable[Recipe]) -> None:
     runs, encoders = axes["runs"], axes["encoders"]
     rows = runs | {f"{run} · {encoder}" for run in runs for encoder in encoders}
     rows |= {"top-k", "middle-k", "bottom-k"} if recipe.experiment == "uncertainty" else set()
+    columns = {column_name(data, hidden) for variant in variants for data in variant.data for hidden in variant.hidden}
     said: list[tuple[str, Iterable[Any] | None, set[Any]]] = [
+        *((f"paper.{row}", figures, columns) for row, figures in recipe.paper.items() if row in rows),
         ("baseline", recipe.baseline and (recipe.baseline,), runs),
         ("naive", recipe.naive and (recipe.naive,), runs),
         ("paper", recipe.paper, rows),
@@ -285,7 +298,11 @@ class Places:
 
     def _fill_text(self, text: str) -> str:
         text = text.replace("{data}", str(self.data))
-        return re.sub(r"\{package:([^}]*)\}", lambda found: self._package(found[1]), text)
+        text = re.sub(r"\{package:([^}]*)\}", lambda found: self._package(found[1]), text)
+        unknown = re.match(r"(\{\w+\})/", text)
+        if unknown:
+            raise ConfigError(f"{unknown[1]} in {text!r} stands for nothing; write {{data}} or {{package:NAME}}")
+        return text
 
     def _hide_text(self, text: str) -> str:
         for name, folder in self._packages.items():

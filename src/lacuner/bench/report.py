@@ -21,7 +21,7 @@ _SURE = 0.05
 """Greatest p that counts as a difference."""
 _SMALLEST_GAP = 5.0
 """Points of F1 that gaps must cost, so that a share of them can be told from noise."""
-_BETTER, _WORSE = "↑", "↓"
+_BETTER, _WORSE, _FEWER = "↑", "↓", "†"
 
 
 @dataclass(frozen=True)
@@ -31,10 +31,13 @@ class Title:
     name: str
     profile: str
     recipe: Recipe
+    cells: int | None = None
+    """How many there are to be; none: nobody has said."""
 
     def write(self, folder: Path) -> None:
         """Into the folder of the results."""
-        content = {"name": self.name, "profile": self.profile, "recipe": self.recipe.model_dump(mode="json")}
+        recipe = self.recipe.model_dump(mode="json")
+        content = {"name": self.name, "profile": self.profile, "cells": self.cells, "recipe": recipe}
         with open_for_writing(folder / RECIPE) as file:
             json.dump(content, file, ensure_ascii=False, indent=1)
             file.write("\n")
@@ -44,7 +47,8 @@ class Title:
         """As :meth:`write` wrote it."""
         try:
             content = json.loads((folder / RECIPE).read_text(encoding="utf-8"))
-            return cls(content["name"], content["profile"], validate(Recipe, content["recipe"]))
+            recipe = validate(Recipe, content["recipe"])
+            return cls(content["name"], content["profile"], recipe, content.get("cells"))
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ConfigError(f"{folder / RECIPE}: {error} — give the folder that a bench has written") from error
 
@@ -56,6 +60,7 @@ class Results:
     title: Title
     records: tuple[dict[str, Any], ...]
     failures: Mapping[str, str]
+    cells_done: int
 
     @classmethod
     def of(
@@ -63,10 +68,23 @@ class Results:
     ) -> "Results":
         """Results; a cell that stands for several rows is taken apart."""
         parts: list[dict[str, Any]] = []
-        for record in records:
+        done = list(records)
+        for record in done:
             rows = record.get("rows")
             parts += [{**record, **row, "run": name} for name, row in rows.items()] if rows else [dict(record)]
-        return cls(title, tuple(parts), failures or {})
+        return cls(title, tuple(parts), failures or {}, len(done))
+
+    @cached_property
+    def data(self) -> str:
+        """The data that the figures are about: the papers have some tables of dev data."""
+        datasets = [record.get("config", {}).get("dataset", {}) for record in self.records]
+        on_dev = all(dataset and dataset["dev"] == dataset["test"] for dataset in datasets)
+        return "dev" if datasets and on_dev else "test"
+
+    @cached_property
+    def most_seeds(self) -> int:
+        """How many seeds the cells have that have most."""
+        return max(map(len, self.cells.values()), default=0)
 
     @cached_property
     def several_encoders(self) -> bool:
@@ -165,8 +183,8 @@ def spread(values: Sequence[float], digits: int = 1) -> str:
 
 def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A Markdown table whose first column stands left, the others right."""
-    lines = [f"| {' | '.join(head)} |", f"| --- |{' --: |' * (len(head) - 1)}"]
-    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
+    first, *others = (f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in (head, *rows))
+    return "\n".join([first, f"| --- |{' --: |' * (len(head) - 1)}", *others])
 
 
 def write_report(results: Results, out: Path, figures: bool = True) -> Path:
@@ -215,23 +233,30 @@ def _described(results: Results) -> str:
     how = "Epochs are chosen on dev data; the chosen weights are tested once."
     if title.recipe.experiment == "audit":
         how = "Models are trained to the last epoch, and judge what they have not seen."
-    return (
-        f"`lacuner bench {title.name} --profile {title.profile}`: {len(results.records)} results, "
-        f"seeds {', '.join(map(str, seeds))}, lacuner {', '.join(versions)}. {how}"
-    )
+    elif results.data == "dev":
+        how = "Epochs are chosen on the same dev data that the figures are about."
+    command = f"`lacuner bench {title.name} --profile {title.profile}`"
+    if not results.records:
+        return f"{command}: no cell has a result yet."
+    count = f"{len(results.records)} results"
+    if title.cells is not None and results.cells_done < title.cells:
+        count = f"**{results.cells_done} of {title.cells} cells so far**"
+    return f"{command}: {count}, seeds {', '.join(map(str, seeds))}, lacuner {', '.join(versions)}. {how}"
 
 
 def main_table(results: Results) -> str:
     """F1 of every row and column, with the papers' figures and signs of significance."""
     recipe = results.title.recipe
     several = len(results.columns) > 1
-    rows, any_paper = [], False
+    rows, any_paper, fewer = [], False, False
     signs = _signs(results)
     for row in results.rows:
         cells, means = [], []
         for column in results.columns:
             values = results.values(row, column, test_f1)
             text = spread(values) + signs.get((row, column), "")
+            if values and len(values) < results.most_seeds:
+                text, fewer = f"{text}{_FEWER}", True
             paper = _paper(results, row, column)
             if paper is not None and values:
                 text, any_paper = f"{text} ({paper:.1f})", True
@@ -243,7 +268,9 @@ def main_table(results: Results) -> str:
         rows.append([_coded(row), *cells, *average])
     if not rows:
         return ""
-    notes = ["F1 on test data in percent, mean ± standard deviation over seeds."]
+    notes = [f"F1 on {results.data} data in percent, mean ± standard deviation over seeds."]
+    if fewer:
+        notes.append(f"{_FEWER} fewer seeds than the others.")
     if any_paper:
         notes.append("In brackets: what the paper reports.")
     if signs:

@@ -1,13 +1,14 @@
 """Run cells, several at a time, each in a process and a folder of its own; what is done is never done again."""
 
 import json
+import logging
 import os
 import shutil
 import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,8 +20,12 @@ from lacuner.bench.worker import CELL, FAILURE, PROGRESS, RESULT
 from lacuner.corpus.corpus import open_for_writing
 from lacuner.errors import ConfigError, LacunerError
 
+logger = logging.getLogger(__name__)
+
 RESULTS = "results.jsonl"
 _CELLS, _FAILURES, _LOCK, _LOG = "cells", "failures.json", ".lock", "log.txt"
+_NEEDED = {"key", "data", "hidden", "run", "encoder", "seed", "version"}
+"""What a report needs to know about every result."""
 _PAUSE = 0.2  # seconds between looks at the processes
 
 
@@ -79,7 +84,7 @@ def run_cells(
     out: Path,
     places: Places,
     workers: int | None = None,
-    reuse: Sequence[Path] = (),
+    reuse: Iterable[Mapping[str, Any]] = (),
     observer: RunObserver | None = None,
 ) -> Outcome:
     """Run all cells that have no result yet; whoever calls it has :func:`locked` the folder.
@@ -89,7 +94,7 @@ def run_cells(
         out: a folder; ``results.jsonl`` is renewed in it whenever a cell is done.
         places: where the data is.
         workers: processes at a time; by default one for each core. They share the cores evenly.
-        reuse: other files of results; what has the same key is taken from there.
+        reuse: results of other benches; what has the same key is taken from there.
         observer: told about progress.
     """
     observer = observer or RunObserver()
@@ -158,7 +163,7 @@ def _parse(line: str, path: Path, number: int) -> dict[str, Any]:
         result = json.loads(line)
     except json.JSONDecodeError as error:
         raise ConfigError(f"{path}:{number}: not JSON ({error}) — give the results.jsonl of a bench") from error
-    if not isinstance(result, dict) or not {"key", "run", "data", "seed"} <= result.keys():
+    if not isinstance(result, dict) or not result.keys() >= _NEEDED:
         raise ConfigError(f"{path}:{number}: this is no result of a cell — give the results.jsonl of a bench")
     return result
 
@@ -202,14 +207,14 @@ def _collect(process: _Running, code: int, outcome: Outcome, observer: RunObserv
     observer.failed(process.cell, reason)
 
 
-def _known_results(cells: Sequence[Cell], out: Path, reuse: Sequence[Path]) -> dict[str, dict[str, Any]]:
+def _known_results(cells: Sequence[Cell], out: Path, reuse: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     """Results that are there already."""
-    whole = Cell.__dataclass_fields__.keys()
+    _keep_results(out)
     elsewhere: dict[str, list[dict[str, Any]]] = {}
-    for path in [*([out / RESULTS] if (out / RESULTS).is_file() else []), *reuse]:
-        for result in read_results(path):
-            if whole <= result.keys():
-                elsewhere.setdefault(Cell.from_dict(result).key, []).append(result)
+    for result in reuse:
+        key = _key_of(result)
+        if key is not None:
+            elsewhere.setdefault(key, []).append(dict(result))
     known = {}
     for cell in cells:
         own = _read_result(out / _CELLS / cell.key / RESULT)
@@ -220,12 +225,45 @@ def _known_results(cells: Sequence[Cell], out: Path, reuse: Sequence[Path]) -> d
     return known
 
 
+def _keep_results(out: Path) -> None:
+    """Give every line of ``results.jsonl`` a folder of its own: the file is written anew, perhaps with other cells."""
+    try:
+        lines = (out / RESULTS).read_bytes().splitlines()
+    except FileNotFoundError:
+        return
+    for number, line in enumerate(lines, 1):
+        try:
+            result = _parse(line.decode("utf-8"), out / RESULTS, number)
+        except (ConfigError, UnicodeDecodeError):
+            logger.warning(
+                "%s:%d is not a whole result; its cell is run again, if it is wanted.", out / RESULTS, number
+            )
+            continue
+        key = _key_of(result)
+        if key is None:
+            continue
+        path = out / _CELLS / key / RESULT
+        if _read_result(path) is None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with open_for_writing(path) as file:
+                json.dump(result, file, ensure_ascii=False)
+
+
+def _key_of(result: Mapping[str, Any]) -> str | None:
+    """The key of the cell that a result describes; none if it does not describe the whole of it."""
+    try:
+        return Cell.from_dict(result).key
+    except (KeyError, TypeError, AttributeError):
+        return None
+
+
 def _read_result(path: Path) -> dict[str, Any] | None:
+    """The result in a file, if it is a whole one."""
     try:
         result = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, json.JSONDecodeError):
+    except (OSError, ValueError):
         return None
-    return result if isinstance(result, dict) else None
+    return result if isinstance(result, dict) and _key_of(result) is not None else None
 
 
 def _write_results(cells: Sequence[Cell], out: Path, outcome: Outcome) -> None:

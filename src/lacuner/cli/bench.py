@@ -75,18 +75,25 @@ def run(
 
     Example: `lacuner bench distant --profile quick --out results`
     """
-    from lacuner.bench.cells import plan
+    from lacuner.bench.cells import check_encoders, plan
     from lacuner.bench.figures import check_drawing
     from lacuner.bench.recipe import Places, find_recipe, read_recipe
     from lacuner.bench.report import Results, Title, write_report
-    from lacuner.bench.runner import locked, run_cells
+    from lacuner.bench.runner import locked, read_results, run_cells
     from lacuner.cli.bench_progress import BenchProgress
+    from lacuner.errors import ConfigError
 
     path = find_recipe(recipe)
     places, content = Places(data), read_recipe(path, profile)
-    title = Title(path.stem, profile, content)
     say(f"{content.title}: checking recipe and data …")
-    cells = plan(content, places)
+    known = [result for file in reuse or () for result in read_results(file)]
+    try:
+        cells = plan(content, places)
+        if not dry_run:
+            check_encoders(cells, places)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from error
+    title = Title(path.stem, profile, content, len(cells))
     folder = out or Path("bench", path.stem)
     if dry_run:
         _show_plan(cells, json)
@@ -97,12 +104,12 @@ def run(
     try:
         with observer, locked(folder):
             title.write(folder)
-            outcome = run_cells(cells, folder, places, workers, reuse or (), observer)
+            outcome = run_cells(cells, folder, places, workers, known, observer)
     except KeyboardInterrupt:
         say(f"Stopped. {observer.count} cells are done; the same command goes on.")
         raise
     results = Results.of(title, outcome.records(cells), outcome.failures)
-    written = write_report(results, folder, figures) if results.records else None
+    written = write_report(results, folder, figures)
     _conclude(results, written, json)
     for reason in outcome.failures.values():
         say(f"failed: {reason}")

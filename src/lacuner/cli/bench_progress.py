@@ -87,11 +87,11 @@ class BenchProgress(RunObserver):
 
     def _picture(self) -> Group:
         results = Results.of(self._title, Outcome(self._results).records(self._cells))
-        table = Table(title=self._title.recipe.title, title_justify="left", box=None, pad_edge=False)
+        table = Table(title=Text(self._title.recipe.title), title_justify="left", box=None, pad_edge=False)
         table.add_column("")
         for column in results.columns:
-            table.add_column(column, justify="right")
+            table.add_column(Text(column), justify="right")
         for row in results.rows:
-            table.add_row(row, *(spread(results.values(row, column, test_f1)) for column in results.columns))
+            table.add_row(Text(row), *(spread(results.values(row, column, test_f1)) for column in results.columns))
         lines = [Text(f"  {cell}: {text}", style="dim") for cell, text in self._running.values()]
         return Group(table, Text(f"{self.count} cells, {self._remaining()}"), *lines)

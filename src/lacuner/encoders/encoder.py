@@ -67,8 +67,11 @@ class EncoderConfig(Part, ABC):
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """Files of words or vectors that it is created from: with other ones it would be another encoder."""
+        """Files of words, vectors or weights that it is created from: with other ones it would be another encoder."""
         return ()
+
+    def check(self) -> None:
+        """Refuse what :meth:`create` would refuse whatever the sentences are, before anything long begins."""
 
     @abstractmethod
     def create(self, sentences: Sequence[Sequence[str]]) -> Encoder:

@@ -58,6 +58,13 @@ class LexiconBertConfig(LexiconConfig, ABC):
     def title(self) -> str:
         return f"{self.name} ({Path(self.model).name})"
 
+    @property
+    def files(self) -> tuple[Path, ...]:
+        return (*super().files, *self.bert.files)
+
+    def check(self) -> None:
+        self.bert.check()
+
 
 def choose_lexicon(config: LexiconConfig, sentences: Sequence[Sequence[str]]) -> tuple[Lexicon, VectorTable]:
     """The words of a file that are of use, and fresh vectors: the file's, if it has some. Says what was taken."""

@@ -40,6 +40,14 @@ class TransformerConfig(EncoderConfig):
     def title(self) -> str:
         return Path(self.model).name
 
+    @property
+    def files(self) -> tuple[Path, ...]:
+        folder = Path(self.model)
+        return tuple(sorted(path for path in folder.iterdir() if path.is_file())) if folder.is_dir() else ()
+
+    def check(self) -> None:
+        TransformerEncoder.create(self)
+
     def create(self, sentences: Sequence[Sequence[str]] = ()) -> "TransformerEncoder":
         return TransformerEncoder.create(self)
 
