@@ -145,8 +145,7 @@ def check_encoders(cells: Iterable[Cell], places: Places) -> None:
 def check_files(cell: Cell, places: Places) -> None:
     """Refuse to go on with other data than the cell was planned with: its result would be taken for theirs."""
     dataset = Dataset.model_validate(cell.config["dataset"])
-    read = {places.hide(str(path)): _hash(path) for path in cell.settings(places).encoder.files}
-    found = _hashes(cell.data, dataset, places) | read
+    found = _hashes(cell.data, dataset, places) | _encoder_hashes(cell.settings(places), places)
     changed = sorted(name for name in found.keys() | cell.files.keys() if found.get(name) != cell.files.get(name))
     if changed:
         raise LacunerError(f"{', '.join(changed)} changed while the bench was running — start it again")
@@ -212,7 +211,7 @@ def _cell(
     settings = _settings(recipe, places, encoder, run, overrides, seed)
     try:
         _check_experiment(recipe, settings)
-        read = {places.hide(str(path)): _hash(path) for path in settings.encoder.files}
+        read = _encoder_hashes(settings, places)
     except ConfigError as error:
         raise ConfigError(f"run {run!r} with encoder {encoder!r}: {error}") from error
     described = settings.model_dump(mode="json")
@@ -376,6 +375,11 @@ def _hashes(name: str, dataset: Dataset, places: Places) -> dict[str, str]:
         raise ConfigError(f"dataset {name}: there is no file {missing} in {folder} — check the recipe, or put it there")
     files = [*needed, *(file for file in (*dataset.train, dataset.gold) if (folder / file).is_file())]
     return {file: _hash(folder / file) for file in dict.fromkeys(files)}
+
+
+def _encoder_hashes(settings: RunSettings, places: Places) -> dict[str, str]:
+    """Hashes of the files that an encoder is created from, by paths that are the same on every machine."""
+    return {places.hide(str(path)): _hash(path) for path in settings.encoder.files}
 
 
 def _read(folder: Path | None, file: str) -> Corpus:

@@ -160,12 +160,11 @@ def _show_plan(cells: "Sequence[Cell]", json: bool) -> None:
     say(f"{len(cells)} cells")
 
 
-def _conclude(results: "Results", written: Path | None, json: bool) -> None:
+def _conclude(results: "Results", written: Path, json: bool) -> None:
     from lacuner.bench.report import main_table, summary
 
     if json:
-        print_json({"report": str(written) if written else None, "failed": len(results.failures), **summary(results)})
+        print_json({"report": str(written), "failed": len(results.failures), **summary(results)})
         return
     print(main_table(results))
-    if written:
-        say(f"\nThe report is in {written}.")
+    say(f"\nThe report is in {written}.")
