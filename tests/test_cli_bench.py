@@ -22,6 +22,8 @@ from lacuner.bench.report import Title
 from lacuner.bench.runner import read_results
 from lacuner.cli import bench_progress, main
 from lacuner.cli.bench_progress import BenchProgress
+from lacuner.encoders.recurrent import RecurrentConfig
+from lacuner.errors import ConfigError
 
 pytest.importorskip("matplotlib")
 
@@ -118,6 +120,20 @@ def wait_for(condition: Callable[[], bool], seconds: float = 600) -> None:
     while not condition():
         assert time.monotonic() < end, "it takes too long"
         time.sleep(0.2)
+
+
+def test_encoders_are_loaded_only_for_cells_that_are_still_to_be_run(
+    run: Run, place: Place, done: Done, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: RecurrentConfig) -> None:
+        raise ConfigError("the hub is not there")
+
+    monkeypatch.setattr(RecurrentConfig, "check", fail)
+    assert run(*place.options(done.out))[0] == 0
+    code, _, log = run(*place.options(tmp_path / "new"))
+    assert code != 0
+    assert f"{place.recipe}: encoder 'recurrent': the hub is not there" in log
+    assert not (tmp_path / "new" / "recipe.json").exists()
 
 
 def test_a_bench_runs_all_cells_and_reports(done: Done) -> None:

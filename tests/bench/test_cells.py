@@ -382,6 +382,22 @@ def test_a_label_may_be_hidden_altogether(data: Path, places: Places) -> None:
     assert set(corpora.train.labels) < set(corpora.test.labels)
 
 
+def test_dev_data_may_have_as_many_gaps_as_training_data(places: Places) -> None:
+    masked = {"toy": {"mask_dev": True}}
+    cells = plan(recipe(runs=["full"], hidden=[0.5], seeds=[1, 2], naive="full", dataset=masked), places)
+    for cell in cells:
+        plain = read_corpora(replace(cell, config=cell.config | {"dataset": {}}), places)
+        corpora = read_corpora(cell, places)
+        assert corpora.test.sentences == plain.test.sentences
+        dev = plain.dev if cell.complete else plain.dev.mask(0.5, cell.seed)
+        assert corpora.dev.sentences == dev.sentences
+    assert [cell.complete for cell in cells] == [False, True] * 2
+    (plain_cell,) = plan(recipe(runs=["full"], hidden=[0.5]), places)
+    assert plain_cell.key != cells[0].key
+    with pytest.raises(ConfigError, match=r"^toy, full, recurrent, seed 1: mask_dev hides .* give shares in hidden"):
+        plan(recipe(runs=["full"], dataset=masked), places)
+
+
 def test_a_tagger_learns_from_sentences_that_are_complete(places: Places) -> None:
     trusted = {"toy": {"trusted": "dev.conll"}}
     assert len(plan(recipe(runs=["partial-crf"], dataset=trusted), places)) == 1

@@ -14,7 +14,7 @@ import pytest
 from lacuner.bench import runner
 from lacuner.bench.cells import Cell
 from lacuner.bench.recipe import Places
-from lacuner.bench.runner import Outcome, RunObserver, locked, read_results, run_cells
+from lacuner.bench.runner import Outcome, RunObserver, known_results, locked, read_results, run_cells
 from lacuner.errors import ConfigError, LacunerError
 
 WHOLE = {
@@ -121,9 +121,9 @@ def cell(seed: int = 1, job: str = "work", run: str = "full", measure: Sequence[
 
 
 def run(cells: Sequence[Cell], out: Path, reuse: Sequence[Path] = (), **more: Any) -> Outcome:
-    known = [result for path in reuse for result in read_results(path)]
+    elsewhere = [result for path in reuse for result in read_results(path)]
     with locked(out):
-        return run_cells(cells, out, Places(out / "data"), reuse=known, **more)
+        return run_cells(cells, out, Places(out / "data"), known_results(cells, out, elsewhere), **more)
 
 
 def written(out: Path) -> list[tuple[str, str, float]]:

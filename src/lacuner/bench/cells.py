@@ -167,12 +167,13 @@ def read_corpora(cell: Cell, places: Places) -> Corpora:
             whole = _some(gold, limits.train)
         train = _some(everything, limits.train)
         train = train.as_complete() if dataset.complete else train
+    dev = _some(_read(folder, dataset.dev), limits.dev)
     return Corpora(
         train=train,
         trusted=_some(merge(_read(folder, name) for name in dataset.trusted), limits.trusted)
         if dataset.trusted
         else None,
-        dev=_some(_read(folder, dataset.dev), limits.dev),
+        dev=dev.mask(cell.hidden, cell.seed) if dataset.mask_dev and cell.hidden else dev,
         test=_some(_read(folder, dataset.test), limits.test),
         gold=whole,
         hidden=None if whole is None else hidden_against_gold(train, whole, folder or SAMPLE),
@@ -293,6 +294,11 @@ def _check_cells(cells: Iterable[Cell], places: Places) -> None:
             compared = "missampling" in cell.config["measure"] or cell.config["experiment"] != "training"
             if compared and corpora.hidden is None:
                 raise ConfigError("what is hidden is not known: it has no complete labels of the same sentences")
+            if cell.config["dataset"]["mask_dev"] and not (cell.hidden or cell.complete):
+                raise ConfigError(
+                    "mask_dev hides as many labels of the dev data as of the training data, but there none are hidden"
+                    " — give shares in hidden, too"
+                )
             check_training(corpora.train, corpora.dev, cell.settings(places), corpora.trusted)
             _check_labels(cell, corpora)
             _check_test_data(cell, corpora)

@@ -5,7 +5,7 @@ import os
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -54,6 +54,7 @@ class Dataset(Settings):
     gold: str = Field("train.gold.conll", description="complete labels of the training sentences; masking needs them")
     dev: str = "dev.conll"
     test: str = "test.conll"
+    mask_dev: bool | None = Field(None, description="hide as many labels of the dev data as of the training data")
     complete: bool = Field(False, description="nothing is missing in the training data")
     sentences: Limits = Limits()
     unseen_labels: bool = Field(False, description="dev and test data may have labels that training data lacks")
@@ -173,10 +174,8 @@ def read_recipe(path: Path, profile: str = "standard") -> Recipe:
         raise ConfigError(f"{path}: {error.strerror} — check the path") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: not TOML ({error}) — mend it there") from error
-    try:
+    with said_of(path):
         return build_recipe(content, profile)
-    except ConfigError as error:
-        raise ConfigError(f"{path}: {error}") from error
 
 
 def build_recipe(content: Mapping[str, Any], profile: str) -> Recipe:
@@ -193,20 +192,21 @@ def build_recipe(content: Mapping[str, Any], profile: str) -> Recipe:
         meant = get_close_matches(name, PROFILES, n=1)
         if meant and name not in PROFILES:
             raise ConfigError(f"profile {name}: did you mean {meant[0]}? Give it another name if not")
-        with _said_of(name):
+        with said_of(f"profile {name}"):
             recipes[name] = _checked_tables(_merged(_quick(content) if name == "quick" else content, changes))
     for name, recipe in recipes.items():
-        with _said_of(name if name in profiles else ""):
+        with said_of(f"profile {name}") if name in profiles else nullcontext():
             _check_names(recipe, recipes.values())
     return recipes[profile if profile in recipes else ""]
 
 
 @contextmanager
-def _said_of(profile: str) -> Iterator[None]:
+def said_of(place: str | Path) -> Iterator[None]:
+    """What is wrong here is wrong in this place."""
     try:
         yield
     except ConfigError as error:
-        raise ConfigError(f"profile {profile}: {error}" if profile else str(error)) from error
+        raise ConfigError(f"{place}: {error}") from error
 
 
 def _quick(content: dict[str, Any]) -> dict[str, Any]:

@@ -79,12 +79,36 @@ def locked(folder: Path) -> Iterator[None]:
         yield
 
 
+def known_results(cells: Sequence[Cell], out: Path, reuse: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Results of cells that are there already, by key.
+
+    Args:
+        cells: what is asked for.
+        out: the folder of the bench. What its ``results.jsonl`` holds beside that is kept, too.
+        reuse: results of other benches; what has the same key is taken from there.
+    """
+    _keep_results(out)
+    elsewhere: dict[str, list[dict[str, Any]]] = {}
+    for result in reuse:
+        key = _key_of(result)
+        if key is not None:
+            elsewhere.setdefault(key, []).append(dict(result))
+    known = {}
+    for cell in cells:
+        own = _read_result(out / _CELLS / cell.key / RESULT)
+        there = [*([own] if own is not None else []), *elsewhere.get(cell.key, ())]
+        fitting = next((result for result in there if cell.result_from(result) is not None), None)
+        if fitting is not None:
+            known[cell.key] = fitting
+    return known
+
+
 def run_cells(
     cells: Sequence[Cell],
     out: Path,
     places: Places,
+    known: Mapping[str, dict[str, Any]],
     workers: int | None = None,
-    reuse: Iterable[Mapping[str, Any]] = (),
     observer: RunObserver | None = None,
 ) -> Outcome:
     """Run all cells that have no result yet; whoever calls it has :func:`locked` the folder.
@@ -93,12 +117,12 @@ def run_cells(
         cells: all of them, in the order of the results.
         out: a folder; ``results.jsonl`` is renewed in it whenever a cell is done.
         places: where the data is.
+        known: results that are there already, as :func:`known_results` finds them.
         workers: processes at a time; by default one for each core. They share the cores evenly.
-        reuse: results of other benches; what has the same key is taken from there.
         observer: told about progress.
     """
     observer = observer or RunObserver()
-    outcome = Outcome(_known_results(cells, out, reuse))
+    outcome = Outcome(dict(known))
     _write_results(cells, out, outcome)
     observer.begun(cells, outcome.results)
     count = min(workers or _cores(), len({cell.key for cell in cells}))
@@ -205,24 +229,6 @@ def _collect(process: _Running, code: int, outcome: Outcome, observer: RunObserv
     reason += f" — see {process.folder}"
     outcome.failures[process.cell.key] = f"{process.cell}: {reason}"
     observer.failed(process.cell, reason)
-
-
-def _known_results(cells: Sequence[Cell], out: Path, reuse: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Results that are there already."""
-    _keep_results(out)
-    elsewhere: dict[str, list[dict[str, Any]]] = {}
-    for result in reuse:
-        key = _key_of(result)
-        if key is not None:
-            elsewhere.setdefault(key, []).append(dict(result))
-    known = {}
-    for cell in cells:
-        own = _read_result(out / _CELLS / cell.key / RESULT)
-        there = [*([own] if own is not None else []), *elsewhere.get(cell.key, ())]
-        fitting = next((result for result in there if cell.result_from(result) is not None), None)
-        if fitting is not None:
-            known[cell.key] = fitting
-    return known
 
 
 def _keep_results(out: Path) -> None:

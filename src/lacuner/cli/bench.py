@@ -77,22 +77,17 @@ def run(
     """
     from lacuner.bench.cells import check_encoders, plan
     from lacuner.bench.figures import check_drawing
-    from lacuner.bench.recipe import Places, find_recipe, read_recipe
+    from lacuner.bench.recipe import Places, find_recipe, read_recipe, said_of
     from lacuner.bench.report import Results, Title, write_report
-    from lacuner.bench.runner import locked, read_results, run_cells
+    from lacuner.bench.runner import known_results, locked, read_results, run_cells
     from lacuner.cli.bench_progress import BenchProgress
-    from lacuner.errors import ConfigError
 
     path = find_recipe(recipe)
     places, content = Places(data), read_recipe(path, profile)
     say(f"{content.title}: checking recipe and data …")
-    known = [result for file in reuse or () for result in read_results(file)]
-    try:
+    elsewhere = [result for file in reuse or () for result in read_results(file)]
+    with said_of(path):
         cells = plan(content, places)
-        if not dry_run:
-            check_encoders(cells, places)
-    except ConfigError as error:
-        raise ConfigError(f"{path}: {error}") from error
     title = Title(path.stem, profile, content, len(cells))
     folder = out or Path("bench", path.stem)
     if dry_run:
@@ -103,8 +98,11 @@ def run(
     observer = BenchProgress(title)
     try:
         with observer, locked(folder):
+            known = known_results(cells, folder, elsewhere)
+            with said_of(path):
+                check_encoders([cell for cell in cells if cell.key not in known], places)
             title.write(folder)
-            outcome = run_cells(cells, folder, places, workers, known, observer)
+            outcome = run_cells(cells, folder, places, known, workers, observer)
     except KeyboardInterrupt:
         say(f"Stopped. {observer.count} cells are done; the same command goes on.")
         raise
