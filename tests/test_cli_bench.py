@@ -411,6 +411,25 @@ def test_a_terminal_shows_the_table_so_far_and_what_runs(place: Place, monkeypat
     assert "another recipe" not in shown
 
 
+def test_columns_that_do_not_fit_stand_below_each_other(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    shares = [number / 20 for number in range(1, 13)]
+    content = build_recipe(
+        {"title": "Many", "data": ["toy"], "runs": ["full", "uniform"], "seeds": [1], "hidden": shares}, "standard"
+    )
+    planned = cells.plan(content, Places(place.data))
+    progress = BenchProgress(Title("many", "standard", content))
+    progress.begun(planned, {cell.key: cell.as_dict() | {"test": {"f1": cell.hidden}} for cell in planned})
+    screen = io.StringIO()
+    monkeypatch.setattr(bench_progress, "errors", Console(file=screen, width=60))
+    bench_progress.errors.print(progress._picture())
+    words = screen.getvalue().split()
+    assert words.count("uniform") > 1
+    for share in shares:
+        assert f"{share:g}" in words  # in a head
+        assert words.count(f"{100 * share:.1f}") == 2
+    assert all(len(line) <= 60 for line in screen.getvalue().splitlines())
+
+
 def test_brackets_in_names_are_shown_as_they_are(place: Place) -> None:
     runs = {"a[/b]": {"method": "full"}, "[b]": {"method": "uniform"}}
     content = build_recipe({"title": "[x]", "data": ["toy"], "runs": [*runs], "seeds": [1], "run": runs}, "standard")

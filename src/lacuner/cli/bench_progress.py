@@ -1,12 +1,13 @@
 """A bench seen from the terminal: a live table, or plain lines where there is no terminal."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from statistics import mean
 from typing import Any
 
 from rich.console import Group
 from rich.live import Live
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -16,6 +17,10 @@ from lacuner.bench.runner import Outcome, RunObserver
 from lacuner.cli.console import errors, say
 
 _REFRESH = 2.0  # a second
+_WIDEST = "12.3 ± 45.6"
+"""As wide as figures get."""
+_GAP = 2
+"""Blanks between columns."""
 
 
 class BenchProgress(RunObserver):
@@ -87,11 +92,21 @@ class BenchProgress(RunObserver):
 
     def _picture(self) -> Group:
         results = Results.of(self._title, Outcome(self._results).records(self._cells))
-        table = Table(title=Text(self._title.recipe.title), title_justify="left", box=None, pad_edge=False)
-        table.add_column("")
-        for column in results.columns:
+        lines = [Text(f"  {cell}: {text}", style="dim") for cell, text in self._running.values()]
+        state = Text(f"{self.count} cells, {self._remaining()}")
+        return Group(Text(self._title.recipe.title, style="bold"), state, *lines, *_tables(results, errors.width))
+
+
+def _tables(results: Results, width: int) -> Iterator[Padding]:
+    """F1 of every row and column so far; columns that do not fit beside each other stand below each other."""
+    names = max(map(len, results.rows), default=0)
+    widest = max(map(len, (_WIDEST, *results.columns))) + _GAP
+    count = max(1, (width - names) // widest)
+    for start in range(0, len(results.columns), count):
+        columns = results.columns[start : start + count]
+        table = Table("", box=None, pad_edge=False, padding=(0, _GAP, 0, 0))
+        for column in columns:
             table.add_column(Text(column), justify="right")
         for row in results.rows:
-            table.add_row(Text(row), *(spread(results.values(row, column, test_f1)) for column in results.columns))
-        lines = [Text(f"  {cell}: {text}", style="dim") for cell, text in self._running.values()]
-        return Group(table, Text(f"{self.count} cells, {self._remaining()}"), *lines)
+            table.add_row(Text(row), *(spread(results.values(row, column, test_f1)) for column in columns))
+        yield Padding(table, (1, 0, 0, 0))
