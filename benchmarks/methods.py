@@ -27,7 +27,7 @@ from typing import Any
 import torch
 
 from lacuner import Corpus, Recognizer
-from lacuner.bench.report import spread
+from lacuner.bench.results import spread
 from lacuner.methods.registry import registry
 from lacuner.training.settings import parse_assignments
 from lacuner.version import __version__
@@ -222,7 +222,7 @@ def options() -> argparse.ArgumentParser:
     return parser
 
 
-COMMAND = re.compile(r"^<!-- python benchmarks/methods.py (.*) -->\n\n*(?:\|.*\n)*\n*", re.MULTILINE)
+COMMENT = re.compile(r"^<!-- python benchmarks/methods.py (.*) -->\n\n*(?:\|.*\n)*\n*", re.MULTILINE)
 
 
 def renewed(page: str) -> str:
@@ -231,7 +231,7 @@ def renewed(page: str) -> str:
     def renew(found: re.Match[str]) -> str:
         return f"{found[0].splitlines()[0]}\n\n{show(options().parse_args(shlex.split(found[1])))}\n\n"
 
-    return COMMAND.sub(renew, page)
+    return COMMENT.sub(renew, page)
 
 
 def show(arguments: argparse.Namespace) -> str:

@@ -11,8 +11,9 @@ import sys
 from pathlib import Path
 from statistics import mean
 
-from lacuner.bench.report import Results, Title, markdown_table, spread, test_f1
+from lacuner.bench.results import Results, Title, spread, test_f1
 from lacuner.bench.runner import RESULTS, read_results
+from lacuner.bench.tables import markdown_table
 
 ROOT = Path(__file__).parents[1]
 ENCODER = "recurrent"
@@ -32,8 +33,8 @@ def table(names: list[str], runs: list[str]) -> str:
     """F1 on test data in percent, of some runs in all columns of several benches."""
     columns: dict[str, dict[str, list[float]]] = {}
     for name in names:
-        for run, column, scores in measured(name):
-            columns.setdefault(column, {}).setdefault(run, []).append(scores)
+        for run, column, score in measured(name):
+            columns.setdefault(column, {}).setdefault(run, []).append(score)
     rows = []
     for run in runs:
         cells = [scores.get(run, []) for scores in columns.values()]

@@ -18,7 +18,7 @@ from lacuner import Corpus
 from lacuner.bench import cells, recipe
 from lacuner.bench.cells import Cell
 from lacuner.bench.recipe import Places, Recipe, build_recipe
-from lacuner.bench.report import Title
+from lacuner.bench.results import Title
 from lacuner.bench.runner import read_results
 from lacuner.cli import bench_progress, main
 from lacuner.cli.bench_progress import BenchProgress

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from lacuner.bench.recipe import Recipe, build_recipe
-from lacuner.bench.report import Results, Title
+from lacuner.bench.results import Results, Title
 from lacuner.bench.significance import pack
 
 SMALL: dict[str, Any] = {

@@ -13,7 +13,7 @@ from handmade import record, results
 from lacuner.analysis.missampling import EpochMissampling
 from lacuner.analysis.o_values import SHARES, Detection, EpochOValues, OValueRun
 from lacuner.bench.figures import draw_figures, epochs_figure, masking_figure, vector_figure
-from lacuner.bench.report import Results
+from lacuner.bench.results import Results
 from lacuner.errors import ConfigError
 
 

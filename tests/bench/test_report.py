@@ -6,9 +6,9 @@ from handmade import counts, recipe, record, results, table
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lacuner.bench.report import (
-    Results,
-    Title,
+from lacuner.bench.report import report, write_report
+from lacuner.bench.results import Results, Title, spread, summary
+from lacuner.bench.tables import (
     cost_table,
     difference_table,
     gap_table,
@@ -17,10 +17,6 @@ from lacuner.bench.report import (
     missampling_table,
     o_value_table,
     precision_table,
-    report,
-    spread,
-    summary,
-    write_report,
 )
 from lacuner.errors import ConfigError
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from lacuner.bench.report import REPORT, Results, Title, report
+from lacuner.bench.report import REPORT, report
+from lacuner.bench.results import Results, Title
 from lacuner.bench.runner import RESULTS, read_results
 
 ROOT = Path(__file__).parents[2]

@@ -20,7 +20,7 @@ from lacuner.analysis.figures import (
 from lacuner.analysis.missampling import EpochMissampling
 from lacuner.analysis.o_values import OValueRun
 from lacuner.analysis.uncertainty import BandResult, UncertaintyRun
-from lacuner.bench.report import Results, test_f1
+from lacuner.bench.results import Results, test_f1
 from lacuner.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from lacuner.cli.options import Json
 
 if TYPE_CHECKING:
     from lacuner.bench.cells import Cell
-    from lacuner.bench.report import Results
+    from lacuner.bench.results import Results
 
 
 class _RunUnlessNamed(TyperGroup):
@@ -78,7 +78,8 @@ def run(
     from lacuner.bench.cells import check_encoders, plan
     from lacuner.bench.figures import check_drawing
     from lacuner.bench.recipe import Places, find_recipe, read_recipe, said_of
-    from lacuner.bench.report import Results, Title, write_report
+    from lacuner.bench.report import write_report
+    from lacuner.bench.results import Results, Title
     from lacuner.bench.runner import known_results, locked, read_results, run_cells
     from lacuner.cli.bench_progress import BenchProgress
 
@@ -125,7 +126,8 @@ def report(
 
     Example: `lacuner bench report results`
     """
-    from lacuner.bench.report import Results, Title, write_report
+    from lacuner.bench.report import write_report
+    from lacuner.bench.results import Results, Title
     from lacuner.bench.runner import RESULTS, read_failures, read_results
 
     results = Results.of(Title.read(folder), read_results(folder / RESULTS), read_failures(folder))
@@ -159,7 +161,8 @@ def _show_plan(cells: "Sequence[Cell]", json: bool) -> None:
 
 
 def _conclude(results: "Results", written: Path, json: bool) -> None:
-    from lacuner.bench.report import main_table, summary
+    from lacuner.bench.results import summary
+    from lacuner.bench.tables import main_table
 
     if json:
         print_json({"report": str(written), "failed": len(results.failures), **summary(results)})

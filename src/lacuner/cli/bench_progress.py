@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from lacuner.bench.cells import Cell
-from lacuner.bench.report import Results, Title, spread, test_f1
+from lacuner.bench.results import Results, Title, spread, test_f1
 from lacuner.bench.runner import Outcome, RunObserver
 from lacuner.cli.console import errors, say
 

@@ -1,0 +1,183 @@
+"""The results of a recipe's cells, by row and column of its table."""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+import numpy as np
+
+from lacuner.bench.recipe import Recipe, column_name
+from lacuner.bench.significance import Counts, Difference, compare, unpack
+from lacuner.corpus.corpus import open_for_writing
+from lacuner.errors import ConfigError
+from lacuner.parts import validate
+
+_RECIPE = "recipe.json"
+
+
+@dataclass(frozen=True)
+class Title:
+    """What a report is about; stands beside the results, so that the report can be made again."""
+
+    name: str
+    profile: str
+    recipe: Recipe
+    cells: int | None = None
+    """How many there are to be; none: nobody has said."""
+
+    def write(self, folder: Path) -> None:
+        """Into the folder of the results."""
+        recipe = self.recipe.model_dump(mode="json")
+        content = {"name": self.name, "profile": self.profile, "cells": self.cells, "recipe": recipe}
+        with open_for_writing(folder / _RECIPE) as file:
+            json.dump(content, file, ensure_ascii=False, indent=1)
+            file.write("\n")
+
+    @classmethod
+    def read(cls, folder: Path) -> "Title":
+        """As :meth:`write` wrote it."""
+        try:
+            content = json.loads((folder / _RECIPE).read_text(encoding="utf-8"))
+            recipe = validate(Recipe, content["recipe"])
+            return cls(content["name"], content["profile"], recipe, content.get("cells"))
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise ConfigError(f"{folder / _RECIPE}: {error} — give the folder that a bench has written") from error
+
+
+@dataclass(frozen=True)
+class Results:
+    """All results of a recipe, by row and column of its table."""
+
+    title: Title
+    records: tuple[dict[str, Any], ...]
+    failures: Mapping[str, str]
+    cells_done: int
+
+    @classmethod
+    def of(
+        cls, title: Title, records: Iterable[Mapping[str, Any]], failures: Mapping[str, str] | None = None
+    ) -> "Results":
+        """Results; a cell that stands for several rows is taken apart."""
+        parts: list[dict[str, Any]] = []
+        done = list(records)
+        for record in done:
+            rows = record.get("rows")
+            parts += [{**record, **row, "run": name} for name, row in rows.items()] if rows else [dict(record)]
+        return cls(title, tuple(parts), failures or {}, len(done))
+
+    @cached_property
+    def data(self) -> str:
+        """The data that the figures are about: the papers have some tables of dev data."""
+        datasets = [record.get("config", {}).get("dataset", {}) for record in self.records]
+        on_dev = all(dataset and dataset["dev"] == dataset["test"] for dataset in datasets)
+        return "dev" if datasets and on_dev else "test"
+
+    @cached_property
+    def most_seeds(self) -> int:
+        """How many seeds the cells have that have most."""
+        return max(map(len, self.cells.values()), default=0)
+
+    @cached_property
+    def several_encoders(self) -> bool:
+        return len({record["encoder"] for record in self.records}) > 1
+
+    def row(self, record: Mapping[str, Any]) -> str:
+        """The row of a record."""
+        encoder = f" · {record['encoder']}" if self.several_encoders else ""
+        return f"{record['run']}{encoder}" + (", all labels" if record.get("complete") else "")
+
+    def column(self, record: Mapping[str, Any]) -> str:
+        """The column of a record."""
+        return column_name(record["data"], record["hidden"])
+
+    @cached_property
+    def columns(self) -> list[str]:
+        own = (record for record in self.records if not record.get("complete"))
+        return list(dict.fromkeys(map(self.column, own)))
+
+    @cached_property
+    def rows(self) -> list[str]:
+        """In the recipe's order; what has all labels last."""
+        recipe = self.title.recipe
+        order = {run: number for number, run in enumerate(recipe.runs)}
+
+        def place(record: Mapping[str, Any]) -> tuple[Any, ...]:
+            encoder = record["encoder"]
+            number = recipe.encoders.index(encoder) if encoder in recipe.encoders else len(recipe.encoders)
+            return bool(record.get("complete")), number, order.get(record["run"], len(order))
+
+        return list(dict.fromkeys(self.row(record) for record in sorted(self.records, key=place)))
+
+    @cached_property
+    def cells(self) -> dict[tuple[str, str], list[dict[str, Any]]]:
+        """The records of each row and column, by seed; complete labels stand in all columns of their dataset."""
+        cells: dict[tuple[str, str], list[dict[str, Any]]] = {}
+        for record in sorted(self.records, key=lambda record: record["seed"]):
+            same = [r for r in self.records if r["data"] == record["data"] and not r.get("complete")]
+            for column in dict.fromkeys(map(self.column, same if record.get("complete") else [record])):
+                cells.setdefault((self.row(record), column), []).append(record)
+        return cells
+
+    @cached_property
+    def differences(self) -> dict[tuple[str, str], Difference]:
+        """Of every row and column to the baseline of the same encoder, with the seeds that both have."""
+        found: dict[tuple[str, str], Difference] = {}
+        baseline = self.title.recipe.baseline
+        for (row, column), records in self.cells.items():
+            first = records[0]
+            if baseline is None or first.get("complete") or first["run"] == baseline:
+                continue
+            others = self.cells.get((self.row(first | {"run": baseline}), column), ())
+            base = {record["seed"]: record for record in others if "counts" in record}
+            pairs = [(r, base[r["seed"]]) for r in records if r["seed"] in base and "counts" in r]
+            if pairs:
+                ours, theirs = ([_counts(pair[side]) for pair in pairs] for side in (0, 1))
+                if len({len(counts) for counts in (*ours, *theirs)}) == 1:
+                    found[row, column] = compare(ours, theirs)
+        return found
+
+    def values(self, row: str, column: str, value: Callable[[Mapping[str, Any]], float | None]) -> list[float]:
+        """A figure of each seed."""
+        found = (value(record) for record in self.cells.get((row, column), ()))
+        return [one for one in found if one is not None]
+
+
+def summary(results: Results) -> dict[str, Any]:
+    """The main table for JSON: fractions, not percent."""
+    table = []
+    for (row, column), records in results.cells.items():
+        values = [record["test"]["f1"] for record in records if "test" in record]
+        if values:
+            deviation = stdev(values) if len(values) > 1 else None
+            entry = {"run": records[0]["run"], "encoder": records[0]["encoder"], "column": column, "row": row}
+            table.append(entry | {"f1": mean(values), "deviation": deviation, "seeds": len(values)})
+    return {"results": len(results.records), "table": table}
+
+
+def test_f1(record: Mapping[str, Any]) -> float | None:
+    """F1 on test data, in percent."""
+    f1 = record.get("test", {}).get("f1")
+    return None if f1 is None else 100 * f1
+
+
+def spread(values: Sequence[float], digits: int = 1) -> str:
+    """``mean ± deviation``; of a single value there is no deviation.
+
+    >>> spread([1.0, 2.0]), spread([1.25]), spread([])
+    ('1.5 ± 0.7', '1.2', '')
+    """
+    if not values:
+        return ""
+    deviation = f" ± {stdev(values):.{digits}f}" if len(values) > 1 else ""
+    return f"{mean(values):.{digits}f}{deviation}"
+
+
+def _counts(record: Mapping[str, Any]) -> Counts:
+    """Of each sentence of the test data: ``(S, 3)``."""
+    return np.stack([unpack(record["counts"][name]) for name in ("correct", "predicted", "support")], axis=1).astype(
+        float
+    )

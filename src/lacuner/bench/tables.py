@@ -1,0 +1,235 @@
+"""The tables of a report, as Markdown; one that has nothing to say is empty."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from statistics import mean
+from typing import Any
+
+from lacuner.bench.results import Results, spread, test_f1
+from lacuner.bench.significance import RESAMPLES, Difference
+
+_SURE = 0.05
+"""Greatest p that counts as a difference."""
+_SMALLEST_GAP = 5.0
+"""Points of F1 that gaps must cost, so that a share of them can be told from noise."""
+_BETTER, _WORSE, _FEWER = "↑", "↓", "†"
+
+
+def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table whose first column stands left, the others right."""
+    first, *others = (f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in (head, *rows))
+    return "\n".join([first, f"| --- |{' --: |' * (len(head) - 1)}", *others])
+
+
+def main_table(results: Results) -> str:
+    """F1 of every row and column, with the papers' figures and signs of significance."""
+    recipe = results.title.recipe
+    several = len(results.columns) > 1
+    rows, any_paper, fewer = [], False, False
+    signs = _signs(results)
+    for row in results.rows:
+        cells, means = [], []
+        for column in results.columns:
+            values = results.values(row, column, test_f1)
+            text = spread(values) + signs.get((row, column), "")
+            if values and len(values) < results.most_seeds:
+                text, fewer = f"{text}{_FEWER}", True
+            paper = _paper(results, row, column)
+            if paper is not None and values:
+                text, any_paper = f"{text} ({paper:.1f})", True
+            cells.append(text)
+            means += [mean(values)] if values else []
+        if not any(cells):
+            continue
+        average = [f"{mean(means):.1f}" if len(means) == len(results.columns) else ""] if several else []
+        rows.append([_coded(row), *cells, *average])
+    if not rows:
+        return ""
+    notes = [f"F1 on {results.data} data in percent, mean ± standard deviation over seeds."]
+    if fewer:
+        notes.append(f"{_FEWER} fewer seeds than the others.")
+    if any_paper:
+        notes.append("In brackets: what the paper reports.")
+    if signs:
+        notes.append(
+            f"{_BETTER} better and {_WORSE} worse than `{recipe.baseline}`, p < {_SURE:g} "
+            f"(paired bootstrap over sentences, {RESAMPLES:,} resamples)."
+        )
+    head = ["", *results.columns, *(["mean"] if several else [])]
+    return f"{markdown_table(head, rows)}\n\n{' '.join(notes)}"
+
+
+def _paper(results: Results, row: str, column: str) -> float | None:
+    records = results.cells.get((row, column))
+    if not records or records[0].get("complete"):
+        return None
+    figures, run = results.title.recipe.paper, records[0]["run"]
+    return figures.get(f"{run} · {records[0]['encoder']}", figures.get(run, {})).get(column)
+
+
+def gap_table(results: Results) -> str:
+    """``(F1 - F1 of naive) / (F1 with all labels - F1 of naive)``, of the means."""
+    recipe = results.title.recipe
+    if recipe.naive is None:
+        return ""
+    rows = []
+    for row in results.rows:
+        first = next((records[0] for (name, _), records in results.cells.items() if name == row), None)
+        if first is None or first.get("complete") or first["run"] == recipe.naive:
+            continue
+        cells = []
+        for column in results.columns:
+            naive = results.row(first | {"run": recipe.naive})
+            known = [results.values(name, column, test_f1) for name in (row, naive, f"{naive}, all labels")]
+            if all(known):
+                ours, low, high = map(mean, known)
+                cells.append(f"{(ours - low) / (high - low):.0%}" if high - low >= _SMALLEST_GAP else "—")
+            else:
+                cells.append("")
+        if any(cells):
+            rows.append([_coded(row), *cells])
+    if not rows:
+        return ""
+    note = f"Of what gaps cost `{recipe.naive}`: 0 % is `{recipe.naive}` on labels with gaps, 100 % on all labels."
+    if any("—" in row for row in rows):
+        note += f" —: they cost less than {_SMALLEST_GAP:g} points."
+    return f"{markdown_table(['', *results.columns], rows)}\n\n{note}"
+
+
+def difference_table(results: Results) -> str:
+    """Differences of F1 to the baseline, with their p."""
+    table = _grid(results, lambda row, column: _difference(results.differences.get((row, column))))
+    note = f"Points of F1 with their 95 % interval, and p; paired bootstrap over sentences, {RESAMPLES:,} resamples."
+    return table and f"{table}\n\n{note}"
+
+
+def _difference(found: Difference | None) -> str:
+    if found is None:
+        return ""
+    p = "< 0.001" if found.p < 0.001 else f"{found.p:.3f}"
+    return f"{100 * found.f1:+.1f} [{100 * found.low:.1f}, {100 * found.high:.1f}] {p}"
+
+
+def _signs(results: Results) -> dict[tuple[str, str], str]:
+    return {
+        place: _BETTER if found.f1 > 0 else _WORSE for place, found in results.differences.items() if found.p < _SURE
+    }
+
+
+def precision_table(results: Results) -> str:
+    """Precision and recall on test data."""
+
+    def cell(row: str, column: str) -> str:
+        pair = [
+            results.values(row, column, lambda record, name=name: record.get("test", {}).get(name))  # type: ignore[misc]
+            for name in ("precision", "recall")
+        ]
+        return f"{100 * mean(pair[0]):.1f} / {100 * mean(pair[1]):.1f}" if all(pair) else ""
+
+    return _grid(results, cell)
+
+
+def o_value_table(results: Results) -> str:
+    """How well small O-values find hidden entities, epoch by epoch."""
+    measured = [record for record in results.records if "o_values" in record]
+    if not measured:
+        return ""
+    rows = []
+    epochs = max(len(record["o_values"]["epochs"]) for record in measured)
+    for row in results.rows:
+        for epoch in range(epochs):
+
+            def precision(record: Mapping[str, Any], epoch: int = epoch) -> float | None:
+                known = record["o_values"]["epochs"]
+                return 100 * float(known[epoch]["average_precision"]) if epoch < len(known) else None
+
+            cells = [spread(results.values(row, column, precision)) for column in results.columns]
+            rows.append([f"{_coded(row)}, epoch {epoch + 1}", *cells])
+    note = "Average precision in percent of finding the words of hidden entities by their small O-values."
+    return f"{markdown_table(['', *results.columns], rows)}\n\n{note}"
+
+
+def missampling_table(results: Results) -> str:
+    """The missampling rate, mean of the epochs."""
+    if not any("missampling" in record for record in results.records):
+        return ""
+
+    def rate(record: Mapping[str, Any]) -> float | None:
+        epochs = record.get("missampling")
+        return 100 * mean(epoch["rate"] for epoch in epochs) if epochs else None
+
+    table = _grid(results, lambda row, column: spread(results.values(row, column, rate), 3))
+    return f"{table}\n\nOf the negatives of a sentence, the percentage that are hidden entities; mean of all epochs."
+
+
+def audit_table(results: Results) -> str:
+    """Precision of the first findings, and average precision."""
+    if not any("audit" in record for record in results.records):
+        return ""
+
+    def figure(name: str) -> Callable[[Mapping[str, Any]], float | None]:
+        def value(record: Mapping[str, Any]) -> float | None:
+            found = record["audit"]
+            return 100 * float(found["average_precision"] if name == "AP" else found["precision"][name])
+
+        return value
+
+    rows = [
+        [_coded(row), name if name == "AP" else f"first {name}"]
+        + [spread(results.values(row, column, figure(name))) for column in results.columns]
+        for row in results.rows
+        for name in ("100", "500", "1000", "AP")
+    ]
+    note = (
+        "Of the suggested entities the percentage that are missing indeed, with these borders and this label; AP: average "
+        "precision, in which missing ones that are not suggested count as never found."
+    )
+    return f"{markdown_table(['', '', *results.columns], rows)}\n\n{note}"
+
+
+def estimate_table(results: Results) -> str:
+    """The estimated number of missing entities beside the true one."""
+    measured = [record for record in results.records if "estimate" in record.get("audit", ())]
+    if not measured:
+        return ""
+
+    def cell(row: str, column: str) -> str:
+        records = [r["audit"] for r in results.cells.get((row, column), ()) if "estimate" in r["audit"]]
+        return ", ".join(
+            f"{r['estimate']['total']:,.0f} [{r['estimate']['low']:,.0f}, {r['estimate']['high']:,.0f}]"
+            f" of {r['missing']:,}: {r['estimate']['total'] / max(r['missing'], 1) - 1:+.0%}"
+            for r in records
+        )
+
+    note = (
+        "Of each seed: the estimate with its 95 % interval, the true number (entities that overlap nothing annotated), "
+        "and how far off the estimate is."
+    )
+    return f"{_grid(results, cell)}\n\n{note}"
+
+
+def cost_table(results: Results) -> str:
+    """Time and memory."""
+
+    def cell(row: str, column: str) -> str:
+        cpu = results.values(row, column, lambda record: record.get("cpu_seconds"))
+        memory = results.values(row, column, lambda record: record.get("peak_memory_mb"))
+        return f"{mean(cpu):,.0f} s, {max(memory) / 1000:.1f} GB" if cpu and memory else ""
+
+    table = _grid(results, cell)
+    return (
+        table
+        and f"{table}\n\nProcessor seconds of a cell with all that belongs to it, mean over seeds; greatest peak memory."
+    )
+
+
+def _grid(results: Results, cell: Callable[[str, str], str]) -> str:
+    rows = [[_coded(row), *(cell(row, column) for column in results.columns)] for row in results.rows]
+    rows = [row for row in rows if any(row[1:])]
+    return markdown_table(["", *results.columns], rows) if rows else ""
+
+
+def _coded(row: str) -> str:
+    """A run's name as code, what else is said about it not."""
+    name, comma, labels = row.partition(", all labels")
+    run, dot, encoder = name.partition(" · ")
+    return f"`{run}`{dot}{encoder}{comma}{labels}"
