@@ -15,6 +15,7 @@ from lacuner.analysis.figures import (
     o_value_figure,
     save_figure,
     sparsity_figure,
+    styles,
     uncertainty_figure,
 )
 from lacuner.analysis.missampling import EpochMissampling
@@ -75,6 +76,13 @@ def test_curves_can_be_told_apart_without_colours():
     assert [line.get_ydata()[-1] for line in lines] == [5.0] * 4  # percent
     assert len({line.get_marker() for line in lines}) == len({str(line.get_linestyle()) for line in lines}) == 4
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["uniform", "weighted", "top-neg", "nrces"]
+
+
+def test_a_dozen_curves_have_a_dozen_markers_and_those_of_one_colour_other_lines():
+    looks = styles(12)
+    assert len({marker for _, marker, _ in looks}) == 12
+    assert len({(colour, line) for colour, _, line in looks}) == 12
+    assert len(set(styles(36))) == 36
 
 
 def test_o_values_are_shown_as_they_are_and_detection_in_percent():

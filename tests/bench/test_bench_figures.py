@@ -134,6 +134,28 @@ def test_curves_can_be_told_apart_without_colours() -> None:
     assert len({line.get_marker() for line in lines}) == len({str(line.get_linestyle()) for line in lines}) == 2
 
 
+def test_every_encoder_has_a_panel_in_which_runs_look_alike() -> None:
+    def of(encoder: str, run: str, f1: float, share: float) -> dict[str, Any]:
+        return record(run, f1, hidden=share, encoder=encoder, epochs=[f1 / 2, f1])
+
+    records = [
+        of(encoder, run, f1, share)
+        for share in (0.2, 0.6)
+        for encoder, run, f1 in (("small", "full", 0.2), ("small", "crf", 0.4), ("large", "crf", 0.8))
+    ]
+    found = results(records, encoders=["small", "large"])
+    for figure, titles in (
+        (masking_figure(found), ["toy · small", "toy · large"]),
+        (epochs_figure(found), ["toy 0.2 · small", "toy 0.2 · large", "toy 0.6 · small", "toy 0.6 · large"]),
+    ):
+        assert [axes.get_title() for axes in figure.axes] == titles
+        small, large, *_ = figure.axes
+        assert (list(curves(small)), list(curves(large))) == (["full", "crf"], ["crf"])
+        assert curves(large)["crf"][1][-1] == pytest.approx(80)
+        assert large.get_lines()[0].get_color() == small.get_lines()[1].get_color()
+        assert [text.get_text() for text in figure.legends[0].get_texts()] == ["full", "crf"]
+
+
 def test_every_dataset_has_a_panel_and_only_those_with_several_shares() -> None:
     shares = {"a": (0.2, 0.4), "a b": (0.3,), "b": (0.1, 0.5), "c": (0.5, 0.6), "d": (0.1, 0.9)}
     records = [record("full", share, data=data, hidden=share) for data, found in shares.items() for share in found]

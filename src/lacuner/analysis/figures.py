@@ -24,12 +24,10 @@ ENDINGS = (".png", ".svg")
 _SIZE, _RESOLUTION = (8, 5), 150
 _BLUE, _RED, _GREEN, _PURPLE, _ORANGE, _BLACK = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#000000"
 """Okabe and Ito's colours."""
-_STYLES = tuple(zip(
-    (_BLUE, _RED, _GREEN, _PURPLE, _ORANGE, _BLACK),
-    ("o", "s", "^", "D", "v", "P"),
-    ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1))),
-    strict=True,
-))  # fmt: skip
+_COLOURS = (_BLUE, _RED, _GREEN, _PURPLE, _ORANGE, _BLACK)
+_LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)))
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", "h", ">", "p")
+"""As many again as there are colours, so that curves of one colour have different ones."""
 _LOOK: dict[str, Any] = {
     "font.size": 15, "axes.titlesize": 16, "axes.labelsize": 16, "legend.fontsize": 14, "lines.linewidth": 3,
     "lines.markersize": 8, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.alpha": 0.35,
@@ -252,6 +250,9 @@ def canvas(rows: int = 1, columns: int = 1) -> "tuple[Figure, Any]":
 
 
 def styles(count: int) -> list[Any]:
-    """Colour, marker and line of so many curves; no two of the first three dozen are the same."""
-    kinds = len(_STYLES)
-    return [(*_STYLES[number % kinds][:2], _STYLES[(number + number // kinds) % kinds][2]) for number in range(count)]
+    """Colour, marker and line of so many curves; those of one colour differ in both others."""
+    kinds = len(_COLOURS)
+    return [
+        (_COLOURS[number % kinds], _MARKERS[number % len(_MARKERS)], _LINES[(number + number // kinds) % kinds])
+        for number in range(count)
+    ]

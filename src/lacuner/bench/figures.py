@@ -20,6 +20,7 @@ from lacuner.analysis.figures import (
 from lacuner.analysis.missampling import EpochMissampling
 from lacuner.analysis.o_values import OValueRun
 from lacuner.analysis.uncertainty import BandResult, UncertaintyRun
+from lacuner.bench.recipe import column_name
 from lacuner.bench.results import Results, test_f1
 from lacuner.errors import ConfigError
 
@@ -31,6 +32,8 @@ _WIDE = 3
 """Panels beside each other."""
 _AFTER = 3
 """The epoch after which O-values are shown in detail."""
+_Curves = dict[str, list[tuple[float, list[float]]]]
+"""The points of every curve of a panel: where, and a value of each seed."""
 
 
 def check_drawing() -> None:
@@ -76,39 +79,31 @@ def _figures(results: Results) -> Iterator[tuple[str, str, "Figure"]]:
 
 
 def masking_figure(results: Results) -> "Figure":
-    """F1 on test data by the share of hidden labels, a panel for each dataset."""
-    panels = {data: shares for data, shares in _shares(results).items() if len(shares) > 1}
-    with look():
-        figure, grid = _panels(len(panels))
-        for (data, shares), axes in zip(panels.items(), grid, strict=False):
-            for row, style in _styled(results.rows):
-                points = [(share, results.values(row, f"{data} {share:g}", test_f1)) for share in shares]
-                points = [(share, values) for share, values in points if values]
-                if points:
-                    _line(axes, [100 * share for share, _ in points], [values for _, values in points], style)
-            axes.set(title=data, xlabel="hidden (%)", ylabel="test F1 (%)")
-            axes.set_ylim(bottom=0)
-        _legend(figure, grid)
-    return figure
+    """F1 on test data by the share of hidden labels, a panel for each dataset and encoder."""
+    panels: dict[str, _Curves] = {}
+    for data, shares in _shares(results).items():
+        for share in shares if len(shares) > 1 else ():
+            for title, curves in _curves(results, column_name(data, share), data).items():
+                for name, records in curves.items():
+                    values = [f1 for f1 in map(test_f1, records) if f1 is not None]
+                    if values:
+                        panels.setdefault(title, {}).setdefault(name, []).append((100 * share, values))
+    return _curve_figure(panels, "hidden (%)", "test F1 (%)")
 
 
 def epochs_figure(results: Results) -> "Figure":
-    """F1 on dev data by epoch, a panel for each column."""
-    with look():
-        figure, grid = _panels(len(results.columns))
-        for column, axes in zip(results.columns, grid, strict=False):
-            for row, style in _styled(results.rows):
-                histories = [
-                    record["epochs"] for record in results.cells.get((row, column), ()) if record.get("epochs")
-                ]
-                if histories:
-                    length = max(map(len, histories))
-                    values = [[100 * h[place] for h in histories if place < len(h)] for place in range(length)]
-                    _line(axes, range(1, length + 1), values, style)
-            axes.set(title=column, xlabel="epoch", ylabel="dev F1 (%)")
-            axes.locator_params(axis="x", integer=True, nbins=6)
-            axes.set_ylim(bottom=0)
-        _legend(figure, grid)
+    """F1 on dev data by epoch, a panel for each column and encoder."""
+    panels: dict[str, _Curves] = {}
+    for column in results.columns:
+        for title, curves in _curves(results, column, column).items():
+            for name, records in curves.items():
+                histories = [record["epochs"] for record in records if record.get("epochs")]
+                for place in range(max(map(len, histories), default=0)):
+                    values = [100 * history[place] for history in histories if place < len(history)]
+                    panels.setdefault(title, {}).setdefault(name, []).append((place + 1, values))
+    figure = _curve_figure(panels, "epoch", "dev F1 (%)")
+    for axes in figure.axes:
+        axes.locator_params(axis="x", integer=True, nbins=6)
     return figure
 
 
@@ -145,11 +140,32 @@ def _panels(count: int) -> tuple["Figure", list[Any]]:
     return figure, flat[:count]
 
 
-def _styled(rows: Sequence[str]) -> list[tuple[str, dict[str, Any]]]:
-    return [
-        (row, {"color": colour, "marker": marker, "linestyle": line, "label": row})
-        for row, (colour, marker, line) in zip(rows, styles(len(rows)), strict=True)
-    ]
+def _curves(results: Results, column: str, title: str) -> dict[str, dict[str, list[dict[str, Any]]]]:
+    """The records of each curve of a column, by the title of its panel: every encoder has its own."""
+    panels: dict[str, dict[str, list[dict[str, Any]]]] = {}
+    for row in results.rows:
+        for record in results.cells.get((row, column), ()):
+            encoder = f" · {record['encoder']}" if results.several_encoders else ""
+            panels.setdefault(f"{title}{encoder}", {}).setdefault(results.curve(record), []).append(record)
+    return panels
+
+
+def _curve_figure(panels: "Mapping[str, _Curves]", xlabel: str, ylabel: str) -> "Figure":
+    """A curve looks the same in all panels."""
+    names = list(dict.fromkeys(name for curves in panels.values() for name in curves))
+    looks = {
+        name: {"color": colour, "marker": marker, "linestyle": line, "label": name}
+        for name, (colour, marker, line) in zip(names, styles(len(names)), strict=True)
+    }
+    with look():
+        figure, grid = _panels(len(panels))
+        for (title, curves), axes in zip(panels.items(), grid, strict=True):
+            for name, points in curves.items():
+                _line(axes, [place for place, _ in points], [values for _, values in points], looks[name])
+            axes.set(title=title, xlabel=xlabel, ylabel=ylabel)
+            axes.set_ylim(bottom=0)
+        _legend(figure, grid)
+    return figure
 
 
 def _line(axes: Any, places: Sequence[float], values: Sequence[Sequence[float]], style: Mapping[str, Any]) -> None:

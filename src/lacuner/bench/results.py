@@ -88,7 +88,11 @@ class Results:
     def row(self, record: Mapping[str, Any]) -> str:
         """The row of a record."""
         encoder = f" · {record['encoder']}" if self.several_encoders else ""
-        return f"{record['run']}{encoder}" + (", all labels" if record.get("complete") else "")
+        return f"{record['run']}{encoder}{_labels(record)}"
+
+    def curve(self, record: Mapping[str, Any]) -> str:
+        """What a record is called beside others of its encoder."""
+        return f"{record['run']}{_labels(record)}"
 
     def column(self, record: Mapping[str, Any]) -> str:
         """The column of a record."""
@@ -174,6 +178,10 @@ def spread(values: Sequence[float], digits: int = 1) -> str:
         return ""
     deviation = f" ± {stdev(values):.{digits}f}" if len(values) > 1 else ""
     return f"{mean(values):.{digits}f}{deviation}"
+
+
+def _labels(record: Mapping[str, Any]) -> str:
+    return ", all labels" if record.get("complete") else ""
 
 
 def _counts(record: Mapping[str, Any]) -> Counts:
