@@ -134,6 +134,24 @@ def test_curves_can_be_told_apart_without_colours() -> None:
     assert len({line.get_marker() for line in lines}) == len({str(line.get_linestyle()) for line in lines}) == 2
 
 
+@pytest.mark.parametrize("length", [4, 30, 160])
+def test_the_legend_has_room_however_long_the_names_are(length: int) -> None:
+    names = [f"{number} {'long ' * (length // 5)}" for number in range(6)]
+    figure = epochs_figure(results([record(name, 0.5, epochs=[0.1, 0.2]) for name in names], runs=names))
+    figure.draw_without_rendering()
+    place, (axes,) = figure.legends[0].get_window_extent(), figure.axes
+    assert -1 <= place.x0 < place.x1 <= figure.bbox.width + 1
+    assert place.y1 <= axes.get_window_extent().y0
+    assert axes.get_window_extent().height / figure.dpi > 2
+
+
+def test_the_legend_is_in_the_order_of_the_recipe() -> None:
+    records = [record("crf", data="a", epochs=[0.1, 0.2]), record("full", data="b", epochs=[0.1, 0.2])]
+    figure = epochs_figure(results(records, runs=["full", "crf"]))
+    colours = [line.get_color() for axes in figure.axes for line in axes.get_lines()]
+    assert [line.get_color() for line in figure.legends[0].get_lines()] == colours[::-1]
+
+
 def test_every_encoder_has_a_panel_in_which_runs_look_alike() -> None:
     def of(encoder: str, run: str, f1: float, share: float) -> dict[str, Any]:
         return record(run, f1, hidden=share, encoder=encoder, epochs=[f1 / 2, f1])

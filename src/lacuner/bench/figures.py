@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _FOLDER = "figures"
 _WIDE = 3
 """Panels beside each other."""
+_LEGEND_COLUMNS = 4
 _AFTER = 3
 """The epoch after which O-values are shown in detail."""
 _Curves = dict[str, list[tuple[float, list[float]]]]
@@ -81,27 +82,27 @@ def _figures(results: Results) -> Iterator[tuple[str, str, "Figure"]]:
 def masking_figure(results: Results) -> "Figure":
     """F1 on test data by the share of hidden labels, a panel for each dataset and encoder."""
     panels: dict[str, _Curves] = {}
-    for data, shares in _shares(results).items():
-        for share in shares if len(shares) > 1 else ():
-            for title, curves in _curves(results, column_name(data, share), data).items():
-                for name, records in curves.items():
-                    values = [f1 for f1 in map(test_f1, records) if f1 is not None]
-                    if values:
-                        panels.setdefault(title, {}).setdefault(name, []).append((100 * share, values))
-    return _curve_figure(panels, "hidden (%)", "test F1 (%)")
+    places = [(data, share) for data, shares in _shares(results).items() if len(shares) > 1 for share in shares]
+    for data, share in places:
+        for title, name, records in _curves(results, column_name(data, share), data):
+            values = [f1 for f1 in map(test_f1, records) if f1 is not None]
+            if values:
+                panels.setdefault(title, {}).setdefault(name, []).append((100 * share, values))
+    return _curve_figure(results, panels, "hidden (%)", "test F1 (%)")
 
 
 def epochs_figure(results: Results) -> "Figure":
     """F1 on dev data by epoch, a panel for each column and encoder."""
     panels: dict[str, _Curves] = {}
     for column in results.columns:
-        for title, curves in _curves(results, column, column).items():
-            for name, records in curves.items():
-                histories = [record["epochs"] for record in records if record.get("epochs")]
-                for place in range(max(map(len, histories), default=0)):
-                    values = [100 * history[place] for history in histories if place < len(history)]
-                    panels.setdefault(title, {}).setdefault(name, []).append((place + 1, values))
-    figure = _curve_figure(panels, "epoch", "dev F1 (%)")
+        for title, name, records in _curves(results, column, column):
+            histories = [record["epochs"] for record in records if record.get("epochs")]
+            if histories:
+                panels.setdefault(title, {})[name] = [
+                    (place + 1, [100 * history[place] for history in histories if place < len(history)])
+                    for place in range(max(map(len, histories)))
+                ]
+    figure = _curve_figure(results, panels, "epoch", "dev F1 (%)")
     for axes in figure.axes:
         axes.locator_params(axis="x", integer=True, nbins=6)
     return figure
@@ -124,7 +125,7 @@ def vector_figure(vectors: Mapping[str, Sequence[Mapping[str, Any]]]) -> "Figure
                 )
             axes.set(title=row, xticks=[], yticks=[])
             axes.grid(visible=False)
-        _legend(figure, grid)
+        _legend(figure, grid, [*("no entity" for _ in outside), *inside])
     return figure
 
 
@@ -133,26 +134,25 @@ def _panels(count: int) -> tuple["Figure", list[Any]]:
     wide = min(_WIDE, count)
     high = math.ceil(count / wide)
     figure, axes = canvas(high, wide)
-    figure.set_size_inches(1 + 4.5 * wide if wide > 1 else 8, 1.2 + 3.8 * high)
+    figure.set_size_inches(1 + 4.5 * wide if wide > 1 else 8, 0.4 + 3.8 * high)
     flat = list(axes.flat) if wide * high > 1 else [axes]
     for unused in flat[count:]:
         unused.remove()
     return figure, flat[:count]
 
 
-def _curves(results: Results, column: str, title: str) -> dict[str, dict[str, list[dict[str, Any]]]]:
-    """The records of each curve of a column, by the title of its panel: every encoder has its own."""
-    panels: dict[str, dict[str, list[dict[str, Any]]]] = {}
+def _curves(results: Results, column: str, title: str) -> Iterator[tuple[str, str, list[dict[str, Any]]]]:
+    """The curves of a column: the title of its panel, of which every encoder has its own, its name and its records."""
     for row in results.rows:
-        for record in results.cells.get((row, column), ()):
-            encoder = f" · {record['encoder']}" if results.several_encoders else ""
-            panels.setdefault(f"{title}{encoder}", {}).setdefault(results.curve(record), []).append(record)
-    return panels
+        records = results.cells.get((row, column), [])
+        if records:
+            encoder = f" · {records[0]['encoder']}" if results.several_encoders else ""
+            yield f"{title}{encoder}", results.curve(records[0]), records
 
 
-def _curve_figure(panels: "Mapping[str, _Curves]", xlabel: str, ylabel: str) -> "Figure":
+def _curve_figure(results: Results, panels: "Mapping[str, _Curves]", xlabel: str, ylabel: str) -> "Figure":
     """A curve looks the same in all panels."""
-    names = list(dict.fromkeys(name for curves in panels.values() for name in curves))
+    names = [name for name in results.curves if any(name in curves for curves in panels.values())]
     looks = {
         name: {"color": colour, "marker": marker, "linestyle": line, "label": name}
         for name, (colour, marker, line) in zip(names, styles(len(names)), strict=True)
@@ -164,7 +164,7 @@ def _curve_figure(panels: "Mapping[str, _Curves]", xlabel: str, ylabel: str) -> 
                 _line(axes, [place for place, _ in points], [values for _, values in points], looks[name])
             axes.set(title=title, xlabel=xlabel, ylabel=ylabel)
             axes.set_ylim(bottom=0)
-        _legend(figure, grid)
+        _legend(figure, grid, names)
     return figure
 
 
@@ -178,21 +178,20 @@ def _line(axes: Any, places: Sequence[float], values: Sequence[Sequence[float]],
         axes.fill_between(places, low, high, color=style["color"], alpha=0.15, linewidth=0, zorder=2)
 
 
-def _legend(figure: "Figure", grid: Sequence[Any]) -> None:
-    """One for all panels, below them."""
-    entries: dict[str, Any] = {}
-    for axes in grid:
-        handles, labels = axes.get_legend_handles_labels()
-        entries |= {label: handle for handle, label in zip(handles, labels, strict=True) if label not in entries}
-    columns = 2 if max(map(len, entries), default=0) > 18 else min(4, len(entries))
-    figure.legend(
-        entries.values(),
-        entries.keys(),
-        loc="outside lower center",
-        ncols=max(1, columns),
-        frameon=False,
-        handlelength=3,
-    )
+def _legend(figure: "Figure", grid: Sequence[Any], names: Sequence[str]) -> None:
+    """One for all panels, below them, in as many columns as there is room for."""
+    known = {label: handle for axes in grid for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+    entries = {name: known[name] for name in names}
+    for columns in range(min(_LEGEND_COLUMNS, len(entries)), 0, -1):
+        legend = figure.legend(
+            entries.values(), entries.keys(), loc="outside lower center", ncols=columns, frameon=False, handlelength=3
+        )
+        size = legend.get_window_extent()
+        if size.width <= figure.bbox.width or columns == 1:
+            width, height = figure.get_size_inches()
+            figure.set_size_inches(max(width, size.width / figure.dpi), height + size.height / figure.dpi)
+            return
+        legend.remove()
 
 
 def _shares(results: Results) -> dict[str, list[float]]:

@@ -106,6 +106,15 @@ class Results:
     @cached_property
     def rows(self) -> list[str]:
         """In the recipe's order; what has all labels last."""
+        return list(dict.fromkeys(map(self.row, self._in_order)))
+
+    @cached_property
+    def curves(self) -> list[str]:
+        """In the same order."""
+        return list(dict.fromkeys(map(self.curve, self._in_order)))
+
+    @cached_property
+    def _in_order(self) -> list[dict[str, Any]]:
         recipe = self.title.recipe
         order = {run: number for number, run in enumerate(recipe.runs)}
 
@@ -114,7 +123,7 @@ class Results:
             number = recipe.encoders.index(encoder) if encoder in recipe.encoders else len(recipe.encoders)
             return bool(record.get("complete")), number, order.get(record["run"], len(order))
 
-        return list(dict.fromkeys(self.row(record) for record in sorted(self.records, key=place)))
+        return sorted(self.records, key=place)
 
     @cached_property
     def cells(self) -> dict[tuple[str, str], list[dict[str, Any]]]:
