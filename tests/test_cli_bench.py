@@ -196,6 +196,22 @@ def test_results_of_another_bench_are_taken(run: Run, place: Place, done: Done, 
     assert not (tmp_path / "out" / "cells").exists()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "count", "figure"),
+    [("span-vectors", 4, "vectors-sample-0.5"), ("uncertainty", 2, "uncertainty-sample-0.5")],
+)
+def test_a_recipe_of_the_package_runs_on_the_sample(
+    run: Run, name: str, count: int, figure: str, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    code, _, said = run(name, "--profile", "quick", "--data", tmp_path / "nowhere", "--out", out, "--workers", 2)
+    assert code == 0, said
+    assert f"{count}/{count}" in said
+    assert len(read_results(out / "results.jsonl")) == count
+    assert {path.name for path in (out / "figures").iterdir()} >= {f"{figure}.svg", f"{figure}.png"}
+
+
 def test_a_bench_that_is_killed_goes_on_where_it_was(run: Run, place: Place, done: Done, tmp_path: Path) -> None:
     out = tmp_path / "out"
 
