@@ -15,7 +15,7 @@ import pytest
 from rich.console import Console
 
 from lacuner import Corpus
-from lacuner.bench import cells, recipe
+from lacuner.bench import planning, recipe
 from lacuner.bench.cells import Cell
 from lacuner.bench.recipe import Places, Recipe, build_recipe
 from lacuner.bench.results import Title
@@ -266,8 +266,8 @@ def test_a_cell_that_fails_is_reported_and_the_rest_goes_on(
         shutil.rmtree(tmp_path / "data" / "lost")
         return planned
 
-    real = cells.plan
-    monkeypatch.setattr(cells, "plan", plan)
+    real = planning.plan
+    monkeypatch.setattr(planning, "plan", plan)
     out = tmp_path / "out"
     code, output, log = run(tmp_path / "lost.toml", "--data", tmp_path / "data", "--out", out, "--workers", 2, "--json")
     assert code == 1, log
@@ -411,7 +411,7 @@ def test_a_terminal_shows_the_table_so_far_and_what_runs(place: Place, monkeypat
         {"title": "Both", "data": ["toy"], "runs": ["mine", "uniform"], "seeds": [1], "hidden": [0.3],
          "run": {"mine": {"method": "full"}}}, "standard",
     )  # fmt: skip
-    mine, uniform = cells.plan(content, Places(place.data))
+    mine, uniform = planning.plan(content, Places(place.data))
     with BenchProgress(Title("both", "standard", content)) as progress:
         reused = mine.as_dict() | {"run": "as another recipe calls it", "test": {"f1": 0.25}}
         progress.begun([mine, uniform], {mine.key: reused})
@@ -432,7 +432,7 @@ def test_columns_that_do_not_fit_stand_below_each_other(place: Place, monkeypatc
     content = build_recipe(
         {"title": "Many", "data": ["toy"], "runs": ["full", "uniform"], "seeds": [1], "hidden": shares}, "standard"
     )
-    planned = cells.plan(content, Places(place.data))
+    planned = planning.plan(content, Places(place.data))
     progress = BenchProgress(Title("many", "standard", content))
     progress.begun(planned, {cell.key: cell.as_dict() | {"test": {"f1": cell.hidden}} for cell in planned})
     screen = io.StringIO()
@@ -449,7 +449,7 @@ def test_columns_that_do_not_fit_stand_below_each_other(place: Place, monkeypatc
 def test_brackets_in_names_are_shown_as_they_are(place: Place) -> None:
     runs = {"a[/b]": {"method": "full"}, "[b]": {"method": "uniform"}}
     content = build_recipe({"title": "[x]", "data": ["toy"], "runs": [*runs], "seeds": [1], "run": runs}, "standard")
-    planned = cells.plan(content, Places(place.data))
+    planned = planning.plan(content, Places(place.data))
     progress = BenchProgress(Title("names", "standard", content))
     progress.begun(planned, {cell.key: cell.as_dict() | {"test": {"f1": 0.5}} for cell in planned})
     screen = io.StringIO()

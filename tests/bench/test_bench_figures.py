@@ -163,8 +163,8 @@ def test_every_encoder_has_a_panel_in_which_runs_look_alike() -> None:
     ]
     found = results(records, encoders=["small", "large"])
     for figure, titles in (
-        (masking_figure(found), ["toy · small", "toy · large"]),
-        (epochs_figure(found), ["toy 0.2 · small", "toy 0.2 · large", "toy 0.6 · small", "toy 0.6 · large"]),
+        (masking_figure(found), ["toy\nsmall", "toy\nlarge"]),
+        (epochs_figure(found), ["toy 0.2\nsmall", "toy 0.2\nlarge", "toy 0.6\nsmall", "toy 0.6\nlarge"]),
     ):
         assert [axes.get_title() for axes in figure.axes] == titles
         small, large, *_ = figure.axes
@@ -210,6 +210,18 @@ def test_the_bands_of_uncertainty_are_bars(tmp_path: Path, monkeypatch: pytest.M
     (axes,) = figures_of(uncertain(), tmp_path, monkeypatch)["uncertainty-toy-0.5"].axes
     assert [bar.get_height() for bar in axes.patches] == approx(80, 70, 40)
     assert [label.get_text().split()[0] for label in axes.get_xticklabels()] == ["top-k", "middle-k", "bottom-k"]
+
+
+def test_uncertainty_has_a_figure_for_each_encoder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+
+    small = [{name: value for name, value in one.items() if name != "rows"} for one in uncertain().records]
+    large = [one | {"encoder": "large", "test": {"f1": one["test"]["f1"] / 2}} for one in small]
+    figures = figures_of(results([*small, *large], experiment="uncertainty", runs=["uniform"]), tmp_path, monkeypatch)
+    heights = {name: [bar.get_height() for bar in figure.axes[0].patches] for name, figure in figures.items()}
+    assert heights == {
+        "uncertainty-toy-0.5-recurrent": approx(80, 70, 40),
+        "uncertainty-toy-0.5-large": approx(40, 35, 20),
+    }
 
 
 def test_points_are_those_of_the_first_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

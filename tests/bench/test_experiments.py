@@ -8,8 +8,8 @@ from handmade import SMALL, recipe
 
 from lacuner import Corpus, Recognizer
 from lacuner.analysis.o_values import OValueRun
-from lacuner.bench.cells import plan
 from lacuner.bench.experiments import project, run_cell, span_vectors
+from lacuner.bench.planning import plan
 from lacuner.bench.recipe import Places
 from lacuner.bench.significance import unpack
 from lacuner.training.trainer import Observer

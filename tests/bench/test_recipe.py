@@ -14,8 +14,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lacuner.bench import recipe as module
-from lacuner.bench.cells import plan
-from lacuner.bench.recipe import PROFILES, Places, Recipe, build_recipe, find_recipe, known_recipes, read_recipe
+from lacuner.bench.planning import plan
+from lacuner.bench.recipe import (
+    PROFILES,
+    Places,
+    Recipe,
+    build_recipe,
+    find_recipe,
+    known_recipes,
+    read_recipe,
+    recipe_name,
+)
 from lacuner.errors import ConfigError
 
 TOML = """
@@ -206,6 +215,15 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"when": [{"seeds": [9]}]}, r"when\[1\]\.seeds: 9 is not in the recipe; there are: 1"),
     ({"seeds": [10**20]}, r"seeds\.0=1\d+: input should be less than 4294967296"),
     ({"paper": {"full": {"toi": 1.0}}}, r"paper\.full: toi is not in the recipe; there are: .*toy"),
+    (
+        {"experiment": "audit", "naive": "full"},
+        r"naive: the experiment audit has no gap in F1 to be closed; leave it out",
+    ),
+    (
+        {"data": ["toy", "toy 0.5"], "hidden": [0.0, 0.5]},
+        r"data: two columns would be called 'toy 0.5'; rename a dataset",
+    ),
+    ({"runs": ["full", "full, all labels"]}, r"runs: 'full, all labels' is called like what is trained on all labels"),
 ]
 
 
@@ -287,6 +305,25 @@ def test_a_recipe_is_found_by_its_path_or_by_its_name(
     for path in ("three.toml", "folder/three"):
         with pytest.raises(ConfigError, match=f"{path}: there is no such file — check the path"):
             find_recipe(path)
+
+
+def test_a_recipe_is_called_what_the_command_takes(tmp_path: Path) -> None:
+    own = tmp_path / "masked.toml"
+    own.write_text("")
+    assert recipe_name(own) == "masked.toml"
+    assert recipe_name(find_recipe("masked")) == "masked"
+
+
+def test_a_mark_at_the_beginning_of_a_file_is_no_mistake(file: Path) -> None:
+    before = read_recipe(file)
+    file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes())
+    assert read_recipe(file) == before
+
+
+def test_only_whole_names_of_folders_are_hidden(tmp_path: Path) -> None:
+    places = Places(tmp_path)
+    kept = f"{tmp_path}2/words.txt"
+    assert places.hide([str(tmp_path), f"{tmp_path}/words.txt", kept]) == ["{data}", "{data}/words.txt", kept]
 
 
 def test_paths_are_filled_in_and_hidden_again(tmp_path: Path) -> None:

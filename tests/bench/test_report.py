@@ -6,7 +6,7 @@ from handmade import counts, recipe, record, results, table
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lacuner.bench.report import report, write_report
+from lacuner.bench.report import headline, report, write_report
 from lacuner.bench.results import Results, Title, spread, summary
 from lacuner.bench.tables import (
     cost_table,
@@ -45,6 +45,27 @@ def test_rows_stand_in_the_order_of_the_recipe_and_columns_in_that_of_the_cells(
     records = [record(run, hidden=hidden) for hidden in (0.6, 0.2) for run in ("crf", "full")]
     found = results(records, runs=["full", "crf"])
     assert (found.rows, found.columns) == (["full", "crf"], ["toy 0.6", "toy 0.2"])
+
+
+def test_columns_stand_in_the_order_of_the_recipe_whatever_is_done_first() -> None:
+    records = [record(data=data, hidden=hidden) for data, hidden in (("b", 0.5), ("a", 0.5), ("a", 0.2))]
+    assert results(records, data=["a", "b"], hidden=[0.2, 0.5]).columns == ["a 0.2", "a 0.5", "b 0.5"]
+
+
+def test_what_a_run_has_more_than_one_row_of_stands_together() -> None:
+    names = ("uniform", "uniform, reviewed", "full", "full, reviewed")
+    rows = {name: {"test": {"f1": 0.5}} for name in names}
+    records = [
+        record(run, None, rows={n: r for n, r in rows.items() if n.startswith(run)}) for run in ("uniform", "full")
+    ]
+    assert tuple(results(records).rows) == names
+
+
+def test_all_labels_alone_are_reported_too(tmp_path: Path) -> None:
+    found = results([record("full", 0.9, hidden=0.0, complete=True, epochs=[0.5, 0.9])], hidden=[0.5], naive="full")
+    assert table(main_table(found)) == {("`full`, all labels", "toy"): "90.0"}
+    write_report(found, tmp_path)
+    assert (tmp_path / "figures" / "epochs.svg").is_file()
 
 
 def test_several_columns_have_a_mean_where_none_is_empty() -> None:
@@ -91,7 +112,10 @@ def test_signs_say_what_differs_from_the_baseline() -> None:
     assert {row: cell for (row, _), cell in table(text).items()} == {
         "`base`": "50.0", "`same`": "50.0", "`good`": "100.0↑", "`unknown`": "90.0",
     }  # fmt: skip
-    assert "↑ better and ↓ worse than `base`, p < 0.05 (paired bootstrap over sentences, 2,000 resamples)." in text
+    assert (
+        "↑ better and ↓ worse than `base`, p < 0.05 (paired bootstrap over sentences and seeds, 2,000 resamples)."
+        in text
+    )
     worse = main_table(results(records, baseline="good"))
     assert table(worse)["`base`", "toy 0.5"] == "50.0↓"
     assert "bootstrap" not in main_table(results(records))
@@ -366,9 +390,23 @@ def test_figures_of_dev_data_are_called_so() -> None:
     text = report(results([on_dev]))
     assert "Epochs are chosen on the same dev data that the figures are about." in text
     assert "F1 on dev data in percent" in text
-    mixed = report(results([on_dev, record("crf", config={"dataset": dataset | {"test": "test.conll"}})]))
-    assert "F1 on test data in percent" in mixed
-    assert "tested once" in mixed
+    mixed = report(results([on_dev, record("full", data="b", config={"dataset": dataset | {"test": "test.conll"}})]))
+    assert "F1 on test data in percent, mean ± standard deviation over seeds. Of toy 0.5: on dev data." in mixed
+    assert "tested once. Of toy 0.5, they are chosen on the data that the figures are about." in mixed
+
+
+def test_the_table_that_is_shown_says_something_in_every_experiment() -> None:
+    audit = {"precision": {"100": 0.5, "500": 0.4, "1000": 0.3}, "average_precision": 0.2}
+    assert headline(results([record("full", None, audit=audit)], experiment="audit")).startswith("|  |  | toy 0.5 |")
+    assert headline(results([record("full")])).startswith("|  | toy 0.5 |")
+
+
+def test_a_recipe_of_another_version_says_which_file_it_is_in(tmp_path: Path) -> None:
+    results([record()]).title.write(tmp_path)
+    path = tmp_path / "recipe.json"
+    path.write_text(path.read_text().replace('"title":', '"colour": "red", "title":'))
+    with pytest.raises(ConfigError, match=r"recipe\.json: there is no setting colour"):
+        Title.read(tmp_path)
 
 
 def test_a_bar_in_a_name_does_not_end_its_cell() -> None:

@@ -222,6 +222,34 @@ def test_a_result_that_measures_less_is_not_enough(journal: Journal, tmp_path: P
     assert len(journal.begun()) == 4
 
 
+def test_what_is_measured_beside_a_training_takes_the_place_of_nothing(journal: Journal, tmp_path: Path) -> None:
+    plain, measured = cell(), cell(measure=["missampling"])
+    run([plain], tmp_path / "out")
+    run([measured], tmp_path / "out")
+    assert len(journal.begun()) == 2
+    for known in (plain, measured, plain):
+        run([known], tmp_path / "out")
+    assert len(journal.begun()) == 2
+    shutil.rmtree(tmp_path / "out" / "cells" / measured.folder)
+    run([plain], tmp_path / "out")
+    assert len(journal.begun()) == 2
+
+
+def test_a_richer_result_is_kept_beside_a_poorer_one(journal: Journal, tmp_path: Path) -> None:
+    plain, measured = cell(), cell(measure=["missampling"])
+    run([measured], tmp_path / "rich")
+    run([plain], tmp_path / "out")
+    run([measured], tmp_path / "out", [tmp_path / "rich" / "results.jsonl"])
+    run([measured], tmp_path / "out")
+    assert len(journal.begun()) == 2
+    assert len(written(tmp_path / "out")) == 1
+
+
+def test_measures_that_are_not_asked_for_are_left_out_of_rows_too() -> None:
+    rich = cell(measure=["missampling"]).as_dict() | {"rows": {"full, reviewed": {"missampling": [], "test": {}}}}
+    assert cell().result_from(rich) == cell().as_dict() | {"rows": {"full, reviewed": {"test": {}}}}
+
+
 def test_another_recipe_in_the_same_folder_loses_nothing(journal: Journal, tmp_path: Path) -> None:
     run([cell(1), cell(2)], tmp_path / "out")
     shutil.rmtree(tmp_path / "out" / "cells")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lacuner.bench.cells import plan
+from lacuner.bench.planning import plan
 from lacuner.bench.recipe import PROFILES, Places, known_recipes, read_recipe
 
 ROOT = Path(__file__).parents[2]

@@ -1,4 +1,4 @@
-"""The bootstrap is compared with one that draws sentence by sentence."""
+"""The bootstrap is compared with one that draws sentence by sentence, and seed by seed."""
 
 import random
 
@@ -25,8 +25,8 @@ def slow_bootstrap(ours: list[Counts], theirs: list[Counts], times: int) -> tupl
     drawn = []
     for _ in range(times):
         places = [generator.randrange(len(ours[0])) for _ in ours[0]]
-        means = [sum(f1(model, places) for model in models) / len(models) for models in (ours, theirs)]
-        drawn.append(means[0] - means[1])
+        seeds = [generator.randrange(len(ours)) for _ in ours]
+        drawn.append(sum(f1(ours[seed], places) - f1(theirs[seed], places) for seed in seeds) / len(seeds))
     drawn.sort()
     turned = min(sum(one <= 0 for one in drawn), sum(one >= 0 for one in drawn))
     return drawn[int(0.025 * times)], drawn[int(0.975 * times)], min(1.0, 2 * turned / times)
@@ -47,16 +47,22 @@ MODELS = st.integers(1, 12).flatmap(
             lambda rows: np.array([(min(row), row[1], row[2]) for row in rows], dtype=float)
         ),
         min_size=2,
-        max_size=4,
+        max_size=6,
     )
 )
+
+
+def halves(models: list[Counts]) -> tuple[list[Counts], list[Counts]]:
+    """As many of one method as of the other."""
+    half = len(models) // 2
+    return models[:half], models[half : 2 * half]
 
 
 @pytest.mark.parametrize(
     ("ours", "theirs"),
     [
         ([0.7], [0.65]),
-        ([0.62, 0.6, 0.66], [0.55, 0.5]),
+        ([0.62, 0.6, 0.66], [0.55, 0.5, 0.6]),
         ([0.3], [0.7]),
         ([0.5, 0.5], [0.5, 0.52]),
     ],
@@ -80,8 +86,8 @@ def test_the_difference_is_that_of_the_mean_f1(models: list[Counts]) -> None:
         correct, predicted, support = model.sum(0)
         return float(2 * correct / (predicted + support)) if predicted + support else 0.0
 
-    ours, theirs = models[:1], models[1:]
-    expected = f1(ours[0]) - sum(map(f1, theirs)) / len(theirs)
+    ours, theirs = halves(models)
+    expected = (sum(map(f1, ours)) - sum(map(f1, theirs))) / len(ours)
     found = compare(ours, theirs)
     assert found.f1 == pytest.approx(expected, abs=1e-12)
     assert found.low <= found.high
@@ -91,7 +97,8 @@ def test_the_difference_is_that_of_the_mean_f1(models: list[Counts]) -> None:
 @settings(max_examples=30)
 @given(MODELS)
 def test_it_does_not_matter_who_is_compared_with_whom(models: list[Counts]) -> None:
-    one, other = compare(models[:1], models[1:]), compare(models[1:], models[:1])
+    ours, theirs = halves(models)
+    one, other = compare(ours, theirs), compare(theirs, ours)
     assert other.f1 == -one.f1
     assert other.p == one.p
     assert (other.low, other.high) == (pytest.approx(-one.high, abs=1e-12), pytest.approx(-one.low, abs=1e-12))
@@ -114,6 +121,19 @@ def test_a_method_that_is_clearly_better_is_surely_better() -> None:
 def test_the_more_sentences_the_surer() -> None:
     ps = [compare([random_model(0.66, n, 1)], [random_model(0.6, n, 2)]).p for n in (10, 4000)]
     assert ps[0] > 0.05 > ps[1]
+
+
+def test_seeds_that_differ_more_than_methods_prove_nothing() -> None:
+    def different(noise: float, trial: int) -> bool:
+        qualities = np.random.default_rng(trial).normal(0.6, noise, (2, 3)).clip(0.1, 0.9)
+        ours, theirs = (
+            [random_model(quality, 400, 100 * trial + 10 * side + seed) for seed, quality in enumerate(method)]
+            for side, method in enumerate(qualities)
+        )
+        return compare(ours, theirs).p < 0.05
+
+    assert sum(different(0.05, trial) for trial in range(40)) <= 8  # 26 if only sentences are drawn
+    assert sum(different(0.0, trial) for trial in range(40)) <= 4
 
 
 def test_the_same_models_give_the_same_figures() -> None:

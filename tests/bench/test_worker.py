@@ -9,7 +9,8 @@ import pytest
 from handmade import SMALL, recipe
 
 from lacuner.bench import experiments
-from lacuner.bench.cells import Cell, plan
+from lacuner.bench.cells import Cell
+from lacuner.bench.planning import plan
 from lacuner.bench.recipe import Places
 from lacuner.bench.worker import main
 from lacuner.errors import TrainingError

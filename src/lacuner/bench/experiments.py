@@ -1,5 +1,6 @@
 """What happens in a cell: a model is trained, tested once, and looked into."""
 
+import re
 import resource
 import sys
 import tempfile
@@ -18,7 +19,8 @@ from lacuner.analysis.missampling import count_missampling
 from lacuner.analysis.o_values import measure_o_values
 from lacuner.analysis.uncertainty import measure_uncertainty
 from lacuner.audit.audit import audit_corpus, judge_corpus
-from lacuner.bench.cells import Cell, Corpora, check_files, read_corpora
+from lacuner.bench.cells import Cell
+from lacuner.bench.corpora import Corpora, check_files, read_corpora
 from lacuner.bench.recipe import Places
 from lacuner.bench.reviewing import review_perfectly
 from lacuner.bench.significance import pack, sentence_counts
@@ -181,6 +183,12 @@ def _short(scores: dict[str, Any]) -> dict[str, float]:
 
 
 def _peak_memory() -> int:
-    """Megabytes."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return round(peak / (2**20 if sys.platform == "darwin" else 2**10))
+    """Megabytes; of this process alone, while on Linux ``ru_maxrss`` begins with that of the process that started it."""
+    try:
+        (peak,) = re.findall(
+            r"^VmHWM:\s*(\d+) kB$", Path("/proc/self/status").read_text(encoding="ascii"), re.MULTILINE
+        )
+        return round(int(peak) / 2**10)
+    except (OSError, ValueError):
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return round(peak / (2**20 if sys.platform == "darwin" else 2**10))

@@ -63,20 +63,26 @@ def _figures(results: Results) -> Iterator[tuple[str, str, "Figure"]]:
     if any(len(record.get("epochs", ())) > 1 for record in results.records):
         yield "epochs", "F1 on dev data by epoch", epochs_figure(results)
     for column in results.columns:
-        end = re.sub(r"[^\w.-]+", "-", column)  # a dataset's name may be a path
         missampling = _missampling(results, column)
         if missampling:
-            yield f"missampling-{end}", f"Missampling by epoch, {column}", missampling_figure(missampling)
-        uncertainty = _uncertainty(results, column)
-        if uncertainty:
-            yield f"uncertainty-{end}", f"F1 by uncertainty of the negatives, {column}", uncertainty_figure(uncertainty)
+            caption = f"Missampling by epoch, {column}"
+            yield _file_name(f"missampling-{column}"), caption, missampling_figure(missampling)
+        for encoder, uncertainty in _uncertainty(results, column).items():
+            also = f", {encoder}" if results.several_encoders else ""
+            caption = f"F1 by uncertainty of the negatives, {column}{also}"
+            yield _file_name(f"uncertainty-{column}{also}"), caption, uncertainty_figure(uncertainty)
         o_values = _o_values(results, column)
         if o_values:
             after = min(_AFTER, *(len(run.epochs) for runs in o_values.values() for run in runs))
-            yield f"o-values-{end}", f"O-values, {column}", o_value_figure(o_values, after)
+            yield _file_name(f"o-values-{column}"), f"O-values, {column}", o_value_figure(o_values, after)
         vectors = _vectors(results, column)
         if vectors:
-            yield f"vectors-{end}", f"Span vectors (t-SNE), {column}", vector_figure(vectors)
+            yield _file_name(f"vectors-{column}"), f"Span vectors (t-SNE), {column}", vector_figure(vectors)
+
+
+def _file_name(name: str) -> str:
+    """A dataset's name may be a path."""
+    return re.sub(r"[^\w.-]+", "-", name)
 
 
 def masking_figure(results: Results) -> "Figure":
@@ -146,7 +152,7 @@ def _curves(results: Results, column: str, title: str) -> Iterator[tuple[str, st
     for row in results.rows:
         records = results.cells.get((row, column), [])
         if records:
-            encoder = f" · {records[0]['encoder']}" if results.several_encoders else ""
+            encoder = f"\n{records[0]['encoder']}" if results.several_encoders else ""
             yield f"{title}{encoder}", results.curve(records[0]), records
 
 
@@ -216,17 +222,17 @@ def _missampling(results: Results, column: str) -> dict[str, list[EpochMissampli
     return found
 
 
-def _uncertainty(results: Results, column: str) -> list[UncertaintyRun]:
-    """One run for each seed; its bands are rows of their own in the results."""
-    seeds: dict[int, dict[Any, BandResult]] = {}
-    ratio, oracle = 0.0, 0.0
+def _uncertainty(results: Results, column: str) -> dict[str, list[UncertaintyRun]]:
+    """Of each encoder, a run for each seed; its bands are rows of their own in the results."""
+    runs: dict[str, dict[int, UncertaintyRun]] = {}
     for row in results.rows:
         for record in results.cells.get((row, column), ()):
             if "uncertainty" in record:
                 band = BandResult(record["uncertainty"], record["negatives"], record["dev"]["f1"], record["test"]["f1"])
-                seeds.setdefault(record["seed"], {})[record["run"].removesuffix("-k")] = band
-                ratio, oracle = record["ratio"], record["oracle_dev_f1"]
-    return [UncertaintyRun(seed, ratio, oracle, bands) for seed, bands in sorted(seeds.items())]
+                empty = UncertaintyRun(record["seed"], record["ratio"], record["oracle_dev_f1"], {})
+                run = runs.setdefault(record["encoder"], {}).setdefault(record["seed"], empty)
+                run.bands[record["run"].removesuffix("-k")] = band
+    return {encoder: [run for _, run in sorted(seeds.items())] for encoder, seeds in runs.items()}
 
 
 def _o_values(results: Results, column: str) -> dict[str, list[OValueRun]]:

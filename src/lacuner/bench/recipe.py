@@ -15,6 +15,8 @@ from pydantic import Field, ValidationInfo, field_validator
 from lacuner.errors import ConfigError
 from lacuner.parts import Settings, validate
 
+ALL_LABELS = ", all labels"
+"""How a row is called that is trained on complete labels, after its run."""
 SAMPLE = "sample"
 """The dataset that is part of the package."""
 PROFILES = ("quick", "standard", "full")
@@ -90,8 +92,8 @@ class Rule(Settings):
     settings: dict[str, Any] = {}
     skip: bool = False
 
-    def fits(self, data: str, run: str, encoder: str, hidden: float, seed: int) -> bool:
-        """Whether it is about this cell."""
+    def fits(self, data: str, run: str, encoder: str, hidden: float | None, seed: int) -> bool:
+        """Whether it is about this cell; what is trained on all labels has no share of hidden ones."""
         pairs = (
             (self.data, data), (self.runs, run), (self.encoders, encoder), (self.hidden, hidden), (self.seeds, seed),
         )  # fmt: skip
@@ -166,10 +168,16 @@ def known_recipes() -> dict[str, Path]:
     return {path.stem: path for folder in reversed(_RECIPES) for path in sorted(folder.glob("*.toml"))}
 
 
+def recipe_name(path: Path) -> str:
+    """What the command is given for this recipe."""
+    known = known_recipes().get(path.stem)
+    return path.stem if known is not None and known.samefile(path) else path.name
+
+
 def read_recipe(path: Path, profile: str = "standard") -> Recipe:
     """A recipe, with what a profile changes in it."""
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror} — check the path") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -256,11 +264,26 @@ def _check_names(recipe: Recipe, variants: Iterable[Recipe]) -> None:
         said += [(f"when[{number}].{kind}", getattr(rule, kind), known) for kind, known in axes.items()]
     if recipe.experiment == "uncertainty" and len(recipe.runs) > 1:
         raise ConfigError("runs: uncertainty is about three models of one run; leave only one")
+    if recipe.naive is not None and recipe.experiment != "training":
+        raise ConfigError(f"naive: the experiment {recipe.experiment} has no gap in F1 to be closed; leave it out")
+    _check_table(recipe)
     for place, names, known in said:
         for name in names or ():
             if name not in known:
                 there = ", ".join(map(str, sorted(known)))
                 raise ConfigError(f"{place}: {name} is not in the recipe; there are: {there}")
+
+
+def _check_table(recipe: Recipe) -> None:
+    """Refuse names that would be the same in a table."""
+    places = [(data, hidden) for data in recipe.data for hidden in recipe.hidden]
+    names = [column_name(data, hidden) for data, hidden in places]
+    twice = next((place for place, name in zip(places, names, strict=True) if names.count(name) > 1), None)
+    if twice is not None:
+        raise ConfigError(f"data: two columns would be called {column_name(*twice)!r}; rename a dataset")
+    like = next((run for run in recipe.runs if run.endswith(ALL_LABELS)), None)
+    if like is not None:
+        raise ConfigError(f"runs: {like!r} is called like what is trained on all labels; rename it")
 
 
 def _table(content: Mapping[str, Any], key: str) -> Mapping[str, Any]:
@@ -307,7 +330,7 @@ class Places:
     def _hide_text(self, text: str) -> str:
         for name, folder in self._packages.items():
             text = text.replace(folder, f"{{package:{name}}}")
-        return text.replace(str(self.data), "{data}")
+        return re.sub(rf"{re.escape(str(self.data))}(?![^/\\])", "{data}", text)
 
     def _package(self, name: str) -> str:
         if name not in self._packages:

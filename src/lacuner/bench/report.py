@@ -59,6 +59,11 @@ def report(results: Results, figures: Sequence[tuple[str, str]] = ()) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
+def headline(results: Results) -> str:
+    """The table that says most."""
+    return main_table(results) or o_value_table(results) or audit_table(results)
+
+
 def _described(results: Results) -> str:
     title = results.title
     seeds = sorted({record["seed"] for record in results.records})
@@ -68,6 +73,8 @@ def _described(results: Results) -> str:
         how = "Models are trained to the last epoch, and judge what they have not seen."
     elif results.data == "dev":
         how = "Epochs are chosen on the same dev data that the figures are about."
+    elif results.dev_columns:
+        how += f" Of {', '.join(results.dev_columns)}, they are chosen on the data that the figures are about."
     command = f"`lacuner bench {title.name} --profile {title.profile}`"
     if not results.records:
         return f"{command}: no cell has a result yet."

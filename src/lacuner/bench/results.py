@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from lacuner.bench.recipe import Recipe, column_name
+from lacuner.bench.recipe import ALL_LABELS, Recipe, column_name, said_of
 from lacuner.bench.significance import Counts, Difference, compare, unpack
 from lacuner.corpus.corpus import open_for_writing
 from lacuner.errors import ConfigError
@@ -42,7 +42,8 @@ class Title:
         """As :meth:`write` wrote it."""
         try:
             content = json.loads((folder / _RECIPE).read_text(encoding="utf-8"))
-            recipe = validate(Recipe, content["recipe"])
+            with said_of(folder / _RECIPE):
+                recipe = validate(Recipe, content["recipe"])
             return cls(content["name"], content["profile"], recipe, content.get("cells"))
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ConfigError(f"{folder / _RECIPE}: {error} — give the folder that a bench has written") from error
@@ -72,9 +73,14 @@ class Results:
     @cached_property
     def data(self) -> str:
         """The data that the figures are about: the papers have some tables of dev data."""
-        datasets = [record.get("config", {}).get("dataset", {}) for record in self.records]
-        on_dev = all(dataset and dataset["dev"] == dataset["test"] for dataset in datasets)
-        return "dev" if datasets and on_dev else "test"
+        return "dev" if self.columns and self.dev_columns == self.columns else "test"
+
+    @cached_property
+    def dev_columns(self) -> list[str]:
+        """Columns whose figures are about dev data."""
+        datasets = {self.column(record): record.get("config", {}).get("dataset", {}) for record in self.records}
+        on_dev = {column for column, dataset in datasets.items() if dataset and dataset["dev"] == dataset["test"]}
+        return [column for column in self.columns if column in on_dev]
 
     @cached_property
     def most_seeds(self) -> int:
@@ -100,8 +106,12 @@ class Results:
 
     @cached_property
     def columns(self) -> list[str]:
-        own = (record for record in self.records if not record.get("complete"))
-        return list(dict.fromkeys(map(self.column, own)))
+        """In the recipe's order."""
+        recipe = self.title.recipe
+        order = [column_name(data, hidden) for data in recipe.data for hidden in recipe.hidden]
+        own = [record for record in self.records if not record.get("complete")]
+        found = dict.fromkeys(map(self.column, own or self.records))
+        return sorted(found, key=lambda column: order.index(column) if column in order else len(order))
 
     @cached_property
     def rows(self) -> list[str]:
@@ -116,12 +126,12 @@ class Results:
     @cached_property
     def _in_order(self) -> list[dict[str, Any]]:
         recipe = self.title.recipe
-        order = {run: number for number, run in enumerate(recipe.runs)}
 
         def place(record: Mapping[str, Any]) -> tuple[Any, ...]:
-            encoder = record["encoder"]
+            encoder, run = record["encoder"], record["run"]
             number = recipe.encoders.index(encoder) if encoder in recipe.encoders else len(recipe.encoders)
-            return bool(record.get("complete")), number, order.get(record["run"], len(order))
+            own = [order for order, name in enumerate(recipe.runs) if f"{run}, ".startswith(f"{name}, ")]
+            return bool(record.get("complete")), number, max(own, default=len(recipe.runs)), run not in recipe.runs
 
         return sorted(self.records, key=place)
 
@@ -129,9 +139,13 @@ class Results:
     def cells(self) -> dict[tuple[str, str], list[dict[str, Any]]]:
         """The records of each row and column, by seed; complete labels stand in all columns of their dataset."""
         cells: dict[tuple[str, str], list[dict[str, Any]]] = {}
+        of_data: dict[str, dict[str, None]] = {}
+        for record in self.records:
+            if not record.get("complete"):
+                of_data.setdefault(record["data"], {})[self.column(record)] = None
         for record in sorted(self.records, key=lambda record: record["seed"]):
-            same = [r for r in self.records if r["data"] == record["data"] and not r.get("complete")]
-            for column in dict.fromkeys(map(self.column, same if record.get("complete") else [record])):
+            own = self.column(record)
+            for column in of_data.get(record["data"], (own,)) if record.get("complete") else (own,):
                 cells.setdefault((self.row(record), column), []).append(record)
         return cells
 
@@ -190,7 +204,7 @@ def spread(values: Sequence[float], digits: int = 1) -> str:
 
 
 def _labels(record: Mapping[str, Any]) -> str:
-    return ", all labels" if record.get("complete") else ""
+    return ALL_LABELS if record.get("complete") else ""
 
 
 def _counts(record: Mapping[str, Any]) -> Counts:

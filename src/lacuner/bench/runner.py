@@ -90,13 +90,13 @@ def known_results(cells: Sequence[Cell], out: Path, reuse: Iterable[Mapping[str,
     _keep_results(out)
     elsewhere: dict[str, list[dict[str, Any]]] = {}
     for result in reuse:
-        key = _key_of(result)
-        if key is not None:
-            elsewhere.setdefault(key, []).append(dict(result))
+        described = _cell_of(result)
+        if described is not None:
+            elsewhere.setdefault(described.key, []).append(dict(result))
     known = {}
     for cell in cells:
-        own = _read_result(out / _CELLS / cell.key / RESULT)
-        there = [*([own] if own is not None else []), *elsewhere.get(cell.key, ())]
+        own = map(_read_result, sorted((out / _CELLS).glob(f"{cell.key}*/{RESULT}")))
+        there = [*(result for result in own if result is not None), *elsewhere.get(cell.key, ())]
         fitting = next((result for result in there if cell.result_from(result) is not None), None)
         if fitting is not None:
             known[cell.key] = fitting
@@ -132,14 +132,17 @@ def run_cells(
         "OMP_WAIT_POLICY": "PASSIVE",  # threads that wait actively slow the other processes down
         "TOKENIZERS_PARALLELISM": "false",
     }
-    waiting = deque({cell.key: cell for cell in reversed(cells) if cell.key not in outcome.results}.values())
-    waiting.reverse()
+    missing: dict[str, Cell] = {}
+    for cell in cells:
+        if cell.key not in outcome.results:
+            missing.setdefault(cell.key, cell)
+    waiting = deque(missing.values())
     running: dict[str, _Running] = {}
     try:
         while waiting or running:
             while waiting and len(running) < count:
                 cell = waiting.popleft()
-                running[cell.key] = _start(cell, out / _CELLS / cell.key, environment)
+                running[cell.key] = _start(cell, out / _CELLS / cell.folder, environment)
                 observer.started(cell)
             time.sleep(_PAUSE)
             for key, process in list(running.items()):
@@ -245,20 +248,21 @@ def _keep_results(out: Path) -> None:
                 "%s:%d is not a whole result; its cell is run again, if it is wanted.", out / RESULTS, number
             )
             continue
-        key = _key_of(result)
-        if key is None:
+        cell = _cell_of(result)
+        if cell is None:
             continue
-        path = out / _CELLS / key / RESULT
+        path = out / _CELLS / cell.folder / RESULT
         if _read_result(path) is None:
             path.parent.mkdir(parents=True, exist_ok=True)
             with open_for_writing(path) as file:
                 json.dump(result, file, ensure_ascii=False)
 
 
-def _key_of(result: Mapping[str, Any]) -> str | None:
-    """The key of the cell that a result describes; none if it does not describe the whole of it."""
+def _cell_of(result: Mapping[str, Any]) -> Cell | None:
+    """The cell that a result describes; none if it does not describe the whole of it."""
     try:
-        return Cell.from_dict(result).key
+        cell = Cell.from_dict(result)
+        return cell if cell.folder else None  # which takes the whole configuration
     except (KeyError, TypeError, AttributeError):
         return None
 
@@ -269,7 +273,7 @@ def _read_result(path: Path) -> dict[str, Any] | None:
         result = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return result if isinstance(result, dict) and _key_of(result) is not None else None
+    return result if isinstance(result, dict) and _cell_of(result) is not None else None
 
 
 def _write_results(cells: Sequence[Cell], out: Path, outcome: Outcome) -> None:

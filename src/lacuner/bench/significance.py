@@ -1,4 +1,4 @@
-"""Is the difference between two models more than chance? Paired bootstrap over the sentences of the test data.
+"""Is the difference between two methods more than chance? Paired bootstrap over the sentences of the test data, and over seeds.
 
 Koehn: *Statistical Significance Tests for Machine Translation Evaluation*, EMNLP 2004; Berg-Kirkpatrick, Burkett, Klein: *An
 Empirical Investigation of Statistical Significance in NLP*, EMNLP 2012.
@@ -68,19 +68,18 @@ class Difference:
 def compare(ours: Sequence[Counts], theirs: Sequence[Counts], seed: int = 1) -> Difference:
     """Compare two methods on the same sentences.
 
-    In each resample, as many sentences are drawn with replacement, the same for both; F1 is the mean over the models with
-    different seeds.
+    In each resample, as many sentences are drawn with replacement, the same for both, and as many seeds, each with both of
+    its models: another seed might have turned out otherwise, too.
 
     Args:
-        ours: counts of each model of the one method.
-        theirs: of the other.
+        ours: counts of the one method's model of each seed.
+        theirs: of the other's, in the same order.
         seed: of the drawing.
     """
     sentences = len(ours[0])
     assert all(len(counts) == sentences for counts in (*ours, *theirs)), "models were tested on different sentences"
     generator = np.random.default_rng(seed)
-    ones = np.ones((1, sentences))
-    seen = float((_mean_f1(ones, ours) - _mean_f1(ones, theirs))[0])
+    seen = float(_differences(np.ones((1, sentences)), ours, theirs).mean())
     drawn = np.empty(RESAMPLES)
     for begin in range(0, RESAMPLES, _CHUNK):
         size = min(_CHUNK, RESAMPLES - begin)
@@ -88,17 +87,24 @@ def compare(ours: Sequence[Counts], theirs: Sequence[Counts], seed: int = 1) -> 
         rows = np.repeat(np.arange(size), sentences)
         times = np.bincount(rows * sentences + places.ravel(), minlength=size * sentences)
         weights = times.reshape(size, sentences).astype(float)
-        drawn[begin : begin + size] = _mean_f1(weights, ours) - _mean_f1(weights, theirs)
+        each = _differences(weights, ours, theirs)  # (R, K)
+        seeds = generator.integers(len(ours), size=each.shape)
+        drawn[begin : begin + size] = np.take_along_axis(each, seeds, axis=1).mean(axis=1)
     turned = min((drawn <= 0).sum(), (drawn >= 0).sum())
     low, high = np.quantile(drawn, [0.025, 0.975])
     return Difference(seen, float(low), float(high), min(1.0, 2 * (1 + int(turned)) / (RESAMPLES + 1)))
 
 
-def _mean_f1(weights: npt.NDArray[np.float64], models: Sequence[Counts]) -> npt.NDArray[np.float64]:
-    """Mean F1 of the models in each resample: ``(R, S) → (R,)``."""
-    total = np.zeros(len(weights))
-    for counts in models:
-        correct, predicted, support = (weights @ counts).T  # (R,) each
-        both = predicted + support
-        total += np.divide(2 * correct, both, out=np.zeros_like(both), where=both > 0)
-    return total / len(models)
+def _differences(
+    weights: npt.NDArray[np.float64], ours: Sequence[Counts], theirs: Sequence[Counts]
+) -> npt.NDArray[np.float64]:
+    """Differences of F1 in each resample, of each seed: ``(R, S) → (R, K)``."""
+    return np.stack([_f1(weights, one) - _f1(weights, other) for one, other in zip(ours, theirs, strict=True)], axis=1)
+
+
+def _f1(weights: npt.NDArray[np.float64], counts: Counts) -> npt.NDArray[np.float64]:
+    """F1 of a model in each resample: ``(R, S) → (R,)``."""
+    correct, predicted, support = (weights @ counts).T  # (R,) each
+    both = predicted + support
+    f1: npt.NDArray[np.float64] = np.divide(2 * correct, both, out=np.zeros_like(both), where=both > 0)
+    return f1

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import mean
 from typing import Any
 
+from lacuner.bench.recipe import ALL_LABELS
 from lacuner.bench.results import Results, spread, test_f1
 from lacuner.bench.significance import RESAMPLES, Difference
 
@@ -45,6 +46,8 @@ def main_table(results: Results) -> str:
     if not rows:
         return ""
     notes = [f"F1 on {results.data} data in percent, mean ± standard deviation over seeds."]
+    if results.dev_columns and results.data != "dev":
+        notes.append(f"Of {', '.join(results.dev_columns)}: on dev data.")
     if fewer:
         notes.append(f"{_FEWER} fewer seeds than the others.")
     if any_paper:
@@ -52,7 +55,7 @@ def main_table(results: Results) -> str:
     if signs:
         notes.append(
             f"{_BETTER} better and {_WORSE} worse than `{recipe.baseline}`, p < {_SURE:g} "
-            f"(paired bootstrap over sentences, {RESAMPLES:,} resamples)."
+            f"(paired bootstrap over sentences and seeds, {RESAMPLES:,} resamples)."
         )
     head = ["", *results.columns, *(["mean"] if several else [])]
     return f"{markdown_table(head, rows)}\n\n{' '.join(notes)}"
@@ -79,7 +82,7 @@ def gap_table(results: Results) -> str:
         cells = []
         for column in results.columns:
             naive = results.row(first | {"run": recipe.naive})
-            known = [results.values(name, column, test_f1) for name in (row, naive, f"{naive}, all labels")]
+            known = [results.values(name, column, test_f1) for name in (row, naive, f"{naive}{ALL_LABELS}")]
             if all(known):
                 ours, low, high = map(mean, known)
                 cells.append(f"{(ours - low) / (high - low):.0%}" if high - low >= _SMALLEST_GAP else "—")
@@ -98,7 +101,10 @@ def gap_table(results: Results) -> str:
 def difference_table(results: Results) -> str:
     """Differences of F1 to the baseline, with their p."""
     table = _grid(results, lambda row, column: _difference(results.differences.get((row, column))))
-    note = f"Points of F1 with their 95 % interval, and p; paired bootstrap over sentences, {RESAMPLES:,} resamples."
+    note = (
+        "Points of F1 with their 95 % interval, and p; paired bootstrap over sentences and seeds, "
+        f"{RESAMPLES:,} resamples."
+    )
     return table and f"{table}\n\n{note}"
 
 
@@ -230,6 +236,6 @@ def _grid(results: Results, cell: Callable[[str, str], str]) -> str:
 
 def _coded(row: str) -> str:
     """A run's name as code, what else is said about it not."""
-    name, comma, labels = row.partition(", all labels")
+    name = row.removesuffix(ALL_LABELS)
     run, dot, encoder = name.partition(" · ")
-    return f"`{run}`{dot}{encoder}{comma}{labels}"
+    return f"`{run}`{dot}{encoder}{row.removeprefix(name)}"

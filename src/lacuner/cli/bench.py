@@ -75,9 +75,9 @@ def run(
 
     Example: `lacuner bench distant --profile quick --out results`
     """
-    from lacuner.bench.cells import check_encoders, plan
     from lacuner.bench.figures import check_drawing
-    from lacuner.bench.recipe import Places, find_recipe, read_recipe, said_of
+    from lacuner.bench.planning import check_encoders, plan
+    from lacuner.bench.recipe import Places, find_recipe, read_recipe, recipe_name, said_of
     from lacuner.bench.report import write_report
     from lacuner.bench.results import Results, Title
     from lacuner.bench.runner import known_results, locked, read_results, run_cells
@@ -89,7 +89,7 @@ def run(
     elsewhere = [result for file in reuse or () for result in read_results(file)]
     with said_of(path):
         cells = plan(content, places)
-    title = Title(path.stem, profile, content, len(cells))
+    title = Title(recipe_name(path), profile, content, len(cells))
     folder = out or Path("bench", path.stem)
     if dry_run:
         _show_plan(cells, json)
@@ -157,15 +157,16 @@ def _show_plan(cells: "Sequence[Cell]", json: bool) -> None:
         return
     for cell in cells:
         print(f"{cell.key}  {cell}")
-    say(f"{len(cells)} cells")
+    trainings = len({cell.key for cell in cells})
+    say(f"{len(cells)} cells" + (f", {trainings} of them different" if trainings < len(cells) else ""))
 
 
 def _conclude(results: "Results", written: Path, json: bool) -> None:
+    from lacuner.bench.report import headline
     from lacuner.bench.results import summary
-    from lacuner.bench.tables import main_table
 
     if json:
         print_json({"report": str(written), "failed": len(results.failures), **summary(results)})
         return
-    print(main_table(results))
+    print(headline(results))
     say(f"\nThe report is in {written}.")

@@ -31,6 +31,7 @@ class BenchProgress(RunObserver):
         self._cells: Sequence[Cell] = ()
         self._total = 0
         self._results: dict[str, dict[str, Any]] = {}
+        self._shown: tuple[int, Results] | None = None  # how many are done, and their table
         self._running: dict[str, tuple[Cell, str]] = {}
         self._failed = 0
         self._seconds: list[float] = []
@@ -91,10 +92,14 @@ class BenchProgress(RunObserver):
         return f"about {shown} left"
 
     def _picture(self) -> Group:
-        results = Results.of(self._title, Outcome(self._results).records(self._cells))
-        lines = [Text(f"  {cell}: {text}", style="dim") for cell, text in self._running.values()]
+        """Drawn by a thread of its own, while cells begin and end."""
+        done = dict(self._results)
+        if self._shown is None or self._shown[0] != len(done):
+            self._shown = len(done), Results.of(self._title, Outcome(done).records(self._cells))
+        lines = [Text(f"  {cell}: {text}", style="dim") for cell, text in list(self._running.values())]
         state = Text(f"{self.count} cells, {self._remaining()}")
-        return Group(Text(self._title.recipe.title, style="bold"), state, *lines, *_tables(results, errors.width))
+        table = _tables(self._shown[1], errors.width)
+        return Group(Text(self._title.recipe.title, style="bold"), state, *lines, *table)
 
 
 def _tables(results: Results, width: int) -> Iterator[Padding]:

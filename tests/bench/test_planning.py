@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from handmade import recipe
+from handmade import CONTENT, recipe
 
 from lacuner import Corpus, Entity, Sentence
-from lacuner.bench.cells import Cell, check_encoders, check_files, plan, read_corpora
-from lacuner.bench.recipe import Places
+from lacuner.bench.cells import Cell
+from lacuner.bench.corpora import check_files, read_corpora
+from lacuner.bench.planning import check_encoders, plan
+from lacuner.bench.recipe import Places, build_recipe
 from lacuner.errors import ConfigError, LacunerError
 from lacuner.training.settings import RunSettings
 
@@ -74,6 +76,23 @@ def test_rules_change_and_skip_the_cells_they_fit(places: Places) -> None:
     }
 
 
+def test_a_rule_about_hidden_labels_is_not_about_all_labels(places: Places) -> None:
+    rules = [{"hidden": [0.0], "skip": True}, {"hidden": [0.4], "settings": {"training": {"clip": 2.0}}}]
+    cells = plan(recipe(hidden=[0.0, 0.4], when=rules, naive="full"), places)
+    assert [(cell.run, cell.hidden, cell.complete) for cell in cells] == [
+        ("full", 0.4, False),
+        ("uniform", 0.4, False),
+        ("full", 0.0, True),
+    ]
+    assert cells[2].settings(places).training.clip != 2.0
+
+
+def test_what_others_are_compared_with_must_be_run(places: Places) -> None:
+    content = CONTENT | {"profile": {"standard": {"runs": ["uniform"]}}, "baseline": "full"}
+    with pytest.raises(ConfigError, match="baseline: full is not among the runs of this profile; there are: uniform"):
+        plan(build_recipe(content, "standard"), places)
+
+
 def test_rules_know_seeds(places: Places) -> None:
     rules = [{"runs": ["uniform"], "seeds": [1, 3], "skip": True}]
     cells = plan(recipe(seeds=[1, 2, 3], when=rules), places)
@@ -118,9 +137,11 @@ def test_the_nearer_setting_outranks_the_farther_one(places: Places) -> None:
     assert settings_of(places, **given | {"run": {}, "runs": ["uniform training.clip=6"]}).training.clip == 6.0
 
 
-def test_the_seed_of_a_cell_outranks_every_other(places: Places) -> None:
-    seeds = {"settings": {"training": {"seed": 8}}, "runs": ["uniform training.seed=9"]}
-    assert settings_of(places, **seeds, seeds=[4]).training.seed == 4
+@pytest.mark.parametrize("changes", [{"settings": {"training": {"seed": 8}}}, {"runs": ["uniform training.seed=9"]}])
+def test_seeds_are_said_in_one_place(places: Places, changes: dict[str, Any]) -> None:
+    assert settings_of(places, seeds=[4]).training.seed == 4
+    with pytest.raises(ConfigError, match=r"training\.seed comes from the seeds of the recipe; leave it out"):
+        plan(recipe(**changes), places)
 
 
 def test_a_part_that_is_named_anew_forgets_old_parameters(places: Places) -> None:
@@ -154,7 +175,10 @@ def test_keys_do_not_depend_on_names(data: Path, places: Places) -> None:
         {"data": ["twin"]},
         {"data": ["other"], "dataset": {"other": {"folder": "toy"}}},
         {"title": "Another", "about": "It is the same.", "baseline": "uniform negatives.ratio=0.6"},
+        {"data": ["renamed"], "dataset": {"renamed": {"folder": "twin", "test": "last.conll"}}},
+        {"dataset": {"toy": {"unseen_labels": True}}},
     ]
+    shutil.copy(data / "twin" / "test.conll", data / "twin" / "last.conll")
     for changes in same:
         assert key_of(places, **{"runs": ["uniform negatives.ratio=0.6"]} | changes) == key, changes
 
@@ -194,6 +218,13 @@ def test_keys_depend_on_what_the_files_hold(data: Path, toy: Corpus, tmp_path: P
     other = copied(data, tmp_path / "other")
     toy[:20].write(other / "toy" / file)
     assert key_of(Places(data)) != key_of(Places(other))
+
+
+def test_keys_do_not_depend_on_files_that_are_not_read(data: Path, tmp_path: Path) -> None:
+    """Distant labels may be put beside complete ones, which are hidden in part."""
+    other = copied(data, tmp_path / "other")
+    (other / "toy" / "train.conll").unlink()
+    assert key_of(Places(data), hidden=[0.3]) == key_of(Places(other), hidden=[0.3])
 
 
 def test_keys_depend_on_whatever_decides_the_outcome(places: Places) -> None:
@@ -326,6 +357,10 @@ def broken(data: Path, toy: Corpus) -> Places:
     (data / "untested" / "test.conll").write_text("")
     copied(data / "toy", data / "other-gold")
     toy[:20].write(data / "other-gold" / "train.gold.conll")
+    copied(data / "toy", data / "undeveloped")
+    Corpus(tuple(Sentence(sentence.tokens) for sentence in toy)).write(data / "undeveloped" / "dev.conll")
+    copied(data / "toy", data / "leaky")
+    shutil.copy(data / "leaky" / "test.conll", data / "leaky" / "dev.conll")
     return Places(data)
 
 
@@ -356,6 +391,11 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"baseline": "uniform", "when": [{"runs": ["uniform"], "skip": True}]}, r"baseline: the rules .* all cells of uniform"),
     ({"data": ["clash"], "hidden": [0.3]}, r"^clash 0\.3, full, .*: the test data has labels that the training data lacks"),
     ({"data": ["untested"]}, r"^untested, full, .*: the test data \(test\.conll\) has no entities — check the file"),
+    ({"data": ["undeveloped"]}, r"^undeveloped, full, .*: the dev data \(dev\.conll\) has no entities — check the file"),
+    ({"data": ["leaky"]}, r"chosen on the test data: dev\.conll has the same content as test\.conll — give other dev data"),
+    ({"data": ["sample"], "dataset": {"sample": {"test": "train.conll"}}}, r"tested on what it learns from: train\.conll"),
+    ({"hidden": [0.9], "sentences": {"train": 4}, "seeds": [1, 2, 3, 4, 5, 6]}, r"^toy 0\.9, full, recurrent, seed \d: "),
+    ({"hidden": [0.99], "seeds": [1, 2, 3, 4, 5, 6, 7, 8]}, r"seed \d: (all \d+ entities are hidden|no entity is annotated)"),
     ({"dataset": {"toy": {"test": "train.conll"}}}, r"tested on what it learns from: train\.conll is train\.conll — "),
     ({"data": ["other-gold"], "naive": "full"}, r"all labels, .*: train\.gold\.conll has other sentences than train\.conll — "),
     ({"encoders": ["x"], "encoder": {"x": {"model": "{dta}/x"}}}, r"\{dta\} in '\{dta\}/x' stands for nothing; write \{data\}"),

@@ -1,0 +1,161 @@
+"""What a cell reads: its corpora, and hashes that tell whether they are still the same."""
+
+import hashlib
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from lacuner.analysis.hidden import Places as HiddenPlaces
+from lacuner.analysis.hidden import hidden_against_gold
+from lacuner.bench.cells import Cell
+from lacuner.bench.recipe import SAMPLE, Dataset, Places
+from lacuner.corpus import Corpus
+from lacuner.corpus.corpus import merge
+from lacuner.errors import ConfigError, LacunerError
+from lacuner.sample import read_sample
+from lacuner.training.settings import RunSettings
+
+
+@dataclass(frozen=True)
+class Corpora:
+    """What a cell reads."""
+
+    train: Corpus
+    trusted: Corpus | None
+    dev: Corpus
+    test: Corpus
+    gold: Corpus | None = None
+    """The training sentences with all labels, where these are known."""
+    hidden: list[HiddenPlaces] | None = field(default=None, repr=False)
+    """The entities that each training sentence lacks, where that is known."""
+
+
+def read_corpora(cell: Cell, places: Places) -> Corpora:
+    """The corpora of a cell."""
+    dataset = Dataset.model_validate(cell.config["dataset"])
+    folder, limits = _folder(cell.data, dataset, places), dataset.sentences
+    gold, whole = _read_gold(folder, dataset), None
+    if cell.hidden or cell.complete:
+        if gold is None:
+            raise ConfigError(f"labels can be hidden only where all are known, but there is no {dataset.gold}")
+        whole = _some(gold, limits.train)
+        train = whole.as_complete() if cell.complete else whole.mask(cell.hidden, cell.seed)
+    else:
+        everything = merge(_read(folder, name) for name in dataset.train)
+        if gold is not None and gold.tokens == everything.tokens:
+            whole = _some(gold, limits.train)
+        train = _some(everything, limits.train)
+        train = train.as_complete() if dataset.complete else train
+    dev = _some(_read(folder, dataset.dev), limits.dev)
+    return Corpora(
+        train=train,
+        trusted=_some(merge(_read(folder, name) for name in dataset.trusted), limits.trusted)
+        if dataset.trusted
+        else None,
+        dev=dev.mask(cell.hidden, cell.seed) if dataset.mask_dev and cell.hidden else dev,
+        test=_some(_read(folder, dataset.test), limits.test),
+        gold=whole,
+        hidden=None if whole is None else hidden_against_gold(train, whole, folder or SAMPLE),
+    )
+
+
+def read_complete(cell: Cell, places: Places) -> Corpus | None:
+    """The training sentences with all labels, if they are known."""
+    dataset = Dataset.model_validate(cell.config["dataset"])
+    gold = _read_gold(_folder(cell.data, dataset, places), dataset)
+    return None if gold is None else _some(gold, dataset.sentences.train)
+
+
+def check_gold(cell: Cell, places: Places) -> None:
+    """All labels of the same sentences: those of others would tell nothing about the gaps."""
+    dataset = Dataset.model_validate(cell.config["dataset"])
+    folder = _folder(cell.data, dataset, places)
+    if folder is None or not all((folder / name).is_file() for name in dataset.train):
+        return
+    if _read(folder, dataset.gold).tokens != merge(_read(folder, name) for name in dataset.train).tokens:
+        files = " and ".join(dataset.train)
+        raise ConfigError(f"{dataset.gold} has other sentences than {files} — give the same ones, or leave out naive")
+
+
+def check_files(cell: Cell, places: Places) -> None:
+    """Refuse to go on with other data than the cell was planned with: its result would be taken for theirs."""
+    dataset = Dataset.model_validate(cell.config["dataset"])
+    found = dataset_hashes(cell.data, dataset, places) | encoder_hashes(cell.settings(places), places)
+    changed = sorted(name for name in found.keys() | cell.files.keys() if found.get(name) != cell.files.get(name))
+    if changed:
+        raise LacunerError(f"{', '.join(changed)} changed while the bench was running — start it again")
+
+
+def dataset_hashes(name: str, dataset: Dataset, places: Places) -> dict[str, str]:
+    """Hashes of a dataset's files, by their names."""
+    folder = _folder(name, dataset, places)
+    if folder is None:
+        names = (*dataset.train, *dataset.trusted, dataset.gold, dataset.dev, dataset.test)
+        return {file: f"built in: {_split(file)}" for file in names}
+    if not folder.is_dir():
+        raise ConfigError(f"dataset {name}: there is no folder {folder} — LACUNER_DATA says where datasets lie")
+    needed = [*dataset.trusted, dataset.dev, dataset.test]
+    gold = folder / dataset.gold
+    if not gold.is_file():
+        needed += dataset.train
+    missing = next((file for file in needed if not (folder / file).is_file()), None)
+    if missing is not None:
+        raise ConfigError(f"dataset {name}: there is no file {missing} in {folder} — check the recipe, or put it there")
+    files = [*needed, *(file for file in (*dataset.train, dataset.gold) if (folder / file).is_file())]
+    return {file: _hash(folder / file) for file in dict.fromkeys(files)}
+
+
+def encoder_hashes(settings: RunSettings, places: Places) -> dict[str, str]:
+    """Hashes of the files that an encoder is created from, by paths that are the same on every machine."""
+    return {places.hide(str(path)): _hash(path) for path in settings.encoder.files}
+
+
+def _some(corpus: Corpus, count: int | None) -> Corpus:
+    """So many sentences, evenly spaced."""
+    if count is None or count >= len(corpus):
+        return corpus
+    return Corpus(tuple(corpus[number * len(corpus) // count] for number in range(count)), corpus.report)
+
+
+def _folder(name: str, dataset: Dataset, places: Places) -> Path | None:
+    """Where a dataset lies; none: in the package."""
+    if name == SAMPLE and dataset.folder is None:
+        return None
+    return places.data / (dataset.folder or name)
+
+
+def _read(folder: Path | None, file: str) -> Corpus:
+    if folder is None:
+        return _sample(_split(file))
+    if not (folder / file).is_file():
+        raise ConfigError(f"there is no file {folder / file} — check the recipe, or put it there")
+    return _read_once(folder / file)
+
+
+def _read_gold(folder: Path | None, dataset: Dataset) -> Corpus | None:
+    return _read(folder, dataset.gold) if folder is None or (folder / dataset.gold).is_file() else None
+
+
+def _split(file: str) -> str:
+    """The split of the built-in sample that stands for a file."""
+    return file.partition(".")[0]
+
+
+@cache
+def _read_once(path: Path) -> Corpus:
+    return Corpus.read(path)
+
+
+@cache
+def _sample(split: Any) -> Corpus:
+    return read_sample(split)
+
+
+@cache
+def _hash(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror} — check the recipe, or put it there") from error
