@@ -207,7 +207,10 @@ def test_an_error_in_a_worker_ends_the_command_and_leaves_nothing_behind(files: 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are others there")
 @pytest.mark.parametrize(("sent", "code"), [("SIGINT", {130, 1}), ("SIGKILL", {-9})])
 def test_no_process_outlives_the_command(files: Path, sent: str, code: set[int]) -> None:
-    command = [sys.executable, "-m", "lacuner", "annotate", "-", "-d", "names.tsv", "-o", "out.jsonl", "--workers", "2"]
+    hear = "signal.signal(signal.SIGINT, signal.default_int_handler)"  # what runs in the background ignores it
+    code_of_main = f"import signal; {hear}; from lacuner.cli import main; main()"
+    options = ["annotate", "-", "-d", "names.tsv", "-o", "out.jsonl", "--workers", "2"]
+    command = [sys.executable, "-c", code_of_main, *options]
     with subprocess.Popen(command, cwd=files, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdin is not None
         assert process.stderr is not None

@@ -136,8 +136,8 @@ def vector_figure(vectors: Mapping[str, Sequence[Mapping[str, Any]]]) -> "Figure
 
 
 def _panels(count: int) -> tuple["Figure", list[Any]]:
-    """So many axes, at most three beside each other."""
-    wide = min(_WIDE, count)
+    """So many axes, at most three beside each other; four are a square."""
+    wide = 2 if count == 4 else min(_WIDE, count)
     high = math.ceil(count / wide)
     figure, axes = canvas(high, wide)
     figure.set_size_inches(1 + 4.5 * wide if wide > 1 else 8, 0.4 + 3.8 * high)
