@@ -1,7 +1,9 @@
 """Recipes and results made by hand."""
 
+import shutil
 from collections.abc import Mapping, Sequence
 from itertools import dropwhile, takewhile
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -52,3 +54,9 @@ def table(markdown: str) -> dict[tuple[str, str], str]:
     lines = [line.strip("|").split("|") for line in takewhile(lambda line: line.startswith("|"), rest)]
     (_, *columns), _, *rows = ([cell.strip() for cell in line] for line in lines)
     return {(row[0], column): cell for row in rows for column, cell in zip(columns, row[1:], strict=True)}
+
+
+def copied(data: Path, place: Path) -> Path:
+    """A copy of a folder with datasets."""
+    shutil.copytree(data, place)
+    return place
