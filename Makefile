@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup browser demo test lint types speed results clean
+.PHONY: help setup browser demo test properties lint types speed results clean
 
 help: ## What can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -27,6 +27,9 @@ demo: setup ## Train three models on the built-in sample: what gaps cost, and wh
 
 test: setup ## Run the tests
 	$(BIN)/python -m pytest
+
+properties: setup ## Run the property tests with random inputs, many more than `make test` tries
+	HYPOTHESIS_PROFILE=random $(BIN)/python -m pytest --hypothesis-seed=random -m "not slow"
 
 lint: setup ## Check style and formatting
 	$(BIN)/ruff check .

@@ -22,21 +22,21 @@ import torch
 
 from lacuner import Corpus, Sentence
 from lacuner.corpus.corpus import sentence_from_text
-from lacuner.corpus.words import cut_words
+from lacuner.corpus.tokenize import cut_words
 from lacuner.encoders import Encoder, RecurrentConfig, TransformerConfig
 from lacuner.encoders.recurrent import RecurrentEncoder
 from lacuner.encoders.transformer import TransformerEncoder
 from lacuner.encoders.vectors import choose_vectors
-from lacuner.encoding.batches import plan_batches
-from lacuner.encoding.vocabulary import Vocabulary
+from lacuner.features.batches import plan_batches
+from lacuner.features.vocabulary import Vocabulary
 from lacuner.heads.tagging import CrfConfig, SoftmaxConfig
 from lacuner.matching import Dictionary, Matcher
 from lacuner.methods.composition import SpanMethod
 from lacuner.methods.method import Step
-from lacuner.methods.models import build_model
 from lacuner.methods.registry import registry
+from lacuner.models.build import build_model
 from lacuner.sample import read_sample
-from lacuner.training.checkpoint import WeightAverage
+from lacuner.training.checkpoints import WeightAverage
 
 MEMORY_LIMIT = 2 * 2**30
 BATCH_TOKENS = 1024

@@ -12,8 +12,9 @@ from lacuner.bench.recipe import Places
 from lacuner.cli import main
 from lacuner.sample import read_sample
 
-hypothesis.settings.register_profile("unhurried", deadline=None)  # the machine may be busy
-hypothesis.settings.load_profile("unhurried")
+hypothesis.settings.register_profile("suite", deadline=None, derandomize=True)  # the machine may be busy
+hypothesis.settings.register_profile("random", deadline=None, max_examples=2000, print_blob=True)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
 torch.set_num_threads(min(2, torch.get_num_threads()))
 
 SMALL = {

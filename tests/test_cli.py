@@ -326,7 +326,7 @@ def test_broken_tags_are_counted_or_refused(run, files):
 def test_a_killed_run_can_be_resumed_from_the_command_line(files):
     script = f"""
 import sys
-from lacuner.training.trainer import Observer
+from lacuner.training.loop import Observer
 import lacuner.cli.progress as progress
 class Kill(Observer):
     def __init__(self, title="", select="f1"): pass

@@ -11,8 +11,8 @@ from lacuner.audit.audit import Audit, audit_corpus, check_folder
 from lacuner.audit.folder import AuditFolder
 from lacuner.corpus import Entity, Sentence
 from lacuner.errors import ConfigError, TrainingError
+from lacuner.review.decisions import Decisions
 from lacuner.training.settings import RunSettings, resolve_settings
-from lacuner.web.decisions import Decisions
 
 PEOPLE = ("Ada", "Grace", "Kurt", "Emmy", "Alan", "Mary")
 PLACES = ("Oslo", "Jena", "Turin", "Paris", "Lyon", "Bern")

@@ -16,10 +16,10 @@ from rich.console import Console
 
 from lacuner import Corpus
 from lacuner.bench import planning, recipe
-from lacuner.bench.cells import Cell
 from lacuner.bench.recipe import Places, Recipe, build_recipe
 from lacuner.bench.results import Title
 from lacuner.bench.runner import read_results
+from lacuner.bench.runs import Cell
 from lacuner.cli import bench_progress, main
 from lacuner.cli.bench_progress import BenchProgress
 from lacuner.encoders.recurrent import RecurrentConfig
@@ -291,7 +291,7 @@ def recipes(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
     folder.mkdir()
     (folder / "two.toml").write_text(RECIPE)
     (folder / "alone.toml").write_text('title = "One method"\ndata = ["toy"]\nruns = ["full"]\n')
-    monkeypatch.setattr(recipe, "_RECIPES", (folder,))
+    monkeypatch.setattr(recipe, "_RECIPES", folder)
     monkeypatch.setenv("LACUNER_DATA", str(place.data))
     monkeypatch.chdir(tmp_path)
     return folder

@@ -12,7 +12,7 @@ import pytest
 
 from lacuner import Corpus, Entity, Sentence
 from lacuner.audit.folder import AuditFolder, hash_of_files
-from lacuner.web.decisions import Decisions
+from lacuner.review.decisions import Decisions
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lacuner import Corpus, Entity, Recognizer, Sentence, TrainingError
-from lacuner.corpus.words import split_words
+from lacuner.corpus.tokenize import split_words
 from lacuner.errors import ConfigError
-from lacuner.methods.negative_sampling import Uniform
+from lacuner.methods.uniform import Uniform
 from lacuner.training.settings import resolve_settings
 
 WORDS = ["Grace", "Hopper", "Ada", "moved", "to", "Oslo", "New", "York", ".", ",", "7th", "é", "円", "🙂", "x\u200b"]

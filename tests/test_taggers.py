@@ -11,7 +11,7 @@ from lacuner import Corpus, Entity, Recognizer, Sentence
 from lacuner.corpus import Span
 from lacuner.errors import ConfigError
 from lacuner.methods.registry import registry
-from lacuner.methods.tag_model import TagModel
+from lacuner.models.tag_model import TagModel
 from lacuner.training.settings import resolve_settings, settings_from_dict
 
 TAGGERS = ("crf", "eer", "partial-crf", "token", "two-step", "weighted-partial-crf")

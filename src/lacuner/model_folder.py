@@ -15,11 +15,11 @@ from safetensors.torch import load_file, save_file
 
 from lacuner.corpus import OUTSIDE
 from lacuner.corpus.files import umask
-from lacuner.corpus.words import Splitting
-from lacuner.encoding.stored import read_json
+from lacuner.corpus.tokenize import Splitting
 from lacuner.errors import ConfigError, ModelError
-from lacuner.methods.model import Model
-from lacuner.methods.models import build_model
+from lacuner.features.stored import read_json
+from lacuner.models.build import build_model
+from lacuner.models.model import Model
 from lacuner.parts import validate
 from lacuner.training.settings import RunSettings, settings_from_dict
 from lacuner.version import __version__

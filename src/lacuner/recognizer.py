@@ -12,21 +12,21 @@ import torch
 from accelerate import PartialState
 
 from lacuner.corpus import Corpus, Entity, Sentence
-from lacuner.corpus.words import Passage, Splitting, are_characters, split_passages, split_words
-from lacuner.encoding.tags import flat
+from lacuner.corpus.tokenize import Passage, Splitting, are_characters, split_passages, split_words
 from lacuner.errors import ConfigError, TrainingError
 from lacuner.evaluation import Scores, score_entities
 from lacuner.methods.composition import SpanMethod
-from lacuner.methods.contrast_retrieval import SpanContrast
 from lacuner.methods.method import Method
-from lacuner.methods.model import Model
+from lacuner.methods.scl_rai import SpanContrast
 from lacuner.methods.tagging import Anything, TokenMethod
 from lacuner.model_folder import ModelFolder, check_target, is_model_folder, read_model_folder, write_model_folder
-from lacuner.training.checkpoint import RunFolder
+from lacuner.models.model import Model
+from lacuner.supervision.tags import flat
+from lacuner.training.checkpoints import RunFolder
 from lacuner.training.judging import find_in
+from lacuner.training.loop import Observer, fingerprint
+from lacuner.training.run import TrainingRun
 from lacuner.training.settings import RunSettings, resolve_settings
-from lacuner.training.trainer import Observer, fingerprint
-from lacuner.training.workshop import Workshop
 
 logger = logging.getLogger(__name__)
 
@@ -149,7 +149,7 @@ class Recognizer:
                 checkpoints.remove()
         began = time.perf_counter()
         with torch.random.fork_rng():  # the caller's randomness stays what it was
-            workshop = Workshop(corpus, dev, settings, checkpoints, resume, observer or Observer())
+            workshop = TrainingRun(corpus, dev, settings, checkpoints, resume, observer or Observer())
             model, result = workshop.train()
         recognizer = cls(model, settings, _choose_split(settings, corpus), TrainingRecord(fingerprint=key))
         best = result.history[result.best_epoch - 1].get("dev")

@@ -3,16 +3,16 @@ import pytest
 
 from lacuner.analysis.audit_quality import measure_audit, missing_entities, rank_by_cleanlab, token_probabilities
 from lacuner.corpus import Corpus, Entity, Sentence
-from lacuner.training.lessons import Beliefs
+from lacuner.training.epochs import SpanProbabilities
 
 LABELS = ("O", "LOC", "PER")
 WORDS = ("Ada", "Byron", "met", "Bo", "in", "Rome")
 ALL = (Entity(0, 2, "PER"), Entity(3, 4, "PER"), Entity(5, 6, "LOC"))
 
 
-def believed(*rows: tuple[int, int, int, tuple[float, float, float]]) -> Beliefs:
+def believed(*rows: tuple[int, int, int, tuple[float, float, float]]) -> SpanProbabilities:
     sentence, start, end = (np.array([row[place] for row in rows], dtype=np.int64) for place in range(3))
-    return Beliefs(sentence, start, end, np.array([row[3] for row in rows], dtype=np.float32).reshape(-1, 3))
+    return SpanProbabilities(sentence, start, end, np.array([row[3] for row in rows], dtype=np.float32).reshape(-1, 3))
 
 
 def test_what_overlaps_something_annotated_is_wrong_but_not_missing() -> None:

@@ -19,10 +19,10 @@ from lacuner.analysis.bound import (
     theoretical_curve,
     with_assumed_share,
 )
-from lacuner.encoding.spans import enumerate_spans
 from lacuner.methods.composition import Draw
 from lacuner.methods.method import Step
-from lacuner.methods.negative_sampling import Uniform
+from lacuner.methods.uniform import Uniform
+from lacuner.supervision.spans import enumerate_spans
 
 ratios = st.sampled_from(["0.001", "0.1", "0.35", "0.7", "1", "1.1", "3"])
 

@@ -12,9 +12,9 @@ from lacuner.analysis.missampling import (
     measure_missampling,
     missampling_rates,
 )
-from lacuner.encoding.spans import Spans
+from lacuner.supervision.spans import Spans
+from lacuner.training.loop import Observer
 from lacuner.training.settings import resolve_settings
-from lacuner.training.trainer import Observer
 
 place = st.tuples(st.integers(0, 6), st.integers(1, 6)).map(lambda pair: (pair[0], pair[0] + pair[1]))
 corpora = st.lists(st.frozensets(place, max_size=5), min_size=1, max_size=5)

@@ -21,9 +21,9 @@ from lacuner.analysis.o_values import (
     words_of,
 )
 from lacuner.errors import ConfigError, TrainingError
-from lacuner.methods.models import build_model
+from lacuner.models.build import build_model
+from lacuner.training.loop import Observer, fit
 from lacuner.training.settings import resolve_settings
-from lacuner.training.trainer import Observer, fit
 
 place = st.tuples(st.integers(0, 6), st.integers(1, 4)).map(lambda pair: (pair[0], pair[0] + pair[1]))
 words = st.lists(st.tuples(st.floats(-3, 3).map(lambda x: round(x, 1)), st.booleans()), min_size=1, max_size=40).filter(

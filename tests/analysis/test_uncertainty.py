@@ -19,8 +19,8 @@ from lacuner.analysis.uncertainty import (
     with_uncertain_negatives,
 )
 from lacuner.errors import ConfigError, TrainingError
-from lacuner.methods.negative_sampling import Uniform
 from lacuner.methods.registry import registry
+from lacuner.methods.uniform import Uniform
 from lacuner.training.settings import resolve_settings
 
 

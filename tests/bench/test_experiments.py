@@ -12,7 +12,7 @@ from lacuner.bench.experiments import project, run_cell, span_vectors
 from lacuner.bench.planning import plan
 from lacuner.bench.recipe import Places
 from lacuner.bench.significance import unpack
-from lacuner.training.trainer import Observer
+from lacuner.training.loop import Observer
 
 COSTS = {"seconds", "cpu_seconds", "training_seconds", "peak_memory_mb"}
 

@@ -297,7 +297,7 @@ def test_the_message_says_which_file_it_is_about(file: Path, tmp_path: Path) -> 
 def test_a_recipe_is_found_by_its_path_or_by_its_name(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_RECIPES", (tmp_path / "nowhere", tmp_path))
+    monkeypatch.setattr(module, "_RECIPES", tmp_path)
     assert known_recipes() == {"two": file}
     assert find_recipe("two") == find_recipe(str(file)) == file
     with pytest.raises(ConfigError, match="there is no recipe three; give a TOML file, or one of: two"):

@@ -4,7 +4,7 @@ import numpy as np
 
 from lacuner.audit.audit import Audit
 from lacuner.audit.finding import Finding
-from lacuner.audit.judgement import Estimate
+from lacuner.audit.model import Estimate
 from lacuner.bench.reviewing import review_perfectly
 from lacuner.corpus import Corpus, Entity, Sentence
 

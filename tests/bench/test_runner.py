@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from lacuner.bench import runner
-from lacuner.bench.cells import Cell
 from lacuner.bench.recipe import Places
 from lacuner.bench.runner import Outcome, RunObserver, known_results, locked, read_results, run_cells
+from lacuner.bench.runs import Cell
 from lacuner.errors import ConfigError, LacunerError
 
 WHOLE = {

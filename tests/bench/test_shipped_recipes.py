@@ -1,6 +1,5 @@
-"""The recipes in benchmarks/ can be read in every profile, run on the sample, and are part of the package."""
+"""The recipes of the package can be read in every profile, run on the sample."""
 
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -8,8 +7,7 @@ import pytest
 from lacuner.bench.planning import plan
 from lacuner.bench.recipe import PROFILES, Places, known_recipes, read_recipe
 
-ROOT = Path(__file__).parents[2]
-RECIPES = sorted((ROOT / "benchmarks").glob("*.toml"))
+RECIPES = list(known_recipes().values())
 WANTED = {
     "distant", "masked", "well-annotated", "top-neg-share", "uncertainty", "missampling", "nrces-ablation", "nrces-w",
     "scl-rai-ablation", "scl-rai-batch-size", "robustness", "two-step", "two-step-cost", "convergence",
@@ -34,9 +32,3 @@ def test_it_can_be_read(path: Path, profile: str) -> None:
 def test_the_quick_profile_needs_no_data_but_the_sample(path: Path, tmp_path: Path) -> None:
     cells = plan(read_recipe(path, "quick"), Places(tmp_path / "nowhere"))
     assert {cell.data for cell in cells} == {"sample"}
-
-
-def test_all_of_them_are_in_the_wheel() -> None:
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    included = settings["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
-    assert included == {f"benchmarks/{path.name}": f"lacuner/bench/recipes/{path.name}" for path in RECIPES}

@@ -9,12 +9,12 @@ import pytest
 from handmade import SMALL, recipe
 
 from lacuner.bench import experiments
-from lacuner.bench.cells import Cell
 from lacuner.bench.planning import plan
 from lacuner.bench.recipe import Places
+from lacuner.bench.runs import Cell
 from lacuner.bench.worker import main
 from lacuner.errors import TrainingError
-from lacuner.training.trainer import Observer
+from lacuner.training.loop import Observer
 
 
 @pytest.fixture

@@ -23,8 +23,8 @@ from lacuner.corpus.corpus import (
     write_sentences,
 )
 from lacuner.corpus.files import ReadingReport
-from lacuner.corpus.records import sentence_to_record
-from lacuner.corpus.schemes import SCHEMES
+from lacuner.corpus.formats.records import sentence_to_record
+from lacuner.corpus.formats.tag_schemes import SCHEMES
 from lacuner.errors import DataError
 
 ADA = Sentence(("Ada", "left", "Turin"), (Entity(0, 1, "PER"), Entity(2, 3, "LOC")))

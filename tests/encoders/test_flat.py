@@ -10,7 +10,7 @@ from torch import Tensor
 
 from lacuner.encoders import flat
 from lacuner.encoders.flat import FlatConfig, FlatEncoder, LatticeLayer, Nodes, RelativePositions, sinusoids
-from lacuner.encoding.vocabulary import UNKNOWN
+from lacuner.features.vocabulary import UNKNOWN
 
 BRIDGE = list("我们在南京市长江大桥")
 HEADS, HEAD = 2, 3

@@ -17,8 +17,8 @@ from lacuner.encoders.lexicon import WordAttention, choose_lexicon, weigh_words
 from lacuner.encoders.table import VectorTable
 from lacuner.errors import ConfigError, DataError, ModelError, TrainingError
 from lacuner.parts import build_part
+from lacuner.training.loop import Observer
 from lacuner.training.settings import resolve_settings
-from lacuner.training.trainer import Observer
 
 NAMES = ("flat", "bert-word", "lebert")
 SENTENCES = [list("南京市长江大桥"), list("我们去了南京"), ["我", "ABC", "上海"]]

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from lacuner.encoders.recurrent import BiLSTM, RecurrentConfig, RecurrentEncoder
-from lacuner.encoding.vocabulary import UNKNOWN, Vocabulary
+from lacuner.features.vocabulary import UNKNOWN, Vocabulary
 
 WORDS = ["Ada", "moved", "to", "Turin", "in", "1842", ",", "Antidisestablishmentarianism", "x" * 60, "ü"]
 

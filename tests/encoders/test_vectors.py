@@ -8,8 +8,8 @@ import torch
 
 from lacuner.encoders.recurrent import RecurrentConfig, RecurrentEncoder
 from lacuner.encoders.vectors import GLOVE_PACKAGE, choose_vectors, read_vectors
-from lacuner.encoding.vocabulary import Vocabulary
 from lacuner.errors import DataError
+from lacuner.features.vocabulary import Vocabulary
 
 HEADER = "3 2\n"
 LINES = "turin 0.5 -1\nmilan 2 0.25\nRome 4 8\n"

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from seqeval.metrics import classification_report
 
 from lacuner.corpus import Entity, Sentence
-from lacuner.corpus.schemes import Scheme, decode_tags, encode_tags
+from lacuner.corpus.formats.tag_schemes import Scheme, decode_tags, encode_tags
 from lacuner.evaluation import LabelScores, Scores, score_entities
 
 TAGS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC", "B-ORG", "I-ORG")

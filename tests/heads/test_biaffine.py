@@ -5,11 +5,11 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from lacuner.encoders.words import EncodedWords
-from lacuner.encoding.spans import Spans, enumerate_spans
 from lacuner.errors import ConfigError
 from lacuner.heads import SPAN_HEADS, BiaffineConfig
 from lacuner.heads.biaffine import BiaffineHead
 from lacuner.parts import build_part
+from lacuner.supervision.spans import Spans, enumerate_spans
 
 LENGTHS = st.lists(st.integers(0, 6), min_size=1, max_size=3).filter(any)
 

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from lacuner.corpus import Entity
-from lacuner.encoding.spans import Spans
 from lacuner.heads import SpanScores
 from lacuner.heads.decoding import decode, find_entities, is_entity, search_spans, shift_outside, softmax_of_logits
+from lacuner.supervision.spans import Spans
 
 LABELS = ("O", "PER", "LOC")
 LENGTHS = st.lists(st.integers(0, 7), max_size=4)

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from lacuner.encoders.words import EncodedWords
-from lacuner.encoding.spans import Spans, enumerate_spans
 from lacuner.heads import SPAN_HEADS, BiaffineConfig, HeadConfig, ProductConfig, SpanHead, SpanScores, WidthConfig
+from lacuner.supervision.spans import Spans, enumerate_spans
 
 SIZES = st.tuples(st.integers(1, 9), st.integers(1, 7), st.integers(1, 5))  # of words, of hidden layers, labels
 LENGTHS = st.lists(st.integers(0, 6), min_size=1, max_size=3)
@@ -236,11 +236,11 @@ from torch import nn
 
 from lacuner.corpus import Entity, Sentence
 from lacuner.encoders.words import EncodedWords
-from lacuner.encoding.spans import build_targets
+from lacuner.supervision.spans import build_targets
 from lacuner.heads import ProductConfig
 from lacuner.methods.method import Step
 from lacuner.methods.registry import registry
-from lacuner.methods.span_model import SpanModel
+from lacuner.models.span_model import SpanModel
 
 
 class RandomWords(nn.Module):

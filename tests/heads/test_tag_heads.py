@@ -11,9 +11,9 @@ from torch import Tensor
 
 from lacuner.corpus import Entity
 from lacuner.encoders.words import EncodedWords
-from lacuner.encoding.tags import TAG_SCHEMES, TagScheme, TagSet
 from lacuner.heads.crf import marginals
 from lacuner.heads.tagging import TAG_HEADS, CrfConfig, CrfHead, SoftmaxConfig, SoftmaxHead, TagHead, simplex
+from lacuner.supervision.tags import TAG_SCHEMES, TagScheme, TagSet
 
 NEVER = float("-inf")
 SIZE = 5

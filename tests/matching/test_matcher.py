@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lacuner.corpus.words import cut_words
+from lacuner.corpus.tokenize import cut_words
 from lacuner.errors import ConfigError
 from lacuner.matching import Dictionary, Entry, Matcher
 

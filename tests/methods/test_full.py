@@ -5,12 +5,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lacuner.encoding.spans import Spans
 from lacuner.errors import ConfigError
 from lacuner.methods.composition import Draw
 from lacuner.methods.full import METHODS, All, CrossEntropy, summed_cross_entropy
 from lacuner.methods.method import Step
 from lacuner.parts import build_part
+from lacuner.supervision.spans import Spans
 
 STEP = Step(0, 1, torch.Generator())
 

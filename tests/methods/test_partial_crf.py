@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 
 from lacuner.corpus import Corpus, Entity, Sentence
-from lacuner.encoding.tags import Advice
 from lacuner.errors import TrainingError
 from lacuner.methods.partial_crf import METHODS, WeightedFolds
-from lacuner.methods.tagging import Anything, Findings, Outside, RandomSpans, Studio, TokenMethod
+from lacuner.methods.tagging import Anything, Findings, Outside, RandomSpans, StageContext, TokenMethod
+from lacuner.supervision.tags import TokenSupervision
 
 PRESETS = {method.name: method for method in METHODS}
 TAGS = 3
@@ -48,7 +48,9 @@ class School:
     kept: dict[str, dict[str, Tensor]] = field(default_factory=dict)
 
     def run(self, stage: WeightedFolds, corpus: Corpus, method: TokenMethod, seed: int = 1) -> Findings:
-        def fit(name: str, title: str, method: TokenMethod, places: list[int], advice: dict[int, Advice]) -> Judge:
+        def fit(
+            name: str, title: str, method: TokenMethod, places: list[int], advice: dict[int, TokenSupervision]
+        ) -> Judge:
             self.fits.append({"name": name, "title": title, "method": method, "advice": dict(advice)})
             self.judges.append(Judge(len(self.judges), list(places)))
             return self.judges[-1]
@@ -58,7 +60,7 @@ class School:
                 self.kept[name] = find_out()
             return self.kept[name]
 
-        return stage.run(Studio(corpus, method, seed, fit, remember))
+        return stage.run(StageContext(corpus, method, seed, fit, remember))
 
 
 METHOD = PRESETS["weighted-partial-crf"]

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lacuner.corpus import Entity, Sentence
-from lacuner.encoding.tags import TagSet, build_tag_targets
 from lacuner.errors import ConfigError
 from lacuner.methods.method import Step
 from lacuner.methods.registry import registry
 from lacuner.methods.tagging import METHODS, Anything, Outside, RandomSpans
 from lacuner.parts import build_part
+from lacuner.supervision.tags import TagSet, build_tag_targets
 
 Place = tuple[int, int]
 

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from lacuner.corpus import Corpus, Sentence
-from lacuner.encoding.tags import Advice
 from lacuner.errors import ConfigError
 from lacuner.methods.method import Method
 from lacuner.methods.registry import registry
-from lacuner.methods.tagging import Findings, Outside, RandomSpans, Studio
+from lacuner.methods.tagging import Findings, Outside, RandomSpans, StageContext
 from lacuner.methods.two_step import METHODS, OValues
 from lacuner.parts import build_part
+from lacuner.supervision.tags import TokenSupervision
 
 (METHOD,) = METHODS
 Words = list[tuple[int, int, float]]  # sentence, token, O-value
@@ -51,7 +51,7 @@ def run(stage: OValues, corpus: Corpus, words: Words, fits: list[Any] | None = N
             fits.append((method, more, explorer))
         return explorer
 
-    return stage.run(Studio(corpus, METHOD, 1, fit, lambda name, find_out: find_out()))
+    return stage.run(StageContext(corpus, METHOD, 1, fit, lambda name, find_out: find_out()))
 
 
 def removed(findings: Findings) -> set[tuple[int, int]]:
@@ -97,7 +97,7 @@ def test_a_removed_word_is_dropped_or_may_be_anything() -> None:
     assert {place: (set(a.removed), a.open) for place, a in dropped.items()} == {0: ({1}, ()), 1: ({0, 2}, ())}
     opened = run(OValues(share=0.7, removed="marginalise"), corpus_of([3, 3]), words).advice
     assert {place: (a.removed, set(a.open)) for place, a in opened.items()} == {0: ((), {1}), 1: ((), {0, 2})}
-    assert all(isinstance(a, Advice) and a.weights is None for a in (*dropped.values(), *opened.values()))
+    assert all(isinstance(a, TokenSupervision) and a.weights is None for a in (*dropped.values(), *opened.values()))
 
 
 def test_the_report_shows_a_word_with_its_neighbours() -> None:
@@ -139,7 +139,7 @@ def test_what_exploration_found_before_a_kill_is_not_looked_for_again() -> None:
     def fit(*arguments: Any, **more: Any) -> None:
         raise AssertionError("it was trained again")
 
-    findings = OValues().run(Studio(corpus_of([2]), METHOD, 1, fit, lambda name, find_out: kept))
+    findings = OValues().run(StageContext(corpus_of([2]), METHOD, 1, fit, lambda name, find_out: kept))
     assert removed(findings) == {(0, 1)}
 
 

@@ -8,13 +8,13 @@ import torch
 
 from lacuner import Corpus, Entity, Recognizer, Sentence
 from lacuner.corpus import Span
-from lacuner.encoding.spans import Spans
 from lacuner.evaluation import Scores, score_entities
 from lacuner.heads import SpanScores
-from lacuner.methods.span_model import SpanModel
-from lacuner.methods.teaching import FoldTeacher
+from lacuner.methods.lacuner import FoldTeacher
+from lacuner.models.span_model import SpanModel
+from lacuner.supervision.spans import Spans
+from lacuner.training.epochs import SpanProbabilities
 from lacuner.training.judging import average, find_in, fit_threshold, join, judge, weigh
-from lacuner.training.lessons import Beliefs
 
 Believed = dict[tuple[int, int, int], list[float]]
 """Probabilities of the labels by sentence, start and end."""
@@ -56,19 +56,19 @@ def judged_slowly(model: SpanModel, corpus: Corpus, places: Iterable[int], least
     return found
 
 
-def as_dict(beliefs: Beliefs) -> Believed:
+def as_dict(beliefs: SpanProbabilities) -> Believed:
     keys = list(zip(beliefs.sentence.tolist(), beliefs.start.tolist(), beliefs.end.tolist(), strict=True))
     assert len(set(keys)) == len(keys) == len(beliefs.probabilities)
     return dict(zip(keys, beliefs.probabilities.tolist(), strict=True))
 
 
-def as_beliefs(believed: Believed, labels: int = 3) -> Beliefs:
+def as_beliefs(believed: Believed, labels: int = 3) -> SpanProbabilities:
     keys = np.array(list(believed), dtype=np.int64).reshape(-1, 3)
     probabilities = np.array(list(believed.values()), dtype=np.float32).reshape(-1, labels)
-    return Beliefs(keys[:, 0], keys[:, 1], keys[:, 2], probabilities)
+    return SpanProbabilities(keys[:, 0], keys[:, 1], keys[:, 2], probabilities)
 
 
-def assert_same(found: Beliefs, expected: Believed) -> None:
+def assert_same(found: SpanProbabilities, expected: Believed) -> None:
     assert list(as_dict(found)) == sorted(expected)
     for key, probabilities in as_dict(found).items():
         assert probabilities == pytest.approx(expected[key], abs=1e-5), key

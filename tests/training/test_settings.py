@@ -3,8 +3,8 @@ import pytest
 from lacuner import Entity, Sentence
 from lacuner.errors import ConfigError
 from lacuner.heads import WidthConfig
+from lacuner.methods.lacuner import FoldTeacher
 from lacuner.methods.registry import registry
-from lacuner.methods.teaching import FoldTeacher
 from lacuner.training.settings import parse_assignments, read_config, resolve_settings, settings_from_dict
 
 

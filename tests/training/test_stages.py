@@ -12,13 +12,13 @@ from watching import Log
 
 from lacuner import Corpus, Recognizer, Sentence, TrainingError
 from lacuner.corpus import Span
-from lacuner.methods.tag_model import TagModel
 from lacuner.methods.tagging import RandomSpans
-from lacuner.training import workshop
-from lacuner.training.lessons import Lessons
+from lacuner.models.tag_model import TagModel
+from lacuner.training import run as training_run
+from lacuner.training.epochs import EpochSampler
+from lacuner.training.loop import Observer, TrainingResult
+from lacuner.training.run import TrainingRun
 from lacuner.training.settings import TrainingConfig, resolve_settings
-from lacuner.training.trainer import Observer, TrainingResult
-from lacuner.training.workshop import Workshop
 
 EXPLORATION = {"stage.epochs": 2, "stage.share": 0.2}
 FOLDS = {"stage.folds": 2, "stage.rounds": 2}
@@ -30,7 +30,7 @@ class School:
 
     models: list[TagModel] = field(default_factory=list)
     weights: list[dict[str, torch.Tensor]] = field(default_factory=list)
-    lessons: list[Lessons] = field(default_factory=list)
+    lessons: list[EpochSampler] = field(default_factory=list)
     configs: list[TrainingConfig] = field(default_factory=list)
 
 
@@ -50,7 +50,7 @@ def school(monkeypatch) -> School:
         model.eval()
         return TrainingResult(1, ({"epoch": 1, "loss": 0.0},))
 
-    monkeypatch.setattr(workshop, "fit", fit)
+    monkeypatch.setattr(training_run, "fit", fit)
     return seen
 
 
@@ -75,9 +75,9 @@ def corpus(toy) -> Corpus:
     return Corpus(tuple(gaps))
 
 
-def build(corpus: Corpus, settings: Mapping[str, Any], method: str = "two-step", **more: Any) -> Workshop:
+def build(corpus: Corpus, settings: Mapping[str, Any], method: str = "two-step", **more: Any) -> TrainingRun:
     resolved = resolve_settings(method, overrides={**settings, "training.epochs": 3, **more}).for_corpus(corpus)
-    return Workshop(corpus, None, resolved, None, False, Observer())
+    return TrainingRun(corpus, None, resolved, None, False, Observer())
 
 
 def untagged(corpus: Corpus) -> set[tuple[int, int]]:
@@ -197,9 +197,9 @@ def test_advice_goes_with_its_sentence_into_every_part_of_the_corpus(corpus, qui
 
 
 def test_lessons_give_each_sentence_of_a_batch_its_advice(corpus):
-    lessons = Lessons(corpus, advice={3: "three", 5: "five"})
+    lessons = EpochSampler(corpus, advice={3: "three", 5: "five"})
     assert lessons.advice_for([5, 0, 3, 5]) == ["five", None, "three", "five"]
-    assert Lessons(corpus).advice_for([5, 0]) is None
+    assert EpochSampler(corpus).advice_for([5, 0]) is None
 
 
 def test_complete_sentences_keep_their_share_in_every_stage(corpus, quick, school):

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from lacuner.training.trainer import Observer
+from lacuner.training.loop import Observer
 
 
 @dataclass

@@ -1,13 +1,12 @@
 from pathlib import Path
 
 from handmade_audit import small_audit, small_corpus
-
 from lacuner import Entity
 from lacuner.audit.audit import Audit
 from lacuner.audit.finding import Finding
 from lacuner.audit.folder import AuditFolder
-from lacuner.audit.judgement import Estimate
-from lacuner.web.decisions import Decisions
+from lacuner.audit.model import Estimate
+from lacuner.review.decisions import Decisions
 
 
 def test_a_corpus_that_changed_since_the_audit_is_said_and_nothing_else_happens(tmp_path: Path) -> None:

@@ -15,13 +15,13 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
-from handmade_audit import finding, small_audit, write_audit
 
+from handmade_audit import finding, small_audit, write_audit
 from lacuner import Corpus, Entity, Sentence
 from lacuner.audit.folder import AuditFolder
-from lacuner.web.app import create_app
-from lacuner.web.decisions import Decisions
-from lacuner.web.gate import Gate
+from lacuner.review.decisions import Decisions
+from lacuner.web.access import AccessPolicy
+from lacuner.web.review_app import create_app
 from lacuner.web.server import USUAL_PORT, address, listen, serve
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed; make setup installs it")
@@ -44,7 +44,7 @@ class Server:
         self.port = sock.getsockname()[1]
         self.url = address("127.0.0.1", self.port, TOKEN)
         self.decisions = Decisions(AuditFolder.open(self.folder))
-        app = create_app(self.decisions, Gate(TOKEN))
+        app = create_app(self.decisions, AccessPolicy(TOKEN))
         self.thread = threading.Thread(target=serve, args=(app, sock, ready.set), daemon=True)
         self.thread.start()
         assert ready.wait(20)

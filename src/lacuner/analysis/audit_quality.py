@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from lacuner.corpus import Corpus, Entity
 from lacuner.errors import ConfigError
-from lacuner.training.lessons import Beliefs
+from lacuner.training.epochs import SpanProbabilities
 
 RANKS = (100, 500, 1000)
 
@@ -78,7 +78,7 @@ def missing_entities(corpus: Corpus, complete: Corpus) -> set[Place]:
     }
 
 
-def rank_by_cleanlab(beliefs: Beliefs, corpus: Corpus, labels: Sequence[str]) -> list[Place]:
+def rank_by_cleanlab(beliefs: SpanProbabilities, corpus: Corpus, labels: Sequence[str]) -> list[Place]:
     """Spans in the order of cleanlab's label issues among the words.
 
     Its ranking is about words, so each word stands for the most probable entity around it that overlaps nothing annotated.
@@ -115,7 +115,7 @@ def rank_by_cleanlab(beliefs: Beliefs, corpus: Corpus, labels: Sequence[str]) ->
     return list(ranked)
 
 
-def token_probabilities(beliefs: Beliefs, corpus: Corpus, labels: int) -> list[npt.NDArray[np.float64]]:
+def token_probabilities(beliefs: SpanProbabilities, corpus: Corpus, labels: int) -> list[npt.NDArray[np.float64]]:
     """``(words, labels)`` of each sentence: what the spans around a word say of it, scaled down where they say too much."""
     tables = [np.zeros((len(sentence.tokens), labels)) for sentence in corpus]
     for place in range(len(beliefs)):

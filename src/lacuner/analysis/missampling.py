@@ -16,10 +16,10 @@ from torch import Tensor
 
 from lacuner.analysis.hidden import Places, span_method
 from lacuner.corpus import Corpus
-from lacuner.encoding.spans import Spans
 from lacuner.recognizer import Recognizer
+from lacuner.supervision.spans import Spans
+from lacuner.training.loop import Observer
 from lacuner.training.settings import RunSettings
-from lacuner.training.trainer import Observer
 
 
 @dataclass(frozen=True)

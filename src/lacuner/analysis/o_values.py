@@ -21,14 +21,14 @@ import torch
 
 from lacuner.analysis.hidden import Places
 from lacuner.corpus import OUTSIDE, Corpus
-from lacuner.encoding.spans import Spans
 from lacuner.errors import ConfigError, TrainingError
-from lacuner.methods.models import build_model
-from lacuner.methods.tag_model import TagModel
 from lacuner.methods.tagging import TokenMethod
-from lacuner.training.lessons import Lessons
+from lacuner.models.build import build_model
+from lacuner.models.tag_model import TagModel
+from lacuner.supervision.spans import Spans
+from lacuner.training.epochs import EpochSampler
+from lacuner.training.loop import Observer, fit
 from lacuner.training.settings import RunSettings
-from lacuner.training.trainer import Observer, fit
 
 Decision = Literal["plain", "angle"]
 DECISIONS: tuple[Decision, ...] = get_args(Decision)
@@ -270,7 +270,7 @@ def measure_o_values(
                 "give data with gaps, and the labels that they lack"
             )
         watching.stage_started("")
-        fit(model, Lessons(corpus, seed, settings.trusted.share), settings.training, observer=watching)
+        fit(model, EpochSampler(corpus, seed, settings.trusted.share), settings.training, observer=watching)
     decision: Decision = "angle" if method.head.angle else "plain"
     return OValueRun(decision, seed, words, count, tuple(watching.epochs))
 

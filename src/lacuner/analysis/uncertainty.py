@@ -22,15 +22,15 @@ from torch import Tensor
 
 from lacuner.analysis.hidden import Places, span_method
 from lacuner.corpus import Corpus, Span
-from lacuner.encoding.spans import Spans, build_targets
 from lacuner.errors import ConfigError, TrainingError
 from lacuner.methods.composition import Draw, Negatives
-from lacuner.methods.model import batches_of
-from lacuner.methods.negative_sampling import Uniform
-from lacuner.methods.span_model import SpanModel
+from lacuner.methods.uniform import Uniform
+from lacuner.models.model import batches_of
+from lacuner.models.span_model import SpanModel
 from lacuner.recognizer import Recognizer
+from lacuner.supervision.spans import Spans, build_targets
+from lacuner.training.loop import Observer
 from lacuner.training.settings import RunSettings
-from lacuner.training.trainer import Observer
 
 Band = Literal["top", "middle", "bottom"]
 BANDS: tuple[Band, ...] = get_args(Band)

@@ -20,14 +20,14 @@ from lacuner.audit.folder import (
     count_decisions,
 )
 from lacuner.audit.folds import judge_by_folds, judge_with
-from lacuner.audit.judgement import Estimate, Judgement
+from lacuner.audit.model import AuditModel, Estimate
 from lacuner.audit.page import write_page
 from lacuner.corpus import OUTSIDE, Corpus
 from lacuner.corpus.corpus import open_for_writing
 from lacuner.errors import ConfigError, TrainingError
 from lacuner.recognizer import Recognizer
+from lacuner.training.loop import Observer
 from lacuner.training.settings import RunSettings
-from lacuner.training.trainer import Observer
 from lacuner.version import __version__
 
 _WORK = ".unfinished"
@@ -121,7 +121,7 @@ def judge_corpus(
     folds: int = 3,
     folder: Path | None = None,
     observer: Callable[[str], Observer | None] = lambda title: None,
-) -> tuple[Judgement, dict[str, Any]]:
+) -> tuple[AuditModel, dict[str, Any]]:
     """What models that have not seen it think of a corpus, and who they are; the arguments are those of an audit."""
     if folds < 2:
         raise ConfigError(
@@ -143,7 +143,7 @@ def judge_corpus(
             work.mkdir(parents=True, exist_ok=True)
         beliefs = judge_by_folds(corpus, judge, folds, labels, work, observer)
         how = {"method": judge.method.name, "encoder": judge.encoder.name, "folds": folds}
-    return Judgement.of(beliefs, corpus, labels), how
+    return AuditModel.of(beliefs, corpus, labels), how
 
 
 def check_folder(folder: Path, data: Iterable[Path] = ()) -> None:

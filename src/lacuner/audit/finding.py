@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from lacuner.corpus import Entity
-from lacuner.corpus.records import entity_from_record
+from lacuner.corpus.formats.records import entity_from_record
 from lacuner.errors import DataError
 
 Kind = Literal["missing", "label", "boundary"]

@@ -13,14 +13,14 @@ from safetensors.numpy import load_file, save_file
 
 from lacuner.corpus import Corpus, Entity
 from lacuner.errors import TrainingError
-from lacuner.methods.model import batches_of, evaluating
-from lacuner.methods.span_model import SpanModel
-from lacuner.methods.tag_model import TagModel
+from lacuner.models.model import batches_of, evaluating
+from lacuner.models.span_model import SpanModel
+from lacuner.models.tag_model import TagModel
 from lacuner.recognizer import Recognizer
+from lacuner.training.epochs import SpanProbabilities
 from lacuner.training.judging import join, judge
-from lacuner.training.lessons import Beliefs
+from lacuner.training.loop import Observer, fingerprint
 from lacuner.training.settings import RunSettings
-from lacuner.training.trainer import Observer, fingerprint
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ def judge_by_folds(
     labels: Sequence[str],
     folder: Path | None = None,
     observer: Callable[[str], Observer | None] = lambda title: None,
-) -> Beliefs:
+) -> SpanProbabilities:
     """Train as many models as there are folds, each on the others, and ask them.
 
     Args:
@@ -85,7 +85,7 @@ def judge_by_folds(
     return join(beliefs)
 
 
-def judge_with(model: Recognizer, corpus: Corpus, places: Sequence[int], labels: Sequence[str]) -> Beliefs:
+def judge_with(model: Recognizer, corpus: Corpus, places: Sequence[int], labels: Sequence[str]) -> SpanProbabilities:
     """What a model thinks of sentences, in terms of ``labels``; those that it does not know have no probability."""
     inner = model.model
     with torch.no_grad():
@@ -103,7 +103,7 @@ def judge_with(model: Recognizer, corpus: Corpus, places: Sequence[int], labels:
     return replace(found, probabilities=table)
 
 
-def _ask_tagger(model: TagModel, corpus: Corpus, places: Sequence[int]) -> Beliefs:
+def _ask_tagger(model: TagModel, corpus: Corpus, places: Sequence[int]) -> SpanProbabilities:
     """What a tagger finds and what is annotated, with the probabilities of their labels."""
     number = {label: index for index, label in enumerate(model.labels)}
     believed: dict[tuple[int, int, int], dict[int, float]] = {}
@@ -128,7 +128,7 @@ def _ask_tagger(model: TagModel, corpus: Corpus, places: Sequence[int]) -> Belie
         for label, score in believed[sentence, start, end].items():
             table[row, label] = score
     table[:, 0] = 1 - table.sum(1)
-    return Beliefs(keys[:, 0], keys[:, 1], keys[:, 2], table)
+    return SpanProbabilities(keys[:, 0], keys[:, 1], keys[:, 2], table)
 
 
 def _layers(sentences: Sequence[Sequence[Entity]], known: Container[str]) -> Iterator[list[list[Entity]]]:
@@ -147,7 +147,7 @@ def _layers(sentences: Sequence[Sequence[Entity]], known: Container[str]) -> Ite
         left = later
 
 
-def _save(path: Path | None, beliefs: Beliefs, key: str) -> None:
+def _save(path: Path | None, beliefs: SpanProbabilities, key: str) -> None:
     if path is not None:
         unfinished = path.with_suffix(".tmp")
         tables = {name: np.ascontiguousarray(value) for name, value in vars(beliefs).items()}
@@ -155,7 +155,7 @@ def _save(path: Path | None, beliefs: Beliefs, key: str) -> None:
         unfinished.replace(path)
 
 
-def _load(path: Path | None, key: str) -> Beliefs | None:
+def _load(path: Path | None, key: str) -> SpanProbabilities | None:
     """What is kept from before, if it is about the same."""
     if path is None or not path.is_file():
         return None
@@ -165,6 +165,6 @@ def _load(path: Path | None, key: str) -> Beliefs | None:
         with safe_open(path, "np") as file:
             if (file.metadata() or {}).get("fingerprint") != key:
                 return None
-        return Beliefs(**load_file(path))
+        return SpanProbabilities(**load_file(path))
     except (SafetensorError, OSError):
         return None

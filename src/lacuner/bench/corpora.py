@@ -8,8 +8,8 @@ from typing import Any
 
 from lacuner.analysis.hidden import Places as HiddenPlaces
 from lacuner.analysis.hidden import hidden_against_gold
-from lacuner.bench.cells import Cell
 from lacuner.bench.recipe import SAMPLE, Dataset, Places
+from lacuner.bench.runs import Cell
 from lacuner.corpus import Corpus
 from lacuner.corpus.corpus import merge
 from lacuner.errors import ConfigError, LacunerError

@@ -19,18 +19,18 @@ from lacuner.analysis.missampling import count_missampling
 from lacuner.analysis.o_values import measure_o_values
 from lacuner.analysis.uncertainty import measure_uncertainty
 from lacuner.audit.audit import audit_corpus, judge_corpus
-from lacuner.bench.cells import Cell
 from lacuner.bench.corpora import Corpora, check_files, read_corpora
 from lacuner.bench.recipe import Places
 from lacuner.bench.reviewing import review_perfectly
+from lacuner.bench.runs import Cell
 from lacuner.bench.significance import pack, sentence_counts
 from lacuner.corpus import Corpus
 from lacuner.evaluation import score_entities
-from lacuner.methods.model import batches_of
-from lacuner.methods.span_model import SpanModel
+from lacuner.models.model import batches_of
+from lacuner.models.span_model import SpanModel
 from lacuner.recognizer import Recognizer
 from lacuner.training.judging import targets_of
-from lacuner.training.trainer import Observer
+from lacuner.training.loop import Observer
 
 _REVIEWED = 200
 """Findings that are looked at in the experiment about reviews."""

@@ -8,7 +8,6 @@ from typing import Any
 
 from lacuner.analysis.hidden import span_method
 from lacuner.analysis.o_values import tagger
-from lacuner.bench.cells import Cell
 from lacuner.bench.corpora import (
     Corpora,
     check_gold,
@@ -18,6 +17,7 @@ from lacuner.bench.corpora import (
     read_corpora,
 )
 from lacuner.bench.recipe import Dataset, Limits, Places, Recipe
+from lacuner.bench.runs import Cell
 from lacuner.errors import ConfigError, LacunerError
 from lacuner.recognizer import check_training
 from lacuner.training.settings import RunSettings, parse_assignments, resolve_settings

@@ -25,8 +25,8 @@ Experiment = Literal["training", "uncertainty", "o-values", "audit", "review"]
 Measure = Literal["missampling", "vectors"]
 
 _FOLDER = "LACUNER_DATA"
-_RECIPES = (Path(__file__).parent / "recipes", Path(__file__).parents[3] / "benchmarks")
-"""Where recipes are that come with the package: installed, or in a working copy."""
+_RECIPES = Path(__file__).parent / "recipes"
+"""Recipes that come with the package."""
 _QUICK: dict[str, Any] = {
     "data": [SAMPLE], "encoders": ["recurrent"], "seeds": [1, 2], "sentences": {"train": 120, "dev": 60, "test": 60},
     "when": [], "settings": {"training": {"epochs": 3, "batch_tokens": 64}},
@@ -165,7 +165,7 @@ def find_recipe(name: str) -> Path:
 
 def known_recipes() -> dict[str, Path]:
     """Recipes that come with the package, by name."""
-    return {path.stem: path for folder in reversed(_RECIPES) for path in sorted(folder.glob("*.toml"))}
+    return {path.stem: path for path in sorted(_RECIPES.glob("*.toml"))}
 
 
 def recipe_name(path: Path) -> str:

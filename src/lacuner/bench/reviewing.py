@@ -5,9 +5,9 @@ from pathlib import Path
 
 from lacuner.audit.folder import AuditFolder
 from lacuner.corpus import OUTSIDE, Corpus, Entity
-from lacuner.web.case import Case
-from lacuner.web.decisions import Decisions
-from lacuner.web.export import export_corpus
+from lacuner.review.decisions import Decisions
+from lacuner.review.export import export_corpus
+from lacuner.review.items import Case
 
 NAME = "perfect"
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lacuner.bench.cells import Cell
 from lacuner.bench.recipe import Places
+from lacuner.bench.runs import Cell
 from lacuner.bench.worker import CELL, FAILURE, PROGRESS, RESULT
 from lacuner.corpus.corpus import open_for_writing
 from lacuner.errors import ConfigError, LacunerError

@@ -14,7 +14,7 @@ from typing import Any
 
 from lacuner.corpus.corpus import open_for_writing
 from lacuner.errors import LacunerError
-from lacuner.training.trainer import Observer
+from lacuner.training.loop import Observer
 
 CELL, RESULT, FAILURE, PROGRESS = "cell.json", "result.json", "failure.txt", "progress.txt"
 
@@ -57,9 +57,9 @@ def _end_with(runner: int) -> None:
 def main(folder: Path, runner: int) -> int:
     """Run the cell of a folder, and leave there what came out or went wrong."""
     _end_with(runner)
-    from lacuner.bench.cells import Cell
     from lacuner.bench.experiments import run_cell
     from lacuner.bench.recipe import Places
+    from lacuner.bench.runs import Cell
 
     try:
         cell = Cell.from_dict(json.loads((folder / CELL).read_text(encoding="utf-8")))

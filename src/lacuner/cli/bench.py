@@ -11,8 +11,8 @@ from lacuner.cli.console import print_json, say
 from lacuner.cli.options import Json
 
 if TYPE_CHECKING:
-    from lacuner.bench.cells import Cell
     from lacuner.bench.results import Results
+    from lacuner.bench.runs import Cell
 
 
 class _RunUnlessNamed(TyperGroup):

@@ -11,9 +11,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from lacuner.bench.cells import Cell
 from lacuner.bench.results import Results, Title, spread, test_f1
 from lacuner.bench.runner import Outcome, RunObserver
+from lacuner.bench.runs import Cell
 from lacuner.cli.console import errors, say
 
 _REFRESH = 2.0  # a second

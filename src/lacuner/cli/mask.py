@@ -14,8 +14,8 @@ from lacuner.cli.options import DataFormat, Json, Strict
 from lacuner.corpus import Entity, Sentence
 from lacuner.corpus.corpus import format_of, guess_format, open_for_writing, stream_sentences, write_sentences
 from lacuner.corpus.files import ReadingReport
+from lacuner.corpus.formats.records import entity_to_record
 from lacuner.corpus.masking import mask_sentences
-from lacuner.corpus.records import entity_to_record
 
 
 def mask(

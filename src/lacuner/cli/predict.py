@@ -13,7 +13,6 @@ import typer
 from lacuner.cli.console import say, track
 from lacuner.cli.options import Device, InputFormat, ModelPath, Texts, check_inputs
 from lacuner.corpus import Entity, Sentence
-from lacuner.corpus.conll import write_conll
 from lacuner.corpus.corpus import (
     TextFormat,
     format_of,
@@ -23,9 +22,10 @@ from lacuner.corpus.corpus import (
     stream_sentences,
 )
 from lacuner.corpus.files import STANDARD_INPUT, read_lines
-from lacuner.corpus.jsonl import SPAN_KEYS, read_records, words_or_text
-from lacuner.corpus.records import entity_to_record
-from lacuner.corpus.words import Splitting
+from lacuner.corpus.formats.conll import write_conll
+from lacuner.corpus.formats.jsonl import SPAN_KEYS, read_records, words_or_text
+from lacuner.corpus.formats.records import entity_to_record
+from lacuner.corpus.tokenize import Splitting
 from lacuner.errors import ConfigError
 
 _ANNOTATION = frozenset({*SPAN_KEYS, "non_entities", "complete", "annotated_labels", "unknown_tokens"})

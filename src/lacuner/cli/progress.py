@@ -6,7 +6,7 @@ from typing import Any
 from rich.progress import BarColumn, Progress, TextColumn
 
 from lacuner.cli.console import errors, say
-from lacuner.training.trainer import Observer
+from lacuner.training.loop import Observer
 
 _INTERVAL = 10.0  # seconds between plain lines where there is no terminal
 

@@ -13,7 +13,7 @@ from lacuner.cli.options import Json
 from lacuner.errors import ConfigError
 
 if TYPE_CHECKING:
-    from lacuner.web.decisions import Decisions
+    from lacuner.review.decisions import Decisions
 
 _MANY = 10_000
 """Findings that take more than a second to read."""
@@ -43,7 +43,7 @@ def review(
     Example: `lacuner review audit`, then `lacuner review audit --export reviewed.jsonl`
     """
     from lacuner.audit.folder import DECISIONS, AuditFolder
-    from lacuner.web.decisions import Decisions
+    from lacuner.review.decisions import Decisions
 
     audit = AuditFolder.open(folder)
     warning = audit.warning()
@@ -59,7 +59,7 @@ def review(
 
 
 def _export(decisions: "Decisions", out: Path, json: bool) -> None:
-    from lacuner.web.export import export_corpus
+    from lacuner.review.export import export_corpus
 
     report = export_corpus(decisions, out)
     if json:
@@ -77,8 +77,8 @@ def _export(decisions: "Decisions", out: Path, json: bool) -> None:
 
 def _serve(decisions: "Decisions", host: str, port: int | None, token: str | None, browser: bool, json: bool) -> None:
     try:
-        from lacuner.web.app import create_app
-        from lacuner.web.gate import Gate, check_token, is_local, new_token
+        from lacuner.web.access import AccessPolicy, check_token, is_local, new_token
+        from lacuner.web.review_app import create_app
         from lacuner.web.server import USUAL_PORT, address, listen, serve
     except ModuleNotFoundError as error:
         raise ConfigError("review needs FastAPI and uvicorn; install them with: pip install 'lacuner[web]'") from error
@@ -102,7 +102,7 @@ def _serve(decisions: "Decisions", host: str, port: int | None, token: str | Non
         if browser and _has_screen():
             webbrowser.open(url)
 
-    serve(create_app(decisions, Gate(secret, host, f"lacuner-{chosen}")), sock, started)
+    serve(create_app(decisions, AccessPolicy(secret, host, f"lacuner-{chosen}")), sock, started)
     open_ones = sum(tally.count for tally in decisions.tallies() if tally.status in ("open", "skipped"))
     say(f"Stopped; everything is stored. {open_ones:,} findings are left; the same command goes on with them.")
 

@@ -10,7 +10,7 @@ from lacuner.cli.console import print_json, say
 from lacuner.cli.options import DataFormat, Encoder, Epochs, Json, Set, Strict
 from lacuner.corpus import Corpus
 from lacuner.corpus.corpus import merge
-from lacuner.corpus.words import Splitting
+from lacuner.corpus.tokenize import Splitting
 
 logger = logging.getLogger(__name__)
 

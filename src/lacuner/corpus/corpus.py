@@ -13,14 +13,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import BinaryIO, Literal, TextIO, get_args, overload
 
-from lacuner.corpus.conll import read_conll, write_conll
 from lacuner.corpus.files import STANDARD_INPUT, ReadingReport, name_of, umask
-from lacuner.corpus.jsonl import read_jsonl, write_jsonl
+from lacuner.corpus.formats.conll import read_conll, write_conll
+from lacuner.corpus.formats.jsonl import read_jsonl, write_jsonl
+from lacuner.corpus.formats.tag_schemes import Scheme
 from lacuner.corpus.masking import mask_sentences
-from lacuner.corpus.schemes import Scheme
 from lacuner.corpus.sentence import Sentence
 from lacuner.corpus.statistics import Statistics
-from lacuner.corpus.words import Splitting, cut_words
+from lacuner.corpus.tokenize import Splitting, cut_words
 from lacuner.errors import DataError
 
 Format = Literal["conll", "jsonl"]

@@ -21,7 +21,7 @@ from lacuner.encoders.recurrent import BiLSTM
 from lacuner.encoders.table import VectorTable
 from lacuner.encoders.transformer import TransformerEncoder
 from lacuner.encoders.words import EncodedWords
-from lacuner.encoding.lexicon import CoveredPieceIndex, CoveredPieces, Lexicon
+from lacuner.features.lexicon import CoveredPieceIndex, CoveredPieces, Lexicon
 
 
 class BertWordConfig(LexiconBertConfig):

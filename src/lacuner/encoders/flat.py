@@ -15,8 +15,8 @@ from lacuner.encoders.recurrent import VOCABULARY_FILE
 from lacuner.encoders.table import VectorTable, forget, read_size, read_stored, write_stored
 from lacuner.encoders.vectors import choose_vectors, vector_files
 from lacuner.encoders.words import EncodedWords
-from lacuner.encoding.lexicon import Lattice, LatticeIndex, Lexicon
-from lacuner.encoding.vocabulary import PADDING, Vocabulary
+from lacuner.features.lexicon import Lattice, LatticeIndex, Lexicon
+from lacuner.features.vocabulary import PADDING, Vocabulary
 
 _AT_ONCE = 2**22
 """Scores that are computed at once, of which those that are needed are kept."""

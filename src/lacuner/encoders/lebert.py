@@ -20,9 +20,9 @@ from lacuner.encoders.lexicon import (
 from lacuner.encoders.table import VectorTable
 from lacuner.encoders.transformer import TransformerEncoder
 from lacuner.encoders.words import EncodedWords
-from lacuner.encoding.lexicon import CoveredPieceIndex, CoveredPieces, Lexicon
-from lacuner.encoding.pieces import PieceInputs
 from lacuner.errors import ConfigError
+from lacuner.features.lexicon import CoveredPieceIndex, CoveredPieces, Lexicon
+from lacuner.features.subwords import PieceInputs
 
 
 class LebertConfig(LexiconBertConfig):

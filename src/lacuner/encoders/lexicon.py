@@ -16,8 +16,8 @@ from lacuner.encoders.encoder import EncoderConfig
 from lacuner.encoders.table import VectorTable, read_stored, write_stored
 from lacuner.encoders.transformer import TransformerConfig
 from lacuner.encoders.vectors import WordVectors, read_vectors
-from lacuner.encoding.lexicon import Lexicon, lexicon_words, read_words
 from lacuner.errors import DataError
+from lacuner.features.lexicon import Lexicon, lexicon_words, read_words
 
 logger = logging.getLogger(__name__)
 

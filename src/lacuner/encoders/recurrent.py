@@ -22,8 +22,8 @@ from lacuner.encoders.table import (
 )
 from lacuner.encoders.vectors import WordVectors, choose_vectors, vector_files
 from lacuner.encoders.words import EncodedWords
-from lacuner.encoding.order import backwards, rearrange
-from lacuner.encoding.vocabulary import PADDING, Vocabulary, WordInputs
+from lacuner.features.order import backwards, rearrange
+from lacuner.features.vocabulary import PADDING, Vocabulary, WordInputs
 
 VOCABULARY_FILE = "vocabulary.json"
 

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from lacuner.encoders.vectors import WordVectors
-from lacuner.encoding.stored import read_json
-from lacuner.encoding.vocabulary import PADDING, UNKNOWN
 from lacuner.errors import ModelError
+from lacuner.features.stored import read_json
+from lacuner.features.vocabulary import PADDING, UNKNOWN
 
 Content = TypeVar("Content")
 

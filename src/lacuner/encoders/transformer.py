@@ -15,8 +15,8 @@ from lacuner.encoders.dropout import Dropout
 from lacuner.encoders.encoder import Encoder, EncoderConfig
 from lacuner.encoders.recurrent import BiLSTM
 from lacuner.encoders.words import EncodedWords
-from lacuner.encoding.pieces import PieceIndex, PieceInputs
 from lacuner.errors import ConfigError, ModelError
+from lacuner.features.subwords import PieceIndex, PieceInputs
 
 _RUNS_CODE = frozenset({"auto_map", "attn_implementation", "_attn_implementation"})
 _LONGEST_WINDOW = 512  # attention costs the square of it, and a sentence rarely needs more

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lacuner.corpus.files import read_lines
-from lacuner.encoding.vocabulary import find_key
 from lacuner.errors import DataError
+from lacuner.features.vocabulary import find_key
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from lacuner.encoding.order import backwards, rearrange
+from lacuner.features.order import backwards, rearrange
 
 _LEAST = -1e30
 """Instead of minus infinity, where gradients must flow."""

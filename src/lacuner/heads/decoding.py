@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from lacuner.corpus import Entity
-from lacuner.encoding.spans import Spans, enumerate_spans
 from lacuner.heads.scores import SEARCH_CHUNK, SpanScores
+from lacuner.supervision.spans import Spans, enumerate_spans
 
 Probabilities = Callable[[SpanScores], Tensor]
 """Scores of spans → ``(N, L)`` probabilities of their labels."""

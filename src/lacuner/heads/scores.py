@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from lacuner.encoders.words import EncodedWords
-from lacuner.encoding.spans import Spans
+from lacuner.supervision.spans import Spans
 
 CHUNK = 32_768
 """Spans scored at once. More are scored chunk by chunk, and computed again for the backward pass instead of being kept."""

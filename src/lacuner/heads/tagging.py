@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 from lacuner.corpus import Entity
 from lacuner.encoders.words import EncodedWords
-from lacuner.encoding.tags import TagScheme, TagSet
 from lacuner.heads.crf import best_sequences, expected_count, log_partition, sum_sequences
 from lacuner.parts import Part
+from lacuner.supervision.tags import TagScheme, TagSet
 
 
 class TagHeadConfig(Part, ABC):

@@ -8,9 +8,9 @@ from torch import Tensor, nn
 
 from lacuner.encoders.dropout import Dropout
 from lacuner.encoders.words import EncodedWords
-from lacuner.encoding.spans import Spans
 from lacuner.heads.scores import SpanHead, SpanScores, pick
 from lacuner.parts import Part
+from lacuner.supervision.spans import Spans
 
 _LONGEST_WIDTH = 64
 """Without a bound, this and every greater width share one embedding."""

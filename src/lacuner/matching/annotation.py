@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, TextIO, TypeVar
 
 from lacuner.corpus import Entity, Sentence
-from lacuner.corpus.conll import write_conll
 from lacuner.corpus.corpus import Format, TextFormat, format_of_texts, sentence_from_text, stream_sentences
 from lacuner.corpus.files import STANDARD_INPUT, ReadingReport, read_lines
-from lacuner.corpus.jsonl import write_jsonl
-from lacuner.corpus.words import Splitting, are_characters, cut_words, is_cjk
+from lacuner.corpus.formats.conll import write_conll
+from lacuner.corpus.formats.jsonl import write_jsonl
+from lacuner.corpus.tokenize import Splitting, are_characters, cut_words, is_cjk
 from lacuner.errors import LacunerError
 from lacuner.matching.dictionary import Entry
 from lacuner.matching.matcher import Matcher

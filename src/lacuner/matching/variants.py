@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
-from lacuner.corpus.words import cut_words
+from lacuner.corpus.tokenize import cut_words
 
 _DASHES = "-\u2010\u2011\u2012\u2013\u2014\u2212"
 _DASH = re.compile(rf"\s*[{_DASHES}]\s*")

@@ -13,10 +13,10 @@ from typing import Literal
 from pydantic import Field, SerializeAsAny
 from torch import Tensor
 
-from lacuner.encoding.spans import Spans
 from lacuner.heads import HeadConfig, SpanScores
 from lacuner.methods.method import Method, Step
 from lacuner.parts import Part
+from lacuner.supervision.spans import Spans
 
 
 @dataclass(frozen=True)

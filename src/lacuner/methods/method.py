@@ -7,8 +7,8 @@ from typing import Any, Literal, NamedTuple, get_args
 import torch
 from pydantic import Field
 
-from lacuner.encoding.spans import Spans
 from lacuner.parts import Part
+from lacuner.supervision.spans import Spans
 
 
 class Step(NamedTuple):

@@ -10,10 +10,10 @@ import numpy as np
 from pydantic import Field
 from torch import Tensor
 
-from lacuner.encoding.tags import Advice
 from lacuner.errors import TrainingError
 from lacuner.heads.tagging import CrfConfig
-from lacuner.methods.tagging import Anything, Findings, Outside, Stage, Studio, TokenMethod
+from lacuner.methods.tagging import Anything, Findings, Outside, Stage, StageContext, TokenMethod
+from lacuner.supervision.tags import TokenSupervision
 
 _LEAST = 1e-9
 """No tag that a word may have counts less: one that a model thinks impossible must not make the sum empty."""
@@ -32,13 +32,13 @@ class WeightedFolds(Stage):
     rounds: int = Field(2, ge=1, description="how often all parts are judged")
     hard: bool = Field(False, description="only the best sequence counts, instead of all by their probability")
 
-    def run(self, studio: Studio) -> Findings:
+    def run(self, studio: StageContext) -> Findings:
         unsure = [place for place, sentence in enumerate(studio.corpus) if not sentence.complete]
         order = np.random.default_rng([studio.seed, 4]).permutation(unsure).tolist()
         outside = studio.method.model_copy(update={"untagged": Outside()})
-        advice: dict[int, Advice] = {}
+        advice: dict[int, TokenSupervision] = {}
         for number in range(1, self.rounds + 1):
-            judged: dict[int, Advice] = {}
+            judged: dict[int, TokenSupervision] = {}
             for fold in range(1, min(self.folds, len(order)) + 1):
                 away = sorted(order[fold - 1 :: self.folds])
                 title = f"round {number}, fold {fold}/{self.folds}"
@@ -48,8 +48,14 @@ class WeightedFolds(Stage):
         return Findings(advice, {})
 
     def _judge(
-        self, studio: Studio, method: TokenMethod, name: str, title: str, away: list[int], advice: dict[int, Advice]
-    ) -> dict[int, Advice]:
+        self,
+        studio: StageContext,
+        method: TokenMethod,
+        name: str,
+        title: str,
+        away: list[int],
+        advice: dict[int, TokenSupervision],
+    ) -> dict[int, TokenSupervision]:
         """Weights for the sentences at ``away`` from a model that learns from the others."""
         hidden = set(away)
         places = [place for place in range(len(studio.corpus)) if place not in hidden]
@@ -63,7 +69,9 @@ class WeightedFolds(Stage):
             weights = model.tag_weights(studio.corpus, away, self.hard)
             return {str(place): table.clamp(min=_LEAST).log() for place, table in weights.items()}
 
-        return {int(place): Advice(weights=weights) for place, weights in studio.remember(name, find_out).items()}
+        return {
+            int(place): TokenSupervision(weights=weights) for place, weights in studio.remember(name, find_out).items()
+        }
 
 
 PARTS = (WeightedFolds,)

@@ -14,7 +14,7 @@ from lacuner.heads import SPAN_HEADS
 from lacuner.heads.tagging import TAG_HEADS
 from lacuner.methods.composition import Contrast, Inference, Loss, Negatives, SpanMethod, Teacher
 from lacuner.methods.method import Method
-from lacuner.methods.tagging import Balance, Sampling, Stage, TokenMethod, Untagged
+from lacuner.methods.tagging import Balance, Sampling, Stage, TokenMethod, Unlabeled
 from lacuner.parts import Part
 
 logger = logging.getLogger(__name__)
@@ -26,7 +26,7 @@ KINDS: dict[str, type[Part]] = {
     "contrast": Contrast,
     "inference": Inference,
     "teacher": Teacher,
-    "untagged": Untagged,
+    "untagged": Unlabeled,
     "sampling": Sampling,
     "balance": Balance,
     "stage": Stage,

@@ -15,18 +15,18 @@ from pydantic import Field, SerializeAsAny
 from torch import Tensor
 
 from lacuner.corpus import Corpus
-from lacuner.encoding.spans import Spans
-from lacuner.encoding.tags import Advice, TagTargets
 from lacuner.heads.tagging import CrfConfig, SoftmaxConfig
 from lacuner.methods.method import Method, Step
-from lacuner.methods.negative_sampling import rounded_up
+from lacuner.methods.uniform import rounded_up
 from lacuner.parts import Part
+from lacuner.supervision.spans import Spans
+from lacuner.supervision.tags import TagTargets, TokenSupervision
 
 if TYPE_CHECKING:
-    from lacuner.methods.tag_model import TagModel
+    from lacuner.models.tag_model import TagModel
 
 
-class Untagged(Part, ABC):
+class Unlabeled(Part, ABC):
     """What may a word be that nobody has tagged?"""
 
     @abstractmethod
@@ -75,7 +75,7 @@ class Fit(Protocol):
         method: "TokenMethod",
         places: Sequence[int] | None = None,
         epochs: int | None = None,
-        advice: Mapping[int, Advice] | None = None,
+        advice: Mapping[int, TokenSupervision] | None = None,
     ) -> "TagModel":
         """A trained model.
 
@@ -90,7 +90,7 @@ class Fit(Protocol):
 
 
 @dataclass(frozen=True)
-class Studio:
+class StageContext:
     """What a stage may do before the model itself is trained."""
 
     corpus: Corpus
@@ -105,7 +105,7 @@ class Studio:
 class Findings:
     """What a stage has found out."""
 
-    advice: Mapping[int, Advice]
+    advice: Mapping[int, TokenSupervision]
     """By place in the corpus."""
     reports: Mapping[str, Sequence[dict[str, Any]]]
     """Records for people to look at, each list a JSON Lines file in the model folder; ``sentence`` is a place."""
@@ -125,7 +125,7 @@ class Stage(Part, ABC):
     """Whether it says how much each tag of an untagged word counts."""
 
     @abstractmethod
-    def run(self, studio: Studio) -> Findings:
+    def run(self, studio: StageContext) -> Findings:
         """Train whatever it takes, and say what is to be known about the sentences."""
 
 
@@ -134,13 +134,13 @@ class TokenMethod(Method):
 
     level: Literal["token"] = "token"
     head: SoftmaxConfig | CrfConfig = Field(discriminator="name")
-    untagged: SerializeAsAny[Untagged]
+    untagged: SerializeAsAny[Unlabeled]
     sampling: SerializeAsAny[Sampling] | None = None
     balance: SerializeAsAny[Balance] | None = None
     stage: SerializeAsAny[Stage] | None = None
 
 
-class Outside(Untagged):
+class Outside(Unlabeled):
     """``outside``: nothing but ``O``, and labels that nobody looked for."""
 
     name: Literal["outside"] = "outside"
@@ -149,7 +149,7 @@ class Outside(Untagged):
         return targets.allowed
 
 
-class Anything(Untagged):
+class Anything(Unlabeled):
     """``anything``: any tag; all of them are summed over, so the word says nothing by itself."""
 
     name: Literal["anything"] = "anything"

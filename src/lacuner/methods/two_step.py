@@ -10,10 +10,10 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from lacuner.encoding.tags import Advice
 from lacuner.heads.tagging import CrfConfig
-from lacuner.methods.negative_sampling import rounded_up
-from lacuner.methods.tagging import Findings, Outside, RandomSpans, Stage, Studio, TokenMethod
+from lacuner.methods.tagging import Findings, Outside, RandomSpans, Stage, StageContext, TokenMethod
+from lacuner.methods.uniform import rounded_up
+from lacuner.supervision.tags import TokenSupervision
 
 _SHOWN = 4
 """Words around a removed one that its report shows on each side."""
@@ -33,7 +33,7 @@ class OValues(Stage):
         "drop", description="what is left of a removed word: nothing (drop), or any tag (marginalise)"
     )
 
-    def run(self, studio: Studio) -> Findings:
+    def run(self, studio: StageContext) -> Findings:
         found = studio.remember("exploration", lambda: self._explore(studio))
         sentence, token, value = found["sentence"], found["token"], found["value"]
         count = int(rounded_up(torch.tensor(self.share * len(value), dtype=torch.float64)))
@@ -42,7 +42,9 @@ class OValues(Stage):
         for place, word in zip(sentence[lowest].tolist(), token[lowest].tolist(), strict=True):
             removed.setdefault(place, []).append(word)
         advice = {
-            place: Advice(removed=tuple(words)) if self.removed == "drop" else Advice(open=tuple(words))
+            place: TokenSupervision(removed=tuple(words))
+            if self.removed == "drop"
+            else TokenSupervision(open=tuple(words))
             for place, words in removed.items()
         }
         report = [
@@ -53,13 +55,13 @@ class OValues(Stage):
         ]
         return Findings(advice, {"removed": report})
 
-    def _explore(self, studio: Studio) -> dict[str, Tensor]:
+    def _explore(self, studio: StageContext) -> dict[str, Tensor]:
         """The O-values of all untagged words: ``sentence``, ``token`` and ``value``."""
         method = studio.method.model_copy(update={"untagged": Outside(), "sampling": None})
         model = studio.fit("exploration", "exploration", method, epochs=self.epochs)
         return model.o_values(studio.corpus)
 
-    def _record(self, studio: Studio, place: int, word: int, score: float) -> dict[str, object]:
+    def _record(self, studio: StageContext, place: int, word: int, score: float) -> dict[str, object]:
         tokens = studio.corpus[place].tokens
         around = tokens[max(0, word - _SHOWN) : word + _SHOWN + 1]
         return {

@@ -9,13 +9,13 @@ import torch
 from torch import Tensor
 
 from lacuner.corpus import Corpus, Entity, Sentence
-from lacuner.encoding.spans import Spans, SpanTargets
 from lacuner.evaluation import Scores, score_entities
 from lacuner.heads.decoding import decode, shift_outside, softmax_of_logits
 from lacuner.methods.composition import Teacher
-from lacuner.methods.model import Model, batches_of, evaluating
-from lacuner.methods.span_model import SpanModel
-from lacuner.training.lessons import Beliefs
+from lacuner.models.model import Model, batches_of, evaluating
+from lacuner.models.span_model import SpanModel
+from lacuner.supervision.spans import Spans, SpanTargets
+from lacuner.training.epochs import SpanProbabilities
 
 _STEPS = (1.0, 0.5, 0.25)
 """Thresholds from -4 to 4 are tried, then closer ones."""
@@ -41,7 +41,9 @@ def find_in(
     return found
 
 
-def judge(model: SpanModel, corpus: Corpus, places: Sequence[int], least: float, shifted: bool = True) -> Beliefs:
+def judge(
+    model: SpanModel, corpus: Corpus, places: Sequence[int], least: float, shifted: bool = True
+) -> SpanProbabilities:
     """What ``model`` thinks of the sentences at ``places``.
 
     Judged are the annotated spans that the head can score, and all others that are entities with a probability of at least
@@ -65,14 +67,14 @@ def judge(model: SpanModel, corpus: Corpus, places: Sequence[int], least: float,
         columns.append((torch.tensor(chosen)[spans.row.cpu()], spans.start.cpu(), spans.end.cpu(), probabilities.cpu()))
     if not columns:
         nowhere = np.zeros(0, dtype=np.int64)
-        return Beliefs(nowhere, nowhere, nowhere, np.zeros((0, len(model.labels)), dtype=np.float32))
+        return SpanProbabilities(nowhere, nowhere, nowhere, np.zeros((0, len(model.labels)), dtype=np.float32))
     sentence, start, end, probable = (torch.cat(column).numpy() for column in zip(*columns, strict=True))
     keys = np.stack([sentence, start, end], axis=1)
     keys, first = np.unique(keys, axis=0, return_index=True)
     rejected = {(place, span.start, span.end) for place in places for span in corpus[place].non_entities}
     kept = np.array([tuple(key) not in rejected for key in keys.tolist()], dtype=bool)
     keys, first = keys[kept], first[kept]
-    return Beliefs(keys[:, 0], keys[:, 1], keys[:, 2], probable[first])
+    return SpanProbabilities(keys[:, 0], keys[:, 1], keys[:, 2], probable[first])
 
 
 def _annotated(sentences: Sequence[Sentence], widest: int | None) -> Spans:
@@ -83,17 +85,17 @@ def _annotated(sentences: Sequence[Sentence], widest: int | None) -> Spans:
     )
 
 
-def join(beliefs: Sequence[Beliefs]) -> Beliefs:
-    """Beliefs about different sentences as one."""
+def join(beliefs: Sequence[SpanProbabilities]) -> SpanProbabilities:
+    """SpanProbabilities about different sentences as one."""
     order = np.argsort(np.concatenate([each.sentence for each in beliefs]), kind="stable")
     sentence, start, end, probabilities = (
         np.concatenate([getattr(each, name) for each in beliefs])[order]
         for name in ("sentence", "start", "end", "probabilities")
     )
-    return Beliefs(sentence, start, end, probabilities)
+    return SpanProbabilities(sentence, start, end, probabilities)
 
 
-def average(beliefs: Sequence[Beliefs]) -> Beliefs:
+def average(beliefs: Sequence[SpanProbabilities]) -> SpanProbabilities:
     """The mean of several teachers' beliefs; a span that one of them did not think worth a thought is ``O`` to that one."""
     keys = np.concatenate([np.stack([each.sentence, each.start, each.end], axis=1) for each in beliefs])
     spans, inverse = np.unique(keys, axis=0, return_inverse=True)
@@ -101,11 +103,11 @@ def average(beliefs: Sequence[Beliefs]) -> Beliefs:
     np.add.at(total, inverse.reshape(-1), np.concatenate([each.probabilities for each in beliefs]))
     total /= len(beliefs)
     total[:, 0] += 1 - total.sum(1)
-    return Beliefs(spans[:, 0], spans[:, 1], spans[:, 2], total)
+    return SpanProbabilities(spans[:, 0], spans[:, 1], spans[:, 2], total)
 
 
-def weigh(beliefs: Beliefs, corpus: Corpus, labels: Sequence[str], teacher: Teacher) -> Beliefs:
-    """Beliefs, weighed against what the corpus says."""
+def weigh(beliefs: SpanProbabilities, corpus: Corpus, labels: Sequence[str], teacher: Teacher) -> SpanProbabilities:
+    """SpanProbabilities, weighed against what the corpus says."""
     number = {label: index for index, label in enumerate(labels)}
     place = {
         key: index
@@ -120,7 +122,7 @@ def weigh(beliefs: Beliefs, corpus: Corpus, labels: Sequence[str], teacher: Teac
             if row is not None:
                 annotated[row, number[entity.label]] = True
     weighed = teacher.belief(torch.from_numpy(beliefs.probabilities), annotated).numpy()
-    return Beliefs(beliefs.sentence, beliefs.start, beliefs.end, weighed)
+    return SpanProbabilities(beliefs.sentence, beliefs.start, beliefs.end, weighed)
 
 
 def fit_threshold(model: SpanModel, dev: Corpus, criterion: Callable[[Scores], float]) -> tuple[float, Scores]:

@@ -9,7 +9,7 @@ import typer
 from lacuner.cli.console import say
 from lacuner.cli.options import DataFormat
 from lacuner.corpus import Corpus
-from lacuner.corpus.words import Splitting
+from lacuner.corpus.tokenize import Splitting
 from lacuner.errors import ConfigError, DataError
 
 if TYPE_CHECKING:

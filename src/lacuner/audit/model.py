@@ -1,0 +1,275 @@
+"""What models that have not seen a corpus think of it: how much is missing, and what should be looked at."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lacuner.audit.calibration import Calibration, calibrate, missing_probability
+from lacuner.audit.finding import Finding, Kind
+from lacuner.audit.label_noise import fit_doubt
+from lacuner.corpus import OUTSIDE, Corpus, Entity
+from lacuner.training.epochs import SpanProbabilities
+
+_RESAMPLES = 100
+
+Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """How many entities are missing, with a 95 % interval.
+
+    Attributes:
+        total: expected number.
+        low: of the interval.
+        high: of the interval.
+        labels: expected number of each label, with intervals: ``{"PER": (total, low, high)}``.
+        annotated_share: of all entities, the share that is annotated.
+    """
+
+    total: float
+    low: float
+    high: float
+    labels: dict[str, tuple[float, float, float]]
+    annotated_share: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        labels = {
+            label: {"total": round(total, 1), "low": round(low, 1), "high": round(high, 1)}
+            for label, (total, low, high) in self.labels.items()
+        }
+        interval = {"total": round(self.total, 1), "low": round(self.low, 1), "high": round(self.high, 1)}
+        return interval | {"labels": labels, "annotated_share": round(self.annotated_share, 4)}
+
+
+@dataclass(frozen=True, eq=False)
+class AuditModel:
+    """Everything that models which had not seen them think of the spans of a corpus.
+
+    Attributes:
+        beliefs: probabilities of all labels, of the spans worth a thought.
+        labels: their names; the first is ``O``.
+        annotated: ``(N,)`` number of the label that each span has in the corpus; 0: none.
+        unknown: ``(N, L)`` which labels nobody has said of a span that it has them not; never ``O``.
+        sought: ``(N, L)`` which of these may be annotated where the span is, because somebody has looked for them.
+        counts: ``(N,)`` whether the span tells how often entities are annotated.
+        open: ``(N,)`` whether the span overlaps no annotated one, so that it may be missing.
+        noticed: ``(N,)`` whether a model has thought of the span by itself, or would have: others are there only because
+            they are annotated, and say nothing about how often such spans are.
+        calibration: of the probability of being an entity at all, and of an entity with each label to be annotated.
+    """
+
+    beliefs: SpanProbabilities
+    labels: Sequence[str]
+    annotated: npt.NDArray[np.int64]
+    unknown: Flags
+    sought: Flags
+    counts: Flags
+    open: Flags
+    noticed: Flags
+    calibration: Calibration
+
+    @classmethod
+    def of(cls, beliefs: SpanProbabilities, corpus: Corpus, labels: Sequence[str]) -> "AuditModel":
+        """Compare what models think with what is annotated."""
+        annotated, free = _against(beliefs, corpus, labels)
+        unknown, sought = _unsettled(beliefs, corpus, labels)
+        complete = np.array([sentence.complete for sentence in corpus], dtype=bool)[beliefs.sentence]
+        spans = _Spans.of(beliefs, annotated)
+        counts = ~complete & ((annotated > 0) | (free & sought[np.arange(len(annotated)), spans.label + 1]))
+        noticed = spans.score >= spans.score[annotated == 0].min(initial=1.0)
+        calibration = spans.fit(counts & noticed, np.ones(len(beliefs)), len(labels) - 1)
+        open_ = free & unknown.any(1)
+        return cls(beliefs, labels, annotated, unknown, sought, counts, open_, noticed, calibration)
+
+    @property
+    def scores(self) -> Floats:
+        """``(N,)`` how much each span looks like an entity."""
+        return 1 - self.beliefs.probabilities[:, 0].astype(float)
+
+    def missing(self) -> Floats:
+        """``(N, L)`` probability that a span which is not annotated is an entity with each label; 0 for ``O``."""
+        return self._missing(self.calibration)
+
+    def estimate(self, seed: int = 1) -> Estimate:
+        """How many entities are missing; the interval is that of a bootstrap over sentences.
+
+        Of the annotated entities, models do not notice some; so they do not of the missing ones, and these are added.
+        """
+        everywhere = np.ones(len(self.beliefs))
+        totals = self.missing()[self.open].sum(0)[1:] * self._unnoticed(everywhere)
+        sentences, place = np.unique(self.beliefs.sentence, return_inverse=True)
+        spans, counts = _Spans.of(self.beliefs, self.annotated), self.counts & self.noticed
+        generator = np.random.default_rng(seed)
+        drawn = []
+        for _ in range(_RESAMPLES):
+            times = np.bincount(generator.integers(len(sentences), size=len(sentences)), minlength=len(sentences))
+            weights = times[place].astype(float)
+            missing = self._missing(spans.fit(counts, weights, self.calibration))
+            drawn.append((missing[self.open] * weights[self.open, None]).sum(0)[1:] * self._unnoticed(weights))
+        table = np.array(drawn) if len(sentences) else np.zeros((1, len(totals)))
+        low, high = np.quantile(table, [0.025, 0.975], axis=0)
+        both = np.quantile(table.sum(1), [0.025, 0.975])
+        found = float(totals.sum())
+        entities = int((self.annotated > 0).sum())
+        return Estimate(
+            total=found,
+            low=float(both[0]),
+            high=float(both[1]),
+            labels={
+                label: (float(totals[n]), float(low[n]), float(high[n])) for n, label in enumerate(self.labels[1:])
+            },
+            annotated_share=entities / (entities + found) if entities else 0.0,
+        )
+
+    def _missing(self, calibration: Calibration) -> Floats:
+        """``(N, L)``: of each span, the probability of being an entity that is missing, shared out among the labels."""
+        probabilities = self.beliefs.probabilities.astype(float)
+        inside = 1 - probabilities[:, 0]
+        entity = calibration.entity(inside)
+        among = probabilities / np.maximum(inside, 1e-12)[:, None]  # (N, L) which label, if it is one
+        shares = np.array([0.0, *calibration.shares]) * self.sought  # (N, L) how often such an entity is annotated
+        missing: Floats = missing_probability(entity, (among * shares).sum(1))[:, None] * among * self.unknown
+        return missing
+
+    def _unnoticed(self, weights: Floats) -> float:
+        """How many times as many entities there are as models notice."""
+        entities = self.annotated > 0
+        noticed = weights[entities & self.noticed].sum()
+        return float(weights[entities].sum() / noticed) if noticed else 1.0
+
+    def findings(self, corpus: Corpus, least: float) -> list[Finding]:
+        """Everything that is at least so probable, best first; of missing spans that overlap, the best."""
+        found = [*self._missing_ones(corpus, least), *self._doubtful_ones(corpus, least)]
+        return sorted(found, key=lambda f: (-f.probability, f.sentence, f.start, f.end, f.kind))
+
+    def _missing_ones(self, corpus: Corpus, least: float) -> Iterator[Finding]:
+        probable = self.missing()
+        best = probable[:, 1:].argmax(1) + 1 if len(self.labels) > 1 else np.zeros(len(probable), dtype=np.int64)
+        total = probable[np.arange(len(probable)), best]
+        chosen = np.flatnonzero(self.open & (total >= least))
+        taken: dict[int, set[int]] = {}
+        for row in chosen[np.argsort(-total[chosen], kind="stable")].tolist():
+            sentence, start, end = self._place(row)
+            words = taken.setdefault(sentence, set())
+            if words.isdisjoint(range(start, end)):
+                words.update(range(start, end))
+                label = self.labels[int(best[row])]
+                yield _finding(corpus, sentence, start, end, label, float(total[row]), "missing")
+
+    def _doubtful_ones(self, corpus: Corpus, least: float) -> Iterator[Finding]:
+        """Annotated spans that the models read in another way: with another label, with other borders, or as nothing."""
+        entity = self.calibration.entity(self.scores)
+        among = self.beliefs.probabilities[:, 1:].astype(float)
+        known = self.annotated > 0
+        doubt = fit_doubt(among[known], self.annotated[known] - 1)
+        overlooked = (~self.noticed[known]).sum() + 1  # models do not know every entity, so they cannot be sure of O
+        entity = np.maximum(entity, overlooked / (known.sum() + 1))
+        rows = {self._place(row): row for row in np.flatnonzero(known).tolist()}
+        for sentence in np.unique(self.beliefs.sentence).tolist():
+            spans = range(*self.beliefs.of(sentence).indices(len(self.beliefs)))
+            for own in corpus[sentence].entities:
+                row = rows.get((sentence, own.start, own.end))
+                if row is None or own.source in ("reviewer", "human-checked"):
+                    continue
+                old = Entity(own.start, own.end, own.label)
+                label = doubt.label(among[row], self.labels.index(own.label) - 1)
+                nothing = doubt.nothing(entity[row])
+                ways: list[tuple[float, int, int, str, Kind]] = [
+                    (float(label.max()), own.start, own.end, self.labels[int(label.argmax()) + 1], "label"),
+                    (nothing, own.start, own.end, OUTSIDE, "label"),
+                ]
+                rival = self._rival(spans, row, own.start, own.end)
+                if rival is not None:
+                    start, end = self._place(rival)[1:]
+                    better = doubt.instead(entity[rival], entity[row])
+                    ways.append((better, start, end, self.labels[int(among[rival].argmax()) + 1], "boundary"))
+                probability, start, end, new, kind = max(ways)
+                if probability >= least:
+                    yield _finding(corpus, sentence, start, end, new, probability, kind, old)
+
+    def _rival(self, rows: Iterable[int], row: int, start: int, end: int) -> int | None:
+        """Of the spans that overlap an annotated one and are not annotated themselves, the most probable."""
+        rivals = [
+            other
+            for other in rows
+            if other != row
+            and not self.annotated[other]
+            and self.beliefs.start[other] < end
+            and start < self.beliefs.end[other]
+        ]
+        return min(rivals, key=lambda other: self.beliefs.probabilities[other, 0], default=None)
+
+    def _place(self, row: int) -> tuple[int, int, int]:
+        beliefs = self.beliefs
+        return int(beliefs.sentence[row]), int(beliefs.start[row]), int(beliefs.end[row])
+
+
+def _finding(
+    corpus: Corpus,
+    sentence: int,
+    start: int,
+    end: int,
+    label: str,
+    score: float,
+    kind: Kind,
+    old: Entity | None = None,
+) -> Finding:
+    return Finding(sentence, start, end, label, score, kind, corpus[sentence].text_of(start, end), old)
+
+
+def _against(beliefs: SpanProbabilities, corpus: Corpus, labels: Sequence[str]) -> tuple[npt.NDArray[np.int64], Flags]:
+    """The label number that each span has in the corpus (0: none), and whether it overlaps no annotated span."""
+    number = {label: index for index, label in enumerate(labels)}
+    annotated = np.zeros(len(beliefs), dtype=np.int64)
+    free = np.ones(len(beliefs), dtype=bool)
+    for sentence in np.unique(beliefs.sentence).tolist():
+        part = beliefs.of(sentence)
+        start, end = beliefs.start[part], beliefs.end[part]
+        for entity in corpus[sentence].entities:
+            free[part] &= (end <= entity.start) | (start >= entity.end)
+            annotated[part][(start == entity.start) & (end == entity.end)] = number[entity.label]
+    return annotated, free
+
+
+def _unsettled(beliefs: SpanProbabilities, corpus: Corpus, labels: Sequence[str]) -> tuple[Flags, Flags]:
+    """Which labels each span may have though it is not annotated, and for which of them somebody has looked: ``(N, L)``."""
+    shape = (len(beliefs), len(labels))
+    unknown, sought = np.zeros(shape, dtype=bool), np.zeros(shape, dtype=bool)
+    for place in np.unique(beliefs.sentence).tolist():
+        sentence, part = corpus[place], beliefs.of(place)
+        names = sentence.looked_for(labels[1:])
+        looked_for = np.array([label in names for label in labels])
+        unknown[part] = ~looked_for if sentence.complete else True
+        sought[part] = looked_for
+        if sentence.unknown_tokens:
+            spans = zip(beliefs.start[part].tolist(), beliefs.end[part].tolist(), strict=True)
+            inside = np.array([sentence.unknown_tokens.issuperset(range(start, end)) for start, end in spans])
+            unknown[part] |= inside[:, None]
+            sought[part] &= ~inside[:, None]
+    unknown[:, 0] = sought[:, 0] = False
+    return unknown, sought
+
+
+@dataclass(frozen=True, eq=False)
+class _Spans:
+    """What a calibration is fitted to; a span without an annotation counts as one of its most probable label."""
+
+    score: Floats  # (N,)
+    annotated: Flags  # (N,)
+    label: npt.NDArray[np.int64]  # (N,) its number, from 0, without O
+
+    @classmethod
+    def of(cls, beliefs: SpanProbabilities, annotated: npt.NDArray[np.int64]) -> "_Spans":
+        known = annotated > 0
+        label = np.where(known, annotated - 1, beliefs.probabilities[:, 1:].argmax(1))
+        return cls(1 - beliefs.probabilities[:, 0].astype(float), known, label)
+
+    def fit(self, counts: Flags, weights: Floats, start: Calibration | int) -> Calibration:
+        """The calibration of the spans that count."""
+        return calibrate(self.score[counts], self.annotated[counts], self.label[counts], weights[counts], start)

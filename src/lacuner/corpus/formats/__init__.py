@@ -1,0 +1,1 @@
+"""One file a format, with its reader and its writer."""

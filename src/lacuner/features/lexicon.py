@@ -1,0 +1,205 @@
+"""Lexicon words in sentences of single characters, for encoders that look at both."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lacuner.corpus.files import read_lines
+from lacuner.errors import DataError
+from lacuner.features.subwords import PieceIndex, PieceInputs
+from lacuner.features.vocabulary import PADDING, Vocabulary
+
+_KEPT_SENTENCES = 4096
+_SHORTEST = 2
+
+Match = tuple[int, int, int]
+"""A word's number, and the tokens ``[begin, end)`` that it covers."""
+
+
+class Lexicon:
+    """Words of two characters or more, numbered from 1.
+
+    A word is found wherever it equals the concatenation of consecutive tokens, be they single characters or longer. White
+    space in a word does not count.
+
+    The first ``trained`` words occur in the training corpus: their vectors are trained. All others have vectors from a file,
+    which stay as they are, and are found in new sentences all the same. A word that the training corpus never shows and that
+    has no vector would mean nothing to a model: :meth:`build` drops it.
+    """
+
+    def __init__(self, words: Sequence[str], trained: int) -> None:
+        self.words = tuple(words)
+        self.trained = trained
+        self._numbers = {word: number for number, word in enumerate(self.words, 1)}
+        self._reach: dict[str, int] = {}  # length of the longest word that begins with these two characters
+        for word in self.words:
+            self._reach[word[:_SHORTEST]] = max(len(word), self._reach.get(word[:_SHORTEST], 0))
+        self._recent: dict[tuple[str, ...], tuple[Match, ...]] = {}
+
+    @classmethod
+    def build(cls, sentences: Iterable[Sequence[str]], words: Iterable[str], have_vectors: bool) -> "Lexicon":
+        """The words that sentences show, and behind them all others, if words have vectors."""
+        every = cls(tuple(lexicon_words(words)), 0)
+        seen = {number for tokens in sentences for number, _, _ in every._find(tokens)}
+        trained = [every.words[number - 1] for number in sorted(seen)]
+        others = [word for number, word in enumerate(every.words, 1) if number not in seen] if have_vectors else []
+        return cls([*trained, *others], len(trained))
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def match(self, tokens: Sequence[str]) -> tuple[Match, ...]:
+        """All words in a sentence, by where they begin and end. Those of sentences seen lately are remembered."""
+        key = tuple(tokens)
+        found = self._recent.get(key)
+        if found is None:
+            if len(self._recent) >= _KEPT_SENTENCES:
+                self._recent.clear()
+            found = self._recent[key] = tuple(self._find(key))
+        return found
+
+    def _find(self, tokens: Sequence[str]) -> Iterator[Match]:
+        text = "".join(tokens)
+        ends: list[int] = []
+        for token in tokens:
+            ends.append((ends[-1] if ends else 0) + len(token))
+        for first, token in enumerate(tokens):
+            start = ends[first] - len(token)
+            reach = self._reach.get(text[start : start + _SHORTEST])
+            if reach is None:
+                continue
+            for last in range(first, len(tokens)):
+                if ends[last] > start + reach:
+                    break
+                number = self._numbers.get(text[start : ends[last]])
+                if number is not None:
+                    yield number, first, last + 1
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {"words": self.words[: self.trained], "vector_words": self.words[self.trained :]}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> "Lexicon":
+        return cls([*data["words"], *data["vector_words"]], len(data["words"]))
+
+
+def lexicon_words(words: Iterable[str]) -> dict[str, int]:
+    """Words of two characters or more, without white space, and where each stands first among ``words``."""
+    places: dict[str, int] = {}
+    for place, word in enumerate(words):
+        key = "".join(word.split())
+        if len(key) >= _SHORTEST:
+            places.setdefault(key, place)
+    return places
+
+
+def read_words(path: str | Path) -> list[str]:
+    """A word list: one word a line, or a word, a tab and its type, as in a dictionary of names. Types are not looked at."""
+    words = []
+    for number, line in read_lines(path):
+        word, *types = line.split("\t")
+        if len(types) > 1 or (types and not word.strip()):
+            what = "one word, or a word, a tab and its type was expected"
+            raise DataError(what, "mend the line or remove it", path, number)
+        if word.strip():
+            words.append(word)
+    return words
+
+
+@dataclass(frozen=True)
+class Cover:
+    """The lexicon words of ``B`` sentences, ``U`` different ones, and which of them each of up to ``n`` tokens is part of."""
+
+    words: Tensor  # (U,) numbers; the first is padding
+    places: Tensor  # (B, n, k) index into words; 0 is none
+
+    @classmethod
+    def of(cls, sentences: Sequence[Sequence[str]], lexicon: Lexicon) -> "Cover":
+        numbers: dict[int, int] = {PADDING: 0}
+        longest = max(map(len, sentences), default=0)
+        table: list[list[int]] = []
+        for tokens in sentences:
+            covering: list[list[int]] = [[] for _ in range(longest)]
+            for number, begin, end in lexicon.match(tokens):
+                place = numbers.setdefault(number, len(numbers))
+                for token in range(begin, end):
+                    covering[token].append(place)
+            table += covering
+        most = max(map(len, table), default=0)
+        padded = torch.tensor([row + [0] * (most - len(row)) for row in table], dtype=torch.long)
+        return cls(torch.tensor(list(numbers)), padded.reshape(len(sentences), longest, most))
+
+    def to(self, device: torch.device) -> "Cover":
+        return Cover(self.words.to(device), self.places.to(device))
+
+
+@dataclass(frozen=True)
+class CoveredPieces:
+    """A batch for a transformer, with the lexicon words around each token."""
+
+    pieces: PieceInputs
+    cover: Cover
+
+    @property
+    def lengths(self) -> Tensor:
+        return self.pieces.lengths
+
+    def to(self, device: torch.device) -> "CoveredPieces":
+        return CoveredPieces(self.pieces.to(device), self.cover.to(device))
+
+
+class CoveredPieceIndex:
+    """Turns words into pieces, and finds the lexicon words around them."""
+
+    def __init__(self, pieces: PieceIndex, lexicon: Lexicon) -> None:
+        self.pieces = pieces
+        self.lexicon = lexicon
+
+    def lengths(self, sentences: Iterable[Sequence[str]]) -> list[int]:
+        """What each sentence costs in a batch: its pieces."""
+        return self.pieces.lengths(sentences)
+
+    def collate(self, sentences: Sequence[Sequence[str]]) -> CoveredPieces:
+        """A batch of sentences."""
+        return CoveredPieces(self.pieces.collate(sentences), Cover.of(sentences, self.lexicon))
+
+
+@dataclass(frozen=True)
+class Lattice:
+    """``B`` sentences of up to ``n`` tokens, with up to ``w`` lexicon words beside them."""
+
+    lengths: Tensor  # (B,)
+    tokens: Tensor  # (B, n) numbers in the vocabulary
+    words: Tensor  # (B, w) numbers in the lexicon
+    begin: Tensor  # (B, w) first token of each word
+    end: Tensor  # (B, w) its last token + 1
+
+    def to(self, device: torch.device) -> "Lattice":
+        return Lattice(**{name: value.to(device) for name, value in vars(self).items()})
+
+
+class LatticeIndex:
+    """Turns sentences into tokens and lexicon words."""
+
+    def __init__(self, vocabulary: Vocabulary, lexicon: Lexicon) -> None:
+        self.vocabulary = vocabulary
+        self.lexicon = lexicon
+
+    def lengths(self, sentences: Iterable[Sequence[str]]) -> list[int]:
+        """What each sentence costs in a batch: its tokens and lexicon words."""
+        return [len(tokens) + len(self.lexicon.match(tokens)) for tokens in sentences]
+
+    def collate(self, sentences: Sequence[Sequence[str]]) -> Lattice:
+        """A batch of sentences."""
+        inputs = self.vocabulary.collate(sentences)
+        found = [self.lexicon.match(tokens) for tokens in sentences]
+        most = max(map(len, found), default=0)
+        nothing = (PADDING, 0, 1)
+        table = torch.tensor([[*matches, *[nothing] * (most - len(matches))] for matches in found], dtype=torch.long)
+        words, begin, end = table.reshape(len(sentences), most, 3).unbind(-1)
+        return Lattice(inputs.lengths, inputs.words, words, begin, end)

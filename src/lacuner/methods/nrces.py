@@ -1,0 +1,66 @@
+"""NRCES: a loss that forgives negatives of which the model is sure that they are entities.
+
+Kang, Zhang, Fu: *A Noise-Robust Loss for Unlabeled Entity Problem in Named Entity Recognition*, 2022.
+"""
+
+import math
+from typing import Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from lacuner.heads import WidthConfig
+from lacuner.methods.composition import Draw, Loss, Negatives, SpanMethod
+from lacuner.methods.full import summed_cross_entropy
+from lacuner.methods.method import Step
+from lacuner.methods.uniform import largest_of_each_row, rounded_up
+
+
+class Share(Negatives):
+    """``share``: a random part of the unknown spans of every sentence, drawn anew every epoch (§4.2)."""
+
+    name: Literal["share"] = "share"
+    share: float = Field(0.5, gt=0, le=1, description="how much of them")
+
+    def draw(self, draw: Draw) -> Tensor:
+        keys = torch.rand(len(draw.unknown), generator=draw.step.generator, dtype=torch.float64)
+        sizes = torch.bincount(draw.unknown.row, minlength=len(draw.lengths))
+        return largest_of_each_row(keys.to(draw.unknown.row.device), draw.unknown.row, rounded_up(sizes * self.share))
+
+
+class NoiseRobust(Loss):
+    """``noise-robust``: cross-entropy, to which a drawn negative adds ever less once the model takes it for an entity (§3.2.2).
+
+    A drawn negative costs ``β CE + (1 - β) (1 - σ(z_O))`` with ``β = exp(-c / w)`` in epoch ``c``. The gradient of the
+    second term dies out where ``z_O`` is very low, so that late in training a span that is surely an entity is let alone.
+    Annotated entities, and negatives that somebody has confirmed, cost their cross-entropy. The mean over spans.
+    """
+
+    name: Literal["noise-robust"] = "noise-robust"
+    w: float = Field(
+        5.0, gt=0, description="epochs in which the cross-entropy of a drawn negative fades; less is more tolerant"
+    )
+    separate: bool = Field(True, description="treat drawn negatives only; false: all spans (the paper's ablation)")
+    sigmoid_sign: Literal[-1, 1] = Field(-1, description="-1: 1 - σ(z), as meant; 1: σ(z), as printed in the paper")
+
+    def __call__(self, logits: Tensor, possible: Tensor, guessed: Tensor, step: Step) -> Tensor:
+        cross_entropy = summed_cross_entropy(logits, possible)
+        fade = math.exp(-step.epoch / self.w)  # β
+        given = logits.masked_fill(~possible, float("-inf")).logsumexp(-1)  # z of the label, or of the labels together
+        sigmoid = given.sigmoid() if self.sigmoid_sign == 1 else 1 - given.sigmoid()
+        mixed = fade * cross_entropy + (1 - fade) * sigmoid
+        return torch.where(guessed, mixed, cross_entropy).mean() if self.separate else mixed.mean()
+
+
+PARTS = (Share, NoiseRobust)
+METHODS = (
+    SpanMethod(
+        name="nrces",
+        paper="Kang et al. 2022, A Noise-Robust Loss for Unlabeled Entity Problem in Named Entity Recognition",
+        summary="Half of the unlabelled spans are negatives; later in training those that look like entities cost little.",
+        head=WidthConfig(max_span_width=10),
+        negatives=Share(),
+        loss=NoiseRobust(),
+    ),
+)

@@ -1,0 +1,102 @@
+"""SCL-RAI: span-based contrastive learning, and inference that asks the label centres, too.
+
+Si et al.: *SCL-RAI: Span-based Contrastive Learning with Retrieval Augmented Inference for Unlabeled Entity Problem in NER*,
+COLING 2022.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from lacuner.heads import ProductConfig, SpanScores
+from lacuner.methods.composition import Contrast, Inference, SpanMethod
+from lacuner.methods.full import CrossEntropy
+from lacuner.methods.uniform import Uniform
+
+
+class SpanContrast(Contrast):
+    """``span-contrast``: spans of one label are drawn together, spans of different labels pushed apart (§2.2)."""
+
+    name: Literal["span-contrast"] = "span-contrast"
+    temperature: float = Field(0.1, gt=0, description="τ, by which cosines are divided")
+    contrast_non_entities: bool = Field(True, description="whether O is one of the labels")
+
+    def __call__(self, hidden: Tensor, label: Tensor) -> Tensor:
+        if not self.contrast_non_entities:
+            hidden, label = hidden[label != 0], label[label != 0]
+        return contrastive_loss(normalize(hidden, dim=-1), label, self.temperature)
+
+
+def contrastive_loss(unit: Tensor, label: Tensor, temperature: float) -> Tensor:
+    """The mean over anchors ``a`` of ``-1/(N_l - 1) Σ_b log(exp(d_ab / τ) / Σ_m exp(d_am / τ))``: ``(N, h), (N,) → ()``.
+
+    ``b`` runs over the other spans of ``a``'s label ``l``, ``m`` over the spans of other labels. Anchors without the one or
+    the other say nothing. The sum over ``b`` is a dot product with the sum of all spans of the label, and two
+    non-entities never meet in ``m``: so no table of negatives by negatives is made, only one of entities by spans.
+    """
+    if not len(unit):
+        return unit.sum()
+    labels = int(label.max()) + 1
+    counts = torch.bincount(label, minlength=labels)  # (L,)
+    sums = unit.new_zeros(labels, unit.shape[1]).index_add(0, label, unit)  # (L, h)
+    mates = counts[label] - 1  # (N,)
+    # d_aa = 1 (0 for a vector of zeros) is taken out of the sum over the whole label.
+    together = ((unit * sums[label]).sum(-1) - unit.square().sum(-1)) / temperature / mates.clamp(min=1)
+    counted = (mates > 0) & (mates + 1 < len(label))
+    entity = label != 0
+    apart = unit.new_zeros(len(unit))
+    entities, kinds = unit[entity], label[entity]
+    if len(entities):
+        cosines = entities @ unit.T / temperature  # (P, N)
+        others = cosines.masked_fill(kinds[:, None] == label, float("-inf")).logsumexp(-1)
+        apart = apart.masked_scatter(entity & counted, others[counted[entity]])
+        towards = cosines[:, ~entity].T  # (N - P, P): what a non-entity sees of the entities
+        apart = apart.masked_scatter(~entity & counted, towards.logsumexp(-1)[counted[~entity]])
+    loss = torch.where(counted, apart - together, torch.zeros_like(apart))
+    return loss.sum() / counted.sum().clamp(min=1)
+
+
+class LabelCentres(Inference):
+    """``label-centres``: the classifier's probabilities, mixed with the similarity to the mean span of each label (§2.3).
+
+    A span that the classifier hesitates about, but that lies where the entities of a label lie, becomes an entity.
+    """
+
+    name: Literal["label-centres"] = "label-centres"
+    alpha: float = Field(0.5, ge=0, lt=1, description="α: share of the similarities; 1 would make every span an entity")
+
+    def remember(self, spans: Iterable[tuple[Tensor, Tensor]], labels: int) -> dict[str, Tensor]:
+        total: Tensor | None = None
+        counts = torch.zeros(labels, dtype=torch.double)
+        for hidden, label in spans:
+            if total is None:
+                total = torch.zeros(labels, hidden.shape[1], dtype=torch.double)
+            total.index_add_(0, label.cpu(), hidden.double().cpu())
+            counts += torch.bincount(label.cpu(), minlength=labels)
+        assert total is not None
+        return {"centres": (total / counts.clamp(min=1)[:, None]).float(), "seen": counts > 0}
+
+    def probabilities(self, scores: SpanScores, memory: Mapping[str, Tensor]) -> Tensor:
+        cosines = normalize(scores.hidden, dim=-1) @ normalize(memory["centres"], dim=-1).T  # (N, L)
+        retrieved = cosines.masked_fill(~memory["seen"], float("-inf")).softmax(-1)
+        retrieved = torch.cat([torch.zeros_like(retrieved[:, :1]), retrieved[:, 1:]], dim=-1)  # not normalised again
+        return (1 - self.alpha) * scores.logits.softmax(-1) + self.alpha * retrieved
+
+
+PARTS = (SpanContrast, LabelCentres)
+METHODS = (
+    SpanMethod(
+        name="scl-rai",
+        paper="Si et al. 2022, SCL-RAI: Span-based Contrastive Learning with Retrieval Augmented Inference (COLING)",
+        summary="Spans of one label are pulled together in training; at inference the label centres are asked, too.",
+        head=ProductConfig(),
+        negatives=Uniform(),
+        loss=CrossEntropy(),
+        contrast=SpanContrast(),
+        inference=LabelCentres(),
+    ),
+)

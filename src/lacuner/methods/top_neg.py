@@ -1,0 +1,76 @@
+"""Top-Neg: train on the negatives that look most like entities.
+
+Xu, Bing, Lu: *Better Sampling of Negatives for Distantly Supervised Named Entity Recognition*, Findings of ACL 2023.
+"""
+
+from collections.abc import Callable
+from typing import Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from lacuner.heads import WidthConfig
+from lacuner.heads.scores import SEARCH_CHUNK
+from lacuner.methods.composition import Draw, Negatives, SpanMethod
+from lacuner.methods.full import CrossEntropy
+from lacuner.supervision.spans import Spans
+
+
+class TopSimilar(Negatives):
+    """``top-similar``: the share ``r`` of a batch's unknown spans with the greatest mean cosine to its entities (§2.2).
+
+    ``take=bottom`` is the paper's counter-test: the share with the smallest.
+
+    Unlabelled entities are a few among very many spans; close to entities lie, above all, spans that overlap one or
+    share words with one, and those teach most. The similarity only selects: it carries no gradient.
+    """
+
+    name: Literal["top-similar"] = "top-similar"
+    share: float = Field(0.05, gt=0, le=1, description="r: share of the unknown spans of a batch")
+    take: Literal["top", "bottom"] = Field("top", description="the most similar ones (top), or the least (bottom)")
+    similarity: Literal["hidden", "representation"] = Field(
+        "hidden", description="compare hidden layers (as released) or span representations (as printed)"
+    )
+
+    @torch.no_grad()
+    def draw(self, draw: Draw) -> Tensor:
+        count = _part_of(self.share, len(draw.unknown))
+        if not len(draw.positives):  # nothing to be similar to
+            order = torch.randperm(len(draw.unknown), generator=draw.step.generator)
+            return order[:count].to(draw.unknown.row.device)
+        compared = self._compared(draw)
+        similar = mean_similarity(compared, draw.positives, draw.unknown)
+        return similar.topk(count, largest=self.take == "top").indices
+
+    def _compared(self, draw: Draw) -> Callable[[Spans], Tensor]:
+        return draw.represent if self.similarity == "representation" else lambda spans: draw.score(spans).hidden
+
+
+def mean_similarity(vectors: Callable[[Spans], Tensor], positives: Spans, spans: Spans) -> Tensor:
+    """``Φ`` of every span: the mean of its cosines to the positives.
+
+    That is one dot product with the mean of the normalised positives, so no table of pairs is made.
+    """
+    centre = normalize(vectors(positives), dim=-1).mean(0)  # (h,)
+    chunks = [spans[begin : begin + SEARCH_CHUNK] for begin in range(0, len(spans), SEARCH_CHUNK)]
+    return torch.cat([normalize(vectors(chunk), dim=-1) @ centre for chunk in chunks] or [centre.new_empty(0)])
+
+
+def _part_of(share: float, count: int) -> int:
+    """``⌊r N⌋``, but at least one span if there is any; rounded first, because ``0.29 * 100`` is less than 29 to a computer."""
+    return min(count, max(1, int(round(share * count, 6))))
+
+
+PARTS = (TopSimilar,)
+METHODS = (
+    SpanMethod(
+        name="top-neg",
+        paper="Xu et al. 2023, Better Sampling of Negatives for Distantly Supervised NER (Findings of ACL)",
+        summary="Only the unlabelled spans that look most like entities are negatives: they teach most.",
+        head=WidthConfig(),
+        negatives=TopSimilar(),
+        loss=CrossEntropy(reduction="sum"),
+    ),
+)

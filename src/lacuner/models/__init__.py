@@ -1,0 +1,1 @@
+"""What is trained, and what predicts: an encoder with a head."""

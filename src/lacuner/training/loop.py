@@ -1,0 +1,236 @@
+"""The training loop."""
+
+import hashlib
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from accelerate import Accelerator
+from torch import Tensor
+
+from lacuner.corpus import Corpus, Sentence
+from lacuner.errors import TrainingError
+from lacuner.evaluation import Scores
+from lacuner.features.batches import plan_batches
+from lacuner.methods.method import Step
+from lacuner.models.model import Model
+from lacuner.supervision.spans import Spans
+from lacuner.training.checkpoints import CheckpointFolder, Progress, WeightAverage, put_weights, trained_weights
+from lacuner.training.epochs import EpochSampler
+from lacuner.training.settings import TrainingConfig
+
+logger = logging.getLogger(__name__)
+
+CRITERIA: dict[str, Callable[[Scores], float]] = {
+    "f1": lambda scores: scores.f1,
+    "pu": lambda scores: scores.pu_estimate,
+}
+"""What dev data can choose an epoch or a threshold by."""
+
+
+class Observer:
+    """Told how training goes; the command line shows it. Does nothing by itself."""
+
+    def stage_started(self, title: str) -> None:
+        """A model is going to be trained: one of several, if the method has teachers."""
+
+    def epoch_started(self, epoch: int, epochs: int, words: int) -> None:
+        """``epoch`` counts from 1; ``words`` is how many it has."""
+
+    def negatives_drawn(self, sentences: Sequence[int], spans: Spans) -> None:
+        """These unknown spans became negatives; ``sentences`` are the batch's places in the corpus, row by row."""
+
+    def batch_done(self, words: int) -> None:
+        """A batch with this many words has been learned from."""
+
+    def epoch_ended(self, record: dict[str, Any]) -> None:
+        """``record`` is the epoch's line in ``metrics.jsonl``."""
+
+
+@dataclass(frozen=True)
+class TrainingResult:
+    """How training went. The model has the weights of its best epoch."""
+
+    best_epoch: int
+    history: tuple[dict[str, Any], ...]
+    best_quality: float = -1.0
+    """Of the best epoch, by what ``training.select`` selects by."""
+
+
+def fit(
+    model: Model,
+    corpus: Corpus | EpochSampler,
+    config: TrainingConfig,
+    evaluate: Callable[[], Scores] | None = None,
+    checkpoints: CheckpointFolder | None = None,
+    resume: bool = False,
+    observer: Observer | None = None,
+) -> TrainingResult:
+    """Train ``model`` and leave it with its best weights.
+
+    Args:
+        model: fresh weights.
+        corpus: sentences with at least one word each; or what each epoch takes from them.
+        config: how.
+        evaluate: scores the model on dev data after every epoch; without it all epochs run and the last one counts.
+        checkpoints: where to keep the state after each epoch.
+        resume: go on from the checkpoint, if there is one.
+        observer: told about progress.
+    """
+    assert config.epochs is not None, "TrainingConfig.for_corpus fills it in"
+    observer = observer or Observer()
+    accelerator = Accelerator(cpu=not torch.cuda.is_available())
+    pretrained = list(model.encoder.pretrained.parameters())
+    known = set(map(id, pretrained))
+    optimizer = torch.optim.AdamW(
+        [
+            {"params": pretrained, "peak": config.encoder_learning_rate},
+            {
+                "params": [weight for weight in model.parameters() if id(weight) not in known],
+                "peak": config.head_learning_rate,
+            },
+        ],
+        weight_decay=config.weight_decay,
+        fused=True,
+    )
+    learner, optimizer = accelerator.prepare(model, optimizer)
+    progress, best = Progress(), trained_weights(model)
+    average = None if config.average is None else WeightAverage(model)
+    if resume and checkpoints is not None:
+        found = checkpoints.load(model, optimizer, average)
+        if found is not None:
+            progress, best = found
+            logger.info("Going on after epoch %d.", progress.epochs_done)
+    lessons = corpus if isinstance(corpus, EpochSampler) else EpochSampler(corpus)
+    lengths = list(model.encoder.index.lengths(sentence.tokens for sentence in lessons.corpus))
+    for epoch in range(progress.epochs_done, config.epochs):
+        if _out_of_patience(progress, config):
+            break
+        began = time.perf_counter()
+        places = lessons.indices(epoch)
+        words = sum(len(lessons.corpus[place]) for place in places)
+        observer.epoch_started(epoch + 1, config.epochs, words)
+        generator = _seed(config.seed, epoch, accelerator.process_index)
+        plan = plan_batches([lengths[place] for place in places], config.batch_tokens, (config.seed, epoch))
+        batches = _share([[places[number] for number in batch] for batch in plan], accelerator)
+        learner.train()
+        total = 0.0
+        for number, indices in enumerate(batches):
+            sentences = [lessons.sentence(index, epoch) for index in indices]
+            _set_rates(optimizer, (epoch + number / len(batches)) / config.epochs, config.warmup)
+            inputs = model.encoder.index.collate([s.tokens for s in sentences]).to(accelerator.device)
+            targets = model.targets(sentences, lessons.advice_for(indices)).to(accelerator.device)
+            step = Step(epoch, config.epochs, generator, partial(observer.negatives_drawn, indices))
+            loss: Tensor = learner(inputs, targets, step)
+            _check_finite(loss, indices, sentences)
+            optimizer.zero_grad()
+            accelerator.backward(loss)
+            norm = accelerator.clip_grad_norm_(learner.parameters(), config.clip)
+            if accelerator.scaler is None:  # half precision overflows now and then, and skips the step by itself
+                _check_finite(norm, indices, sentences)
+            optimizer.step()
+            if average is not None and config.average is not None:
+                average.update(model, config.average * len(batches))
+            total += loss.item()
+            observer.batch_done(sum(map(len, sentences)) * accelerator.num_processes)
+        seconds = time.perf_counter() - began
+        record: dict[str, Any] = {"epoch": epoch + 1, "loss": total / len(batches), "seconds": round(seconds, 2)}
+        record["words_per_second"] = round(words / seconds)
+        unaveraged = trained_weights(model) if average is not None else None
+        if average is not None:
+            put_weights(model, average.weights)
+        quality = 0.0
+        if evaluate is not None:
+            scores = evaluate()
+            quality = CRITERIA[config.select](scores)
+            record["dev"] = scores.as_dict()
+        progress.epochs_done = epoch + 1
+        progress.history.append(record)
+        # While nothing is found at all, the later epoch is the better one.
+        if evaluate is None or quality > progress.best_quality or progress.best_quality == 0:
+            progress.best_epoch = epoch + 1
+            progress.best_quality = quality if evaluate is not None else progress.best_quality
+            best = trained_weights(model)
+        if unaveraged is not None:
+            put_weights(model, unaveraged)
+        if checkpoints is not None and accelerator.is_main_process:
+            checkpoints.save(model, optimizer, progress, best, average)
+        observer.epoch_ended(record)
+    put_weights(model, best)
+    model.eval()
+    return TrainingResult(progress.best_epoch, tuple(progress.history), progress.best_quality)
+
+
+def fingerprint(settings: str, corpora: Sequence[Corpus | None], files: Sequence[Path] = ()) -> str:
+    """Tells one run from another: a hash of its settings and of all its data.
+
+    Args:
+        settings: as JSON.
+        corpora: training and dev data.
+        files: others whose content counts; one that cannot be read is left to whoever needs it.
+    """
+    digest = hashlib.sha256(settings.encode())
+    for path in filter(Path.is_file, files):
+        with path.open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    for corpus in corpora:
+        digest.update(b"\0corpus\0")
+        for sentence in corpus or ():
+            described = (
+                sentence.tokens,
+                sentence.entities,
+                sentence.non_entities,
+                sentence.complete,
+                sorted(sentence.annotated_labels or ()),
+                sentence.annotated_labels is None,
+                sorted(sentence.unknown_tokens),
+            )
+            digest.update(repr(described).encode())
+    return digest.hexdigest()
+
+
+def _out_of_patience(progress: Progress, config: TrainingConfig) -> bool:
+    # A model that finds nothing yet has not stopped learning.
+    if not isinstance(config.patience, int) or progress.best_quality <= 0:
+        return False
+    return progress.epochs_done - progress.best_epoch >= config.patience
+
+
+def _seed(seed: int, epoch: int, process: int) -> torch.Generator:
+    """Fix all randomness of an epoch, so that one that is run again after a kill is the same."""
+    dropout, drawing = np.random.SeedSequence([seed, epoch, process]).generate_state(2)
+    torch.manual_seed(int(dropout))
+    return torch.Generator().manual_seed(int(drawing))
+
+
+def _share(batches: list[list[int]], accelerator: Accelerator) -> list[list[int]]:
+    """This process's batches; every process gets equally many, if need be one of another's again."""
+    count = -(-len(batches) // accelerator.num_processes)
+    return [
+        batches[(number * accelerator.num_processes + accelerator.process_index) % len(batches)]
+        for number in range(count)
+    ]
+
+
+def _set_rates(optimizer: Any, done: float, warmup: float) -> None:
+    """Up in a straight line during ``warmup``, then down to zero; ``done`` is the share of training behind us."""
+    factor = done / warmup if done < warmup else (1 - done) / (1 - warmup)
+    for group in optimizer.param_groups:
+        group["lr"] = group["peak"] * max(factor, 1e-3)
+
+
+def _check_finite(value: Tensor, indices: Sequence[int], sentences: Sequence[Sentence]) -> None:
+    if torch.isfinite(value):
+        return
+    shown = "; ".join(f"{i}: {' '.join(s.tokens[:6])} …" for i, s in list(zip(indices, sentences, strict=True))[:5])
+    more = f" and {len(indices) - 5} more" if len(indices) > 5 else ""
+    raise TrainingError(
+        f"the loss or its gradient is {value.item()} in the batch with sentences {shown}{more} (counted from 0) — "
+        "lower the learning rates (--set training.encoder_learning_rate=…) or look at these sentences"
+    )

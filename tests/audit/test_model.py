@@ -1,0 +1,154 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lacuner.audit.exports import write_exports
+from lacuner.audit.finding import Finding
+from lacuner.audit.folds import assign_folds
+from lacuner.audit.model import AuditModel
+from lacuner.corpus import Corpus, Entity, Sentence
+from lacuner.training.epochs import SpanProbabilities
+
+LABELS = ("O", "LOC", "PER")
+
+
+def believed(*rows: tuple[int, int, int, tuple[float, float, float]]) -> SpanProbabilities:
+    """Sentence, start, end, and the probabilities of O, LOC and PER."""
+    sentence, start, end = (np.array([row[place] for row in rows], dtype=np.int64) for place in range(3))
+    return SpanProbabilities(sentence, start, end, np.array([row[3] for row in rows], dtype=np.float32).reshape(-1, 3))
+
+
+def many(annotated: int, hidden: int, nothing: int) -> tuple[Corpus, SpanProbabilities]:
+    """Sentences of one word: annotated persons, persons that nobody annotated, and words that are no entity."""
+    person = Sentence(("Ada",), (Entity(0, 1, "PER"),))
+    corpus = Corpus([person] * annotated + [Sentence(("Ada",))] * hidden + [Sentence(("sleeps",))] * nothing)
+    rows = [(n, 0, 1, (0.02, 0.01, 0.97)) for n in range(annotated + hidden)]
+    rows += [(n, 0, 1, (0.95, 0.03, 0.02)) for n in range(annotated + hidden, len(corpus))]
+    return corpus, believed(*rows)
+
+
+def test_what_looks_like_an_entity_and_is_not_annotated_is_missing() -> None:
+    corpus, beliefs = many(60, 40, 200)
+    judgement = AuditModel.of(beliefs, corpus, LABELS)
+    found = judgement.findings(corpus, 0.5)
+    assert {finding.sentence for finding in found} == set(range(60, 100))
+    assert {(f.start, f.end, f.label, f.kind, f.text) for f in found} == {(0, 1, "PER", "missing", "Ada")}
+
+
+@pytest.mark.parametrize(("annotated", "hidden"), [(70, 30), (50, 50), (30, 70)])
+def test_the_missing_are_counted_and_the_truth_is_inside_the_interval(annotated: int, hidden: int) -> None:
+    corpus, beliefs = many(annotated, hidden, 300)
+    estimate = AuditModel.of(beliefs, corpus, LABELS).estimate()
+    assert estimate.total == pytest.approx(hidden, rel=0.2)
+    assert estimate.low <= hidden <= estimate.high
+    assert estimate.labels["PER"][0] == pytest.approx(hidden, rel=0.25)
+    assert estimate.labels["LOC"][0] < 0.2 * hidden
+    assert estimate.annotated_share == pytest.approx(annotated / (annotated + hidden), abs=0.07)
+
+
+def test_entities_that_no_model_notices_are_counted_and_do_not_mislead() -> None:
+    """Spans with low scores are in the table only if they are annotated: that all of them are says nothing."""
+    corpus, beliefs = many(60, 40, 200)
+    unseen = Sentence(("Zyx",), (Entity(0, 1, "PER"),))
+    more = Corpus([*corpus, *[unseen] * 30, *[Sentence(("Zyx",))] * 20])
+    below = believed(*((300 + n, 0, 1, (0.995, 0.0, 0.005)) for n in range(30)))
+    together = SpanProbabilities(*(np.concatenate([getattr(beliefs, n), getattr(below, n)]) for n in vars(beliefs)))
+    plain, judgement = AuditModel.of(beliefs, corpus, LABELS), AuditModel.of(together, more, LABELS)
+    assert judgement.calibration == plain.calibration
+    assert judgement.estimate().total == pytest.approx(1.5 * plain.estimate().total)
+    assert judgement.estimate().total == pytest.approx(60, rel=0.2)
+
+
+def test_nothing_is_missing_in_complete_sentences() -> None:
+    corpus, beliefs = many(60, 40, 200)
+    complete = Corpus([*corpus[:60], *(Sentence(s.tokens, s.entities, complete=True) for s in corpus[60:])])
+    judgement = AuditModel.of(beliefs, complete, LABELS)
+    assert judgement.findings(complete, 0.1) == []
+    assert judgement.estimate().total == 0
+
+
+def test_of_overlapping_spans_the_best_is_reported() -> None:
+    corpus, beliefs = many(50, 50, 100)
+    words = Sentence(("New", "York", "City"))
+    more = Corpus([*corpus, words])
+    rows = [(200, 0, 2, (0.1, 0.85, 0.05)), (200, 0, 3, (0.3, 0.6, 0.1)), (200, 1, 3, (0.6, 0.3, 0.1))]
+    both = believed(*rows)
+    together = SpanProbabilities(*(np.concatenate([getattr(beliefs, n), getattr(both, n)]) for n in vars(beliefs)))
+    found = [f for f in AuditModel.of(together, more, LABELS).findings(more, 0.0) if f.sentence == 200]
+    assert [(f.start, f.end, f.label) for f in found] == [(0, 2, "LOC")]
+
+
+def test_labels_and_borders_that_look_wrong_are_found() -> None:
+    corpus, beliefs = many(50, 50, 100)
+    wrong = [
+        Sentence(("Turin",), (Entity(0, 1, "PER"),)),
+        Sentence(("New", "York"), (Entity(0, 1, "LOC"),)),
+        Sentence(("sleeps",), (Entity(0, 1, "PER"),)),
+    ]
+    more = Corpus([*corpus, *wrong])
+    rows = believed(
+        (200, 0, 1, (0.05, 0.9, 0.05)),
+        (201, 0, 1, (0.9, 0.08, 0.02)),
+        (201, 0, 2, (0.05, 0.93, 0.02)),
+        (202, 0, 1, (0.97, 0.01, 0.02)),
+    )
+    together = SpanProbabilities(*(np.concatenate([getattr(beliefs, n), getattr(rows, n)]) for n in vars(beliefs)))
+    found = {f.sentence: f for f in AuditModel.of(together, more, LABELS).findings(more, 0.1) if f.sentence >= 200}
+    assert (found[200].kind, found[200].label, found[200].annotated.label) == ("label", "LOC", "PER")
+    assert (found[201].kind, found[201].start, found[201].end, found[201].label) == ("boundary", 0, 2, "LOC")
+    assert found[201].annotated == Entity(0, 1, "LOC")
+    assert (found[202].kind, found[202].label) == ("label", "O")
+
+
+def test_findings_come_best_first() -> None:
+    corpus, beliefs = many(60, 40, 200)
+    found = AuditModel.of(beliefs, corpus, LABELS).findings(corpus, 0.0)
+    probabilities = [finding.probability for finding in found]
+    assert probabilities == sorted(probabilities, reverse=True)
+    assert sum(finding.kind == "missing" for finding in found) == 240
+
+
+def test_sentences_with_the_same_words_are_in_the_same_fold() -> None:
+    corpus = Corpus([Sentence((f"word{number % 50}",)) for number in range(200)])
+    folds = assign_folds(corpus, 4, seed=1)
+    assert sorted(set(folds.tolist())) == [0, 1, 2, 3]
+    for number in range(50):
+        assert len({int(fold) for fold in folds[number::50]}) == 1
+    assert folds.tolist() == assign_folds(corpus, 4, seed=1).tolist() != assign_folds(corpus, 4, seed=2).tolist()
+
+
+def test_annotation_tools_get_what_they_import(tmp_path: Path) -> None:
+    corpus = Corpus([
+        Sentence(("Ada", "likes", "Turin"), (Entity(0, 1, "PER"),), text="Ada  likes Turin"),
+        Sentence(("Bo",), (Entity(0, 1, "LOC"),)),
+    ])  # fmt: skip
+    findings = [
+        Finding(0, 2, 3, "LOC", 0.9, "missing", "Turin"),
+        Finding(1, 0, 1, "PER", 0.8, "label", "Bo", Entity(0, 1, "LOC")),
+    ]
+    written = {path.name: path for path in write_exports(tmp_path / "exports", corpus, findings)}
+    tasks = json.loads(written["label-studio.json"].read_text(encoding="utf-8"))
+    values = [result["value"] for result in tasks[0]["predictions"][0]["result"]]
+    assert [(v["text"], v["labels"]) for v in values] == [("Ada", ["PER"]), ("Turin", ["LOC"])]
+    assert all(tasks[0]["data"]["text"][v["start"] : v["end"]] == v["text"] for v in values)
+    assert [r["value"]["labels"] for r in tasks[1]["predictions"][0]["result"]] == [["PER"]]
+    lines = {
+        name: [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        for name, path in written.items()
+        if name.endswith("jsonl")
+    }
+    assert lines["doccano.jsonl"][0]["label"] == [[0, 3, "PER"], [11, 16, "LOC"]]
+    assert [span["token_start"] for span in lines["prodigy.jsonl"][0]["spans"]] == [0, 2]
+    suggestion = json.loads(written["argilla.json"].read_text(encoding="utf-8"))[0]["suggestions"]["entities"]
+    assert [(s["start"], s["end"], s["label"]) for s in suggestion["value"]] == [(0, 3, "PER"), (11, 16, "LOC")]
+
+
+def test_an_emoji_counts_as_two_characters_where_the_tool_counts_so(tmp_path: Path) -> None:
+    corpus = Corpus([Sentence(("😀", "Turin"), text="😀 Turin")])
+    write_exports(tmp_path, corpus, [Finding(0, 1, 2, "LOC", 0.9, "missing", "Turin")])
+    (doccano,) = json.loads((tmp_path / "doccano.jsonl").read_text(encoding="utf-8"))["label"]
+    (prodigy,) = json.loads((tmp_path / "prodigy.jsonl").read_text(encoding="utf-8"))["spans"]
+    assert doccano == [3, 8, "LOC"]
+    assert (prodigy["start"], prodigy["end"]) == (2, 7)

@@ -1,0 +1,322 @@
+import io
+from itertools import islice
+
+import pytest
+
+from lacuner.corpus import Entity, Sentence, Span
+from lacuner.corpus.files import ReadingReport
+from lacuner.corpus.formats import conll
+from lacuner.corpus.formats.conll import read_conll, write_conll
+from lacuner.corpus.formats.tag_schemes import SCHEMES
+from lacuner.errors import DataError
+
+ADA = Sentence(("Ada", "left", "New", "York"), (Entity(0, 1, "PER"), Entity(2, 4, "LOC")))
+
+
+@pytest.fixture
+def read(tmp_path):
+    """The sentences of a file with this content; ``read.report`` says what was mended, ``read.path`` where it was."""
+
+    def read_content(content, strict=False, **options):
+        read_content.report = ReadingReport(strict=strict)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return list(read_conll(path, read_content.report, **options))
+
+    path = read_content.path = tmp_path / "data.conll"
+    return read_content
+
+
+def error_of(read, content, **options):
+    """The message without the folder."""
+    with pytest.raises(DataError) as raised:
+        read(content, **options)
+    return str(raised.value).removeprefix(f"{read.path.parent}/")
+
+
+def written(*sentences, scheme="bio2"):
+    file = io.StringIO()
+    write_conll(sentences, file, scheme)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("separator", ["\t", " ", "   ", ",", ", ", ";", "|"])
+def test_columns_may_be_separated_by_anything_usual(read, separator):
+    rows = [("Ada", "B-PER"), ("left", "O"), ("New", "B-LOC"), ("York", "I-LOC")]
+    assert read("".join(f"{separator.join(row)}\n" for row in rows)) == [ADA]
+
+
+@pytest.mark.parametrize("separator", ["\t", " ", ","])
+def test_the_tag_is_in_the_last_of_several_columns(read, separator):
+    rows = [
+        ("Ada", "NNP", "I-NP", "B-PER"),
+        ("left", "VBD", "I-VP", "O"),
+        ("New", "NNP", "B-NP", "B-LOC"),
+        ("York", "NNP", "", "I-LOC") if separator != " " else ("York", "NNP", "I-LOC"),
+    ]
+    assert read("".join(f"{separator.join(row)}\n" for row in rows)) == [ADA]
+
+
+def test_a_word_may_be_the_separator_of_another_file(read):
+    assert read("1,000\tO\nNew York\tB-LOC\n; \tO\n")[0].tokens == ("1,000", "New York", "; ")
+    assert read("New York, NY\tB-LOC\n")[0].tokens == ("New York, NY",)
+    assert read("1,000 O\n3,5 O\nkg O\n")[0].tokens == ("1,000", "3,5", "kg")
+
+
+def test_spaces_at_the_end_of_a_line_mean_nothing(read):
+    assert read("Ada B-PER \nleft O  \nNew B-LOC\nYork I-LOC\n") == [ADA]
+    assert read("Ada\tB-PER \nleft\tO\nNew\tB-LOC\nYork\tI-LOC  \n") == [ADA]
+
+
+def test_a_comma_in_quotes_is_a_word(read):
+    content = 'Ada,NNP,B-PER\n",",",",O\nso,RB,O\n"""",``,O\n",``,O\n'
+    assert read(content) == [Sentence(("Ada", ",", "so", '"', '"'), (Entity(0, 1, "PER"),))]
+
+
+def test_a_blank_line_ends_a_sentence_and_several_are_like_one(read):
+    content = "\n\nAda\tB-PER\n\n \n\t\nBob\tB-PER\n\n\n"
+    assert [sentence.tokens for sentence in read(content)] == [("Ada",), ("Bob",)]
+
+
+def test_the_last_sentence_needs_no_blank_line(read):
+    assert [sentence.tokens for sentence in read("Ada\tB-PER\n\nBob\tB-PER")] == [("Ada",), ("Bob",)]
+
+
+def test_an_empty_file_has_no_sentences(read):
+    assert read("") == read("\n\n") == []
+
+
+def test_a_document_begins_a_sentence_and_is_none(read):
+    content = "-DOCSTART- -X- O O\n\nAda NNP I-NP B-PER\n-DOCSTART- -X- O O\nBob NNP I-NP B-PER\n"
+    assert [sentence.tokens for sentence in read(content)] == [("Ada",), ("Bob",)]
+
+
+def test_windows_files_are_read(read):
+    assert read("\ufeffAda\tB-PER\r\nleft\tO\r\nNew\tB-LOC\r\nYork\tI-LOC\r\n\r\n") == [ADA]
+
+
+def test_a_word_may_be_a_space_or_an_emoji(read):
+    content = " \tO\n\u3000\tO\n👩\u200d🚀\tB-PER\n\u00a0\tI-PER\n"
+    assert read(content) == [Sentence((" ", "\u3000", "👩\u200d🚀", "\u00a0"), (Entity(2, 4, "PER"),))]
+
+
+@pytest.mark.parametrize(
+    "tags",
+    [
+        "I-PER I-PER B-PER O I-geo-loc I-geo-loc I-geo-loc",
+        "B-PER I-PER B-PER O B-geo-loc I-geo-loc I-geo-loc",
+        "B-PER E-PER S-PER O B-geo-loc I-geo-loc E-geo-loc",
+        "B-PER E-PER S-PER O B-geo-loc M-geo-loc E-geo-loc",
+        "B-PER L-PER U-PER O B-geo-loc I-geo-loc L-geo-loc",
+    ],
+    ids=["iob1", "bio2", "bioes", "bmes", "bilou"],
+)
+def test_the_scheme_is_found_out(read, tags):
+    content = "".join(f"w\t{tag}\n" for tag in tags.split())
+    assert read(content)[0].entities == (Entity(0, 2, "PER"), Entity(2, 3, "PER"), Entity(4, 7, "geo-loc"))
+    assert not read.report.counts
+
+
+@pytest.mark.parametrize("prefix", ["I-", ""])
+def test_io_is_found_out_with_and_without_a_prefix(read, prefix):
+    content = f"a\t{prefix}geo-loc\nb\t{prefix}geo-loc\nc\t{prefix}PER.NOM\nd\tO\n"
+    assert read(content)[0].entities == (Entity(0, 2, "geo-loc"), Entity(2, 3, "PER.NOM"))
+
+
+def test_the_scheme_may_be_given(read):
+    content = "a\tI-PER\nb\tB-PER\n"
+    both = (Entity(0, 1, "PER"), Entity(1, 2, "PER"))
+    assert read(content, scheme="iob1")[0].entities == both
+    assert not read.report.counts
+    assert read(content, scheme="bio2")[0].entities == both
+    assert read.report.counts == {"repaired tags": 1}
+
+
+def test_labels_are_split_at_the_first_hyphen(read):
+    content = "a\tB-geo-loc\nb\tI-geo-loc\nc\tB-PER.NOM\n"
+    assert read(content)[0].entities == (Entity(0, 2, "geo-loc"), Entity(2, 3, "PER.NOM"))
+
+
+def test_what_is_not_tagged_is_unknown_in_an_ordinary_file(read):
+    sentence = read("Ada\tB-PER\nleft\tO\n")[0]
+    assert not sentence.complete
+    assert sentence.possible_labels(1, 2, {"PER"}) == {"O", "PER"}
+
+
+@pytest.mark.parametrize("tag", ["-", "?"])
+def test_a_file_that_says_unknown_means_outside_where_it_says_outside(read, tag):
+    first, second = read(f"Ada\tB-PER\nleft\tO\nTurin\t{tag}\n\nBob\tO\n")
+    assert first == Sentence(
+        ("Ada", "left", "Turin"), (Entity(0, 1, "PER"),), complete=True, unknown_tokens=frozenset({2})
+    )
+    assert first.possible_labels(1, 2, {"PER"}) == {"O"}
+    assert first.possible_labels(2, 3, {"PER"}) == {"O", "PER"}
+    assert second == Sentence(("Bob",), complete=True)
+
+
+def test_broken_tags_are_mended_counted_and_located(read):
+    content = "Ada\tB-PER\n\nGrace\tI-PER\nHopper\tI-PER\nin\tO\nTurin\tI-LOC\n\nAlan\tB-PER\nOslo\tB-LOC\n"
+    assert read(content)[1].entities == (Entity(0, 2, "PER"), Entity(3, 4, "LOC"))
+    assert read.report.counts == {"repaired tags": 2}
+    assert read.report.examples == {
+        "repaired tags": f"{read.path}:3: I-PER continues nothing; an entity begins here now"
+    }
+
+
+def test_strict_refuses_broken_tags(read):
+    assert error_of(read, "Ada\tB-PER\n\nin\tO\nTurin\tI-LOC\nBob\tB-PER\n", strict=True) == (
+        "data.conll:4: I-LOC continues nothing; an entity begins here now — correct the tag (the file reads as BIO2)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            "Ada\tB-PER\nsleeps\n",
+            "data.conll:2: one column only: 'sleeps' — write the word, a tab and its tag",
+        ),
+        (
+            "Ada B-PER\nsleeps\n",
+            "data.conll:2: one column only: 'sleeps' — write the word, a tab and its tag",
+        ),
+        (
+            "Ada\tB-PER\n\nBob\tPER\n",
+            "data.conll:3: the tag 'PER' is neither O nor a prefix and a label such as B-PER"
+            " — correct the tag (the file reads as BIO2)",
+        ),
+        ("Ada\tB-PER\n\tO\n", "data.conll:2: the word is empty — give it at least one character"),
+        ("Ada\tB-PER\nBob\t\n", "data.conll:2: the tag of 'Bob' is empty — write O, a tag such as B-PER, or ?"),
+        (
+            b"Ada\tB-PER\nZo\xeb\tB-PER\n",
+            "data.conll:2: byte 0xeb is not UTF-8 — convert the file, e.g. iconv -f latin1 -t utf-8",
+        ),
+        (
+            '\n# lacuner: {"complete": tru\n\nAda\tB-PER\n',
+            "data.conll:2: the line '# lacuner:' does not hold a JSON object"
+            " (Expecting value: line 1 column 14 (char 13)) — mend or remove it",
+        ),
+        (
+            "# lacuner: [1]\nAda\tB-PER\n",
+            "data.conll:1: the line '# lacuner:' does not hold a JSON object"
+            " (pop expected at most 1 argument, got 2) — mend or remove it",
+        ),
+        (
+            '# lacuner: {"non_entities": [[0, 2]]}\nAda\tB-PER\n',
+            "data.conll:2: Span(start=0, end=2, source=None) ends behind the last of 1 words — correct the record",
+        ),
+    ],
+)
+def test_a_broken_file_is_refused_with_place_and_remedy(read, content, message):
+    assert error_of(read, content) == message
+
+
+def test_a_broken_line_is_found_behind_the_sentences_looked_at_first(read, monkeypatch):
+    monkeypatch.setattr(conll, "LOOK_AHEAD", 1)
+    assert error_of(read, "Ada\tB-PER\n\nBob\tB-PER\nsleeps\n").startswith("data.conll:4: one column only")
+
+
+def test_sentences_behind_those_looked_at_first_are_read_alike(read, monkeypatch):
+    content = "Ada\tB-PER\nleft\tO\n\n" * 5 + "?\t?\n"
+    expected = read(content)
+    monkeypatch.setattr(conll, "LOOK_AHEAD", 5)
+    assert read(content)[:5] == [Sentence(s.tokens, s.entities) for s in expected[:5]]
+    monkeypatch.setattr(conll, "LOOK_AHEAD", 6)
+    assert read(content) == expected
+
+
+def test_only_the_beginning_of_a_file_is_looked_at(read, tmp_path, monkeypatch):
+    monkeypatch.setattr(conll, "LOOK_AHEAD", 2)
+    path = tmp_path / "long.conll"
+    path.write_text("Ada\tB-PER\n\n" * 3 + "broken\n")
+    assert len(list(islice(read_conll(path, ReadingReport()), 3))) == 3
+
+
+def test_words_alone_are_taken_only_where_tags_are_not_needed(read):
+    content = "Ada\nleft \n\nNew\u00a0York\n"
+    assert [sentence.tokens for sentence in read(content, tagged=False)] == [("Ada", "left"), ("New\u00a0York",)]
+    assert error_of(read, content).startswith("data.conll:1: one column only: 'Ada'")
+
+
+def test_tags_are_read_where_they_are_not_needed(read):
+    assert read("Ada\tB-PER\nleft\tO\n", tagged=False) == [Sentence(("Ada", "left"), (Entity(0, 1, "PER"),))]
+
+
+def test_what_is_written_is_a_word_a_tab_and_a_tag():
+    assert written(ADA) == "Ada\tB-PER\nleft\tO\nNew\tB-LOC\nYork\tI-LOC\n\n"
+    assert written(Sentence(("Bob",)), Sentence(("x",))) == "Bob\tO\n\nx\tO\n\n"
+
+
+def test_every_scheme_can_be_written_and_is_read_again(read):
+    for scheme in SCHEMES:
+        assert read(written(ADA, scheme=scheme)) == [ADA]
+
+
+def test_what_tags_cannot_say_stands_before_the_sentence():
+    sentence = Sentence(
+        ("Ada", "left"),
+        (Entity(0, 1, "PER", source="human"),),
+        non_entities=(Span(1, 2, "reviewer"),),
+        complete=True,
+        annotated_labels=frozenset({"PER", "LOC"}),
+    )
+    assert written(sentence) == (
+        '# lacuner: {"non_entities": [{"start": 1, "end": 2, "source": "reviewer"}], "complete": true, '
+        '"annotated_labels": ["LOC", "PER"], "sources": ["human"]}\n'
+        "Ada\tB-PER\nleft\tO\n\n"
+    )
+
+
+def test_a_status_line_belongs_to_one_sentence(read):
+    content = '# lacuner: {"complete": true, "sources": [null, "reviewer"]}\nAda\tB-PER\nOslo\tB-LOC\n\nBob\tB-PER\n'
+    first, second = read(content)
+    assert first.complete
+    assert [entity.source for entity in first.entities] == [None, "reviewer"]
+    assert not second.complete
+    assert second.entities[0].source is None
+
+
+def test_a_number_sign_is_a_word(read):
+    assert read("#\tO\n# lacuner\tB-PER\n")[0].tokens == ("#", "# lacuner")
+
+
+def test_an_incomplete_sentence_does_not_become_complete_beside_unknown_words(read):
+    corpus = [
+        Sentence(("Ada", "left"), complete=True, unknown_tokens=frozenset({1})),
+        Sentence(("Bob", "left")),
+        Sentence(("Cy", "left"), unknown_tokens=frozenset({0})),
+    ]
+    assert read(written(*corpus)) == corpus
+
+
+def test_unknown_words_inside_an_entity_stay_unknown(read):
+    sentence = Sentence(("New", "York"), (Entity(0, 2, "LOC"),), complete=True, unknown_tokens=frozenset({1}))
+    assert read(written(sentence)) == [sentence]
+
+
+def test_a_byte_order_mark_inside_the_first_word_survives(read):
+    sentence = Sentence(("\ufeffAda", "left"))
+    assert read(written(sentence)) == [sentence]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "what"),
+    [
+        (Sentence(()), "sentence 2 has no words, which columns cannot show"),
+        (Sentence(("a\tb",)), r"sentence 2: the word 'a\tb' does not fit on a line"),
+        (Sentence(("a\nb",)), r"sentence 2: the word 'a\nb' does not fit on a line"),
+        (Sentence(("",)), "sentence 2: the word '' does not fit on a line"),
+        (Sentence(("-DOCSTART-",)), "sentence 2: the word '-DOCSTART-' does not fit on a line"),
+        (Sentence(("# lacuner: {}",)), "sentence 2: the word '# lacuner: {}' does not fit on a line"),
+        (Sentence(("a",), (Entity(0, 1, "x\ty"),)), r"sentence 2: the tag 'B-x\ty' does not fit on a line"),
+        (Sentence(("a",), (Entity(0, 1, "x "),)), "sentence 2: the tag 'B-x ' does not fit on a line"),
+        (
+            Sentence(("a", "b"), (Entity(0, 2, "PER"), Entity(1, 2, "LOC"))),
+            "sentence 2: Entity(start=0, end=2, label='PER') and Entity(start=1, end=2, label='LOC') overlap;"
+            " tags can only hold entities that do not",
+        ),
+    ],
+)
+def test_what_columns_cannot_hold_is_refused(sentence, what):
+    with pytest.raises(DataError) as raised:
+        write_conll([ADA, sentence], io.StringIO(), name="out.conll")
+    assert str(raised.value) == f"out.conll: {what} — write JSON Lines (.jsonl) instead"

@@ -1,0 +1,275 @@
+import io
+import json
+
+import pytest
+
+from lacuner.corpus import Corpus, Entity, Sentence, Span
+from lacuner.corpus.files import ReadingReport
+from lacuner.corpus.formats.jsonl import read_jsonl, read_records, write_jsonl
+from lacuner.errors import DataError
+
+TEXT = "Ada Lovelace left Turin."
+TOKENS = ("Ada", "Lovelace", "left", "Turin", ".")
+ADA = Sentence(TOKENS, (Entity(0, 2, "PER"), Entity(3, 4, "LOC")), text=TEXT)
+
+
+@pytest.fixture
+def read(tmp_path):
+    """The sentences of a file with these lines; ``read.report`` says what was mended, ``read.path`` where it was."""
+
+    def read_content(*lines, strict=False, **options):
+        read_content.report = ReadingReport(strict=strict)
+        shown = [line if isinstance(line, str) else json.dumps(line) for line in lines]
+        path.write_text("\n".join(shown), encoding="utf-8")
+        return list(read_jsonl(path, read_content.report, **options))
+
+    path = read_content.path = tmp_path / "data.jsonl"
+    return read_content
+
+
+def error_of(read, *lines, **options):
+    """The message without the folder."""
+    with pytest.raises(DataError) as raised:
+        read(*lines, **options)
+    return str(raised.value).removeprefix(f"{read.path.parent}/")
+
+
+def test_our_own_form_counts_words(read):
+    record = {"tokens": list(TOKENS), "entities": [[0, 2, "PER"], {"start": 3, "end": 4, "label": "LOC"}]}
+    assert read(record) == [Sentence(TOKENS, (Entity(0, 2, "PER"), Entity(3, 4, "LOC")))]
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"entities": [[0, 12, "PER"], [18, 23, "LOC"]]},
+        {"entities": [{"start": 0, "end": 12, "label": "PER"}, {"start": 18, "end": 23, "label": "LOC"}]},
+        {
+            "ents": [{"start": 0, "end": 12, "label": "PER"}, {"start": 18, "end": 23, "label": "LOC"}],
+            "sents": [{"start": 0, "end": 24}],
+            "spans": {},
+            "tokens": [
+                {"id": 0, "start": 0, "end": 3, "tag": "NNP"},
+                {"id": 1, "start": 4, "end": 12, "tag": "NNP"},
+                {"id": 2, "start": 13, "end": 17, "tag": "VBD"},
+                {"id": 3, "start": 18, "end": 23, "tag": "NNP"},
+                {"id": 4, "start": 23, "end": 24, "tag": "."},
+            ],
+        },
+        {"id": 1, "label": [[0, 12, "PER"], [18, 23, "LOC"]]},
+        {"id": 1, "labels": [[0, 12, "PER"], [18, 23, "LOC"]], "Comments": []},
+        {
+            "id": 1,
+            "entities": [
+                {"id": 7, "label": "PER", "start_offset": 0, "end_offset": 12},
+                {"id": 8, "label": "LOC", "start_offset": 18, "end_offset": 23},
+            ],
+            "relations": [],
+        },
+        {
+            "tokens": [
+                {"text": "Ada", "start": 0, "end": 3, "id": 0, "ws": True},
+                {"text": "Lovelace", "start": 4, "end": 12, "id": 1, "ws": True},
+                {"text": "left", "start": 13, "end": 17, "id": 2, "ws": True},
+                {"text": "Turin", "start": 18, "end": 23, "id": 3, "ws": False},
+                {"text": ".", "start": 23, "end": 24, "id": 4, "ws": False},
+            ],
+            "spans": [
+                {"start": 0, "end": 12, "token_start": 0, "token_end": 1, "label": "PER"},
+                {"start": 18, "end": 23, "token_start": 3, "token_end": 3, "label": "LOC"},
+            ],
+            "answer": "accept",
+            "_input_hash": 1,
+        },
+    ],
+    ids=["spaCy", "objects", "Doc.to_json", "doccano label", "doccano labels", "doccano relations", "Prodigy"],
+)
+def test_character_spans_of_other_tools_become_word_spans(read, record):
+    assert read({"text": TEXT} | record) == [ADA]
+    assert not read.report.counts
+
+
+def test_words_are_those_that_the_tool_had_seen(read):
+    tokens = [{"text": "New York", "start": 0, "end": 8}, {"text": "\n", "start": 8, "end": 9}]
+    record = {"text": "New York\n", "tokens": tokens, "spans": [{"start": 0, "end": 8, "label": "LOC"}]}
+    assert read(record) == [Sentence(("New York",), (Entity(0, 1, "LOC"),), text="New York\n")]
+
+
+def test_text_is_split_as_asked(read):
+    record = {"text": "東京へ 行く", "entities": [[0, 2, "LOC"]]}
+    assert read(record, split="characters")[0].tokens == ("東", "京", "へ", "行", "く")
+    assert read(record, split="characters")[0].entities == (Entity(0, 2, "LOC"),)
+    assert read(record, split="whitespace")[0].tokens == ("東京へ", "行く")
+
+
+def test_offsets_count_characters_not_bytes_or_surrogates(read):
+    record = {"text": "👩\u200d🚀 Zoë", "entities": [[4, 7, "PER"]]}
+    sentence = read(record)[0]
+    assert sentence.text_of(sentence.entities[0].start, sentence.entities[0].end) == "Zoë"
+
+
+def test_rejected_spans_of_a_text_count_characters_too(read):
+    record = {"text": TEXT, "entities": [[0, 12, "PER"]], "non_entities": [{"start": 18, "end": 23, "source": "me"}]}
+    sentence = read(record)[0]
+    assert sentence.non_entities == (Span(3, 4),)
+    assert sentence.non_entities[0].source == "me"
+
+
+def test_source_and_score_of_a_character_span_are_kept(read):
+    record = {"text": TEXT, "spans": [{"start": 0, "end": 12, "label": "PER", "source": "model", "score": 0.5}]}
+    entity = read(record)[0].entities[0]
+    assert (entity.source, entity.score) == ("model", 0.5)
+
+
+def test_a_text_without_annotation_is_read(read):
+    assert read({"text": TEXT}) == [Sentence(TOKENS, text=TEXT)]
+    assert read({"text": ""}) == [Sentence((), text="")]
+
+
+def test_a_sentence_may_have_no_words(read):
+    assert read({"tokens": [], "entities": []}) == [Sentence(())]
+
+
+def test_blank_lines_and_an_empty_file_are_nothing(read):
+    assert read("") == []
+    assert read("", '{"tokens": ["Ada"]}', " ", "") == [Sentence(("Ada",))]
+
+
+def test_an_entity_that_ends_inside_a_word_is_moved_and_counted(read):
+    assert read({"text": TEXT, "entities": [[0, 7, "PER"]]})[0].entities == (Entity(0, 2, "PER"),)
+    assert read.report.counts == {"entities moved to word borders": 1}
+    assert read.report.examples["entities moved to word borders"] == (
+        f"{read.path}:1: Entity(start=0, end=7, label='PER') ends inside a word; it covers 'Ada Lovelace' now"
+    )
+
+
+def test_spaces_around_an_entity_do_not_matter(read):
+    assert read({"text": TEXT, "entities": [[12, 18, "X"], [17, 24, "Y"]]})[0].entities == (
+        Entity(2, 3, "X"),
+        Entity(3, 5, "Y"),
+    )
+    assert not read.report.counts
+
+
+def test_an_entity_without_words_is_left_out_and_counted(read):
+    assert read({"text": TEXT, "entities": [[3, 4, "PER"]]})[0].entities == ()
+    assert read.report.counts == {"empty entities": 1}
+
+
+@pytest.mark.parametrize("answer", ["reject", "ignore"])
+def test_what_was_not_accepted_in_prodigy_is_left_out_and_counted(read, answer):
+    assert read({"text": TEXT, "answer": answer}, {"text": "Bob", "answer": "accept"}) == [
+        Sentence(("Bob",), text="Bob")
+    ]
+    assert read.report.counts == {"unaccepted records": 1}
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"text": TEXT, "entities": [[0, 7, "PER"]]},
+        {"text": TEXT, "entities": [[3, 4, "PER"]]},
+        {"text": TEXT, "answer": "reject"},
+        {"tokens": ["Ada"], "entities": [[0, 1, "PER"], [0, 1, "PER"]]},
+    ],
+)
+def test_strict_refuses_what_would_be_mended(read, record):
+    assert error_of(read, {"text": "Bob"}, record, strict=True).startswith("data.jsonl:2: ")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (
+            '{"tokens": ["Ada"]',
+            "not JSON: Expecting ',' delimiter at column 19 — write one JSON object a line",
+        ),
+        ('["Ada"]', "the line holds no JSON object — write one JSON object a line"),
+        ({"words": ["Ada"]}, 'neither "tokens" (a list of words) nor "text" (a string) is there — add one of them'),
+        ({"text": 5}, 'neither "tokens" (a list of words) nor "text" (a string) is there — add one of them'),
+        (
+            {"text": "Ada", "entities": [[0, 4, "PER"]]},
+            "Entity(start=0, end=4, label='PER') ends behind the text's 3 characters — correct its offsets",
+        ),
+        (
+            {"text": "Ada", "non_entities": [[0, 4]]},
+            "Span(start=0, end=4, source=None) ends behind the text's 3 characters — correct its offsets",
+        ),
+        (
+            {"text": "Ada", "entities": [[-1, 2, "PER"]]},
+            "[-1, 2, 'PER'] is not an entity (a span needs 0 <= start < end, not [-1, 2))"
+            " — write [start, end, label] with start < end",
+        ),
+        (
+            {"tokens": ["Ada"], "entities": [[0, 2, "PER"]]},
+            "Entity(start=0, end=2, label='PER') ends behind the last of 1 words — correct the record",
+        ),
+        ({"tokens": ["Ada", ""]}, '"tokens" must be a list of non-empty strings — correct the record'),
+        (
+            '{"tokens": ["\\ud83d"]}',
+            "half of a surrogate pair stands where a character should — write the whole character",
+        ),
+    ],
+)
+def test_a_broken_line_is_refused_with_place_and_remedy(read, line, message):
+    assert error_of(read, {"text": "Bob"}, line) == f"data.jsonl:2: {message}"
+
+
+@pytest.mark.parametrize(
+    "tokens",
+    [
+        [{"text": "Ada"}],
+        [{"start": 0, "end": "3"}],
+        [{"start": 0, "end": 4}],
+        [{"start": -1, "end": 3}],
+        [{"start": 2, "end": 3}, {"start": 0, "end": 1}],
+        [{"start": 0, "end": 3}, {"start": 2, "end": 3}],
+        ["Ada", {"start": 0, "end": 3}],
+        [None],
+        "Ada",
+        3,
+    ],
+)
+def test_tokens_must_lie_in_the_text_in_order(read, tokens):
+    assert error_of(read, {"text": "Ada", "tokens": tokens}) == (
+        'data.jsonl:1: "tokens" must have start and end inside the text, in order — correct the record'
+    )
+
+
+@pytest.mark.parametrize("content", ['[{"tokens": ["Ada"]},\n', '{\n  "tokens": []\n}'])
+def test_json_that_is_not_json_lines_is_called_so(read, content):
+    message = error_of(read, content)
+    assert message.startswith("data.jsonl:1: not JSON: ")
+    assert message.endswith("(a JSON array or an indented object is not JSON Lines)")
+
+
+def test_records_come_with_their_line_numbers(read):
+    read("", '{"text": "a"}', "", '{"text": "b"}')
+    assert list(read_records(read.path)) == [(2, {"text": "a"}), (4, {"text": "b"})]
+
+
+def test_escaped_emoji_are_whole_characters(read):
+    assert read('{"tokens": ["\\ud83d\\ude00"]}')[0].tokens == ("😀",)
+
+
+def test_what_is_written_is_one_object_a_line_in_plain_letters():
+    file = io.StringIO()
+    write_jsonl([Sentence(("Zoë", "a\nb")), Sentence(("😀",), (Entity(0, 1, "X"),), complete=True)], file)
+    assert file.getvalue() == (
+        '{"tokens": ["Zoë", "a\\nb"], "entities": []}\n'
+        '{"tokens": ["😀"], "entities": [{"start": 0, "end": 1, "label": "X"}], "complete": true}\n'
+    )
+
+
+@pytest.mark.parametrize("key", ["spans", "label", "ner_tags"])
+def test_labels_beside_words_that_would_be_overlooked_are_refused(tmp_path, key):
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps({"tokens": ["Ada"], key: [[0, 1, "PER"]]}))
+    with pytest.raises(DataError, match=f'a.jsonl:1: "{key}" stands beside "tokens"'):
+        Corpus.read(path)
+
+
+def test_an_empty_list_of_entities_does_not_hide_labels_under_another_key(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps({"text": "Ada sleeps", "entities": [], "label": [[0, 3, "PER"]]}))
+    assert [entity.label for entity in Corpus.read(path)[0].entities] == ["PER"]

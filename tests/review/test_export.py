@@ -1,0 +1,85 @@
+from pathlib import Path
+
+import pytest
+
+from handmade_audit import MAY, MONTH, NEWSPAPER, TEAM, TURIN, TURIN_AGAIN, small_audit
+from lacuner import Corpus, Entity, Span
+from lacuner.audit.folder import AuditFolder
+from lacuner.errors import ConfigError
+from lacuner.review.decisions import Decisions
+from lacuner.review.export import export_corpus
+from lacuner.supervision.spans import build_targets
+
+ADA = "ada-12345678"
+
+
+@pytest.fixture
+def decisions(tmp_path: Path):
+    with Decisions(AuditFolder.open(small_audit(tmp_path / "audit"))) as opened:
+        yield opened
+
+
+def decide_some(decisions: Decisions) -> None:
+    decisions.decide(ADA, TURIN, 0, "accept")
+    decisions.decide(ADA, NEWSPAPER, 0, "accept")
+    decisions.decide(ADA, TEAM, 0, "reject")
+    decisions.decide(ADA, MONTH, 0, "accept")
+    decisions.decide(ADA, TURIN_AGAIN, 0, "skip")
+    decisions.decide(ADA, MAY, 0, "reject")
+
+
+@pytest.mark.parametrize("name", ["reviewed.jsonl", "reviewed.conll", "reviewed.jsonl.gz"])
+def test_decisions_go_into_the_corpus_and_come_back_from_its_file(
+    decisions: Decisions, tmp_path: Path, name: str
+) -> None:
+    decide_some(decisions)
+    report = export_corpus(decisions, tmp_path / name)
+    reviewed = Corpus.read(tmp_path / name)
+    assert reviewed[0].entities == (Entity(0, 2, "PER"), Entity(4, 5, "LOC"))
+    assert [entity.source for entity in reviewed[0].entities] == ["human", "reviewer"]
+    assert reviewed[1].entities == (Entity(0, 3, "ORG"),)
+    assert reviewed[1].non_entities == (Span(0, 2),)
+    assert reviewed[2].entities == (Entity(0, 1, "LOC"),)
+    assert reviewed[2].entities[0].source == "reviewer"
+    assert reviewed[2].non_entities == (Span(3, 4),)
+    assert reviewed[2].non_entities[0].source == "reviewer"
+    assert reviewed[3].entities == ()
+    assert reviewed[3].non_entities == (Span(0, 1),)
+    assert report.as_dict() == {
+        "accepted": 3, "rejected": 2, "skipped": 1, "open": 1, "sentences": 4, "entities": 4, "added": 2, "removed": 2,
+        "confirmed": 1, "non_entities": 3,
+    }  # fmt: skip
+
+
+def test_without_decisions_the_corpus_is_as_it_was(decisions: Decisions, tmp_path: Path) -> None:
+    export_corpus(decisions, tmp_path / "same.jsonl")
+    assert (tmp_path / "same.jsonl").read_bytes() == (tmp_path / "audit" / "corpus.jsonl").read_bytes()
+
+
+def test_training_is_told_what_was_accepted_and_what_was_rejected(decisions: Decisions, tmp_path: Path) -> None:
+    decide_some(decisions)
+    export_corpus(decisions, tmp_path / "reviewed.jsonl")
+    corpus = Corpus.read(tmp_path / "reviewed.jsonl")
+    targets = build_targets(corpus, ("O", *corpus.labels))
+    positives = set(
+        zip(
+            *(part.tolist() for part in (targets.positives.row, targets.positives.start, targets.positives.end)),
+            strict=True,
+        )
+    )
+    rejected = set(
+        zip(
+            *(part.tolist() for part in (targets.rejected.row, targets.rejected.start, targets.rejected.end)),
+            strict=True,
+        )
+    )
+    assert positives >= {(0, 4, 5), (1, 0, 3)}
+    assert rejected == {(1, 0, 2), (2, 3, 4), (3, 0, 1)}
+    for sentence, start, end in rejected:
+        assert corpus[sentence].possible_labels(start, end, corpus.labels) == {"O"}
+
+
+def test_the_files_of_the_audit_are_never_written_over(decisions: Decisions, tmp_path: Path) -> None:
+    for name in ("corpus.jsonl", "findings.jsonl", "review.sqlite"):
+        with pytest.raises(ConfigError, match="belongs to the audit"):
+            export_corpus(decisions, tmp_path / "audit" / name)

@@ -1,0 +1,92 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lacuner import Entity, Sentence, Span
+from lacuner.review.items import Case, Decision, apply_decisions, clash_of
+
+WORDS = ("New", "York", "Times", "readers", "love", "Turin")
+SENTENCE = Sentence(WORDS, (Entity(0, 2, "LOC", source="human"),))
+MISSING = Case(0, 5, 6, "LOC", 0.9, "missing", "Turin", number=0)
+LABEL = Case(0, 0, 2, "ORG", 0.9, "label", "New York", Entity(0, 2, "LOC"), number=1)
+NO_ENTITY = Case(0, 0, 2, "O", 0.9, "label", "New York", Entity(0, 2, "LOC"), number=2)
+BOUNDARY = Case(0, 0, 3, "ORG", 0.9, "boundary", "New York Times", Entity(0, 2, "LOC"), number=3)
+
+
+def after(case: Case, action: str, **changes: object) -> Sentence:
+    values = {"start": case.start, "end": case.end, "label": case.label} | changes
+    return apply_decisions(SENTENCE, [(case, Decision.about(case, action, **values))])
+
+
+@pytest.mark.parametrize(
+    ("case", "action", "entities", "non_entities"),
+    [
+        (MISSING, "accept", [(0, 2, "LOC"), (5, 6, "LOC")], []),
+        (MISSING, "reject", [(0, 2, "LOC")], [(5, 6)]),
+        (LABEL, "accept", [(0, 2, "ORG")], []),
+        (LABEL, "reject", [(0, 2, "LOC")], []),
+        (NO_ENTITY, "accept", [], [(0, 2)]),
+        (NO_ENTITY, "reject", [(0, 2, "LOC")], []),
+        (BOUNDARY, "accept", [(0, 3, "ORG")], [(0, 2)]),
+        (BOUNDARY, "reject", [(0, 2, "LOC")], [(0, 3)]),
+        (BOUNDARY, "skip", [(0, 2, "LOC")], []),
+    ],
+)
+def test_every_kind_of_finding_has_its_accept_and_reject(case, action, entities, non_entities) -> None:
+    result = after(case, action)
+    assert [(e.start, e.end, e.label) for e in result.entities] == entities
+    assert [(s.start, s.end) for s in result.non_entities] == non_entities
+
+
+def test_what_a_reviewer_decided_has_the_source_reviewer() -> None:
+    assert after(MISSING, "accept").entities[1].source == "reviewer"
+    assert after(MISSING, "accept").entities[0].source == "human"
+    assert after(MISSING, "reject").non_entities[0].source == "reviewer"
+    assert after(LABEL, "reject").entities[0].source == "reviewer"
+
+
+def test_a_missing_entity_that_is_none_is_rejected_and_what_is_rejected_is_the_suggestion() -> None:
+    assert after(MISSING, "accept", label="O").non_entities == (Span(5, 6),)
+    assert after(MISSING, "reject", start=3).non_entities == (Span(5, 6),)
+
+
+def test_borders_and_labels_can_be_changed() -> None:
+    assert after(MISSING, "accept", start=4, label="MISC").entities[1] == Entity(4, 6, "MISC")
+    assert after(BOUNDARY, "accept", end=2, label="ORG").entities == (Entity(0, 2, "ORG"),)
+    assert after(BOUNDARY, "accept", end=2, label="ORG").non_entities == ()
+
+
+def test_an_overlap_is_noticed_unless_it_was_there_before() -> None:
+    wide = Decision("accept", 1, 6, "LOC")
+    assert clash_of(SENTENCE, MISSING, wide).overlapping == (Entity(0, 2, "LOC"),)
+    assert not clash_of(SENTENCE, BOUNDARY, Decision("accept", 0, 3, "ORG"))
+    nested = Sentence(WORDS, (Entity(0, 2, "LOC"), Entity(0, 3, "ORG")))
+    assert not clash_of(nested, LABEL, Decision("accept", 0, 2, "MISC"))
+    assert not clash_of(nested, LABEL, Decision("reject", 0, 2, "LOC"))
+
+
+def test_a_span_is_not_accepted_and_rejected_at_once_without_a_question() -> None:
+    rejected = after(MISSING, "reject")
+    clash = clash_of(rejected, MISSING, Decision("accept", 5, 6, "LOC"))
+    assert clash.rejected == (Span(5, 6),)
+    assert clash.only_one
+    accepted = after(MISSING, "accept")
+    assert clash_of(accepted, MISSING, Decision("reject", 5, 6, "LOC")).denied == (Entity(5, 6, "LOC"),)
+
+
+CASES = (MISSING, LABEL, NO_ENTITY, BOUNDARY)
+
+
+@st.composite
+def decided(draw: st.DrawFn) -> tuple[Case, Decision]:
+    case = draw(st.sampled_from(CASES))
+    start = draw(st.integers(0, 5))
+    end = draw(st.integers(start + 1, 6))
+    label = draw(st.sampled_from(("LOC", "ORG", "O")))
+    return case, Decision.about(case, draw(st.sampled_from(("accept", "reject", "skip"))), start, end, label)
+
+
+@given(st.lists(decided(), max_size=6))
+def test_whatever_is_decided_the_sentence_holds_no_contradiction(decisions) -> None:
+    result = apply_decisions(SENTENCE, decisions)  # a sentence refuses spans that are annotated and rejected at once
+    assert result.tokens == WORDS

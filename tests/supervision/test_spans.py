@@ -1,0 +1,127 @@
+from collections.abc import Sequence
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lacuner.corpus import Entity, Sentence, Span
+from lacuner.supervision.spans import Spans, build_targets, enumerate_spans
+
+LABELS = ("O", "PER", "LOC", "ORG")
+
+
+def triples(spans: Spans) -> list[tuple[int, int, int]]:
+    return list(zip(spans.row.tolist(), spans.start.tolist(), spans.end.tolist(), strict=True))
+
+
+def names(flags: torch.Tensor) -> frozenset[str]:
+    return frozenset(label for label, flag in zip(LABELS, flags.tolist(), strict=True) if flag)
+
+
+@st.composite
+def annotated_sentences(draw: st.DrawFn) -> Sentence:
+    length = draw(st.integers(0, 7))
+    every = [(start, end) for start in range(length) for end in range(start + 1, length + 1)]
+    some = st.lists(st.sampled_from(every), max_size=5) if every else st.just([])
+    places = draw(some)
+    entities = [Entity(start, end, draw(st.sampled_from(LABELS[1:]))) for start, end in places]
+    rejected = [Span(start, end) for start, end in draw(some) if (start, end) not in places]
+    return Sentence(
+        tokens=("w",) * length,
+        entities=tuple(entities),
+        non_entities=tuple(rejected),
+        complete=draw(st.booleans()),
+        annotated_labels=draw(st.none() | st.frozensets(st.sampled_from(LABELS[1:]))),
+        unknown_tokens=draw(st.frozensets(st.integers(0, length - 1))) if length else frozenset(),
+    )
+
+
+@given(st.lists(st.integers(0, 8), max_size=4), st.none() | st.integers(1, 9))
+def test_spans_are_enumerated_by_row_start_and_end(lengths: list[int], max_width: int | None) -> None:
+    expected = [
+        (row, start, end)
+        for row, length in enumerate(lengths)
+        for start in range(length)
+        for end in range(start + 1, length + 1)
+        if max_width is None or end - start <= max_width
+    ]
+    assert triples(enumerate_spans(torch.tensor(lengths, dtype=torch.long), max_width)) == expected
+
+
+@given(st.lists(annotated_sentences(), max_size=3), st.sampled_from([None, 1, 2, 3, 7, 20]))
+def test_partition_says_of_every_span_what_possible_labels_says(
+    sentences: Sequence[Sentence], max_width: int | None
+) -> None:
+    positives, negatives, unknown = {}, {}, []
+    for row, sentence in enumerate(sentences):
+        for start in range(len(sentence)):
+            for end in range(start + 1, len(sentence) + 1):
+                if max_width is not None and end - start > max_width:
+                    continue
+                possible = sentence.possible_labels(start, end, LABELS[1:])
+                if "O" not in possible:
+                    positives[row, start, end] = possible
+                elif possible == frozenset(LABELS):
+                    unknown.append((row, start, end))
+                else:
+                    negatives[row, start, end] = possible
+
+    targets = build_targets(sentences, LABELS)
+    parts = targets.partition(max_width)
+    found_positives = triples(parts.positives)
+    assert len(found_positives) == len(set(found_positives))
+    assert dict(zip(found_positives, map(names, parts.possible), strict=True)) == positives
+    may_be = targets.negative[parts.negatives.row]
+    may_be[: parts.rejected, 1:] = False
+    found_negatives = triples(parts.negatives)
+    assert len(found_negatives) == len(set(found_negatives))
+    assert dict(zip(found_negatives, map(names, may_be), strict=True)) == negatives
+    assert triples(parts.unknown) == unknown
+
+
+def test_a_span_with_two_labels_may_be_either() -> None:
+    sentence = Sentence(("Ada",), (Entity(0, 1, "PER"), Entity(0, 1, "ORG")))
+    parts = build_targets([sentence], LABELS).partition()
+    assert triples(parts.positives) == [(0, 0, 1)]
+    assert names(parts.possible[0]) == {"PER", "ORG"}
+
+
+def test_a_span_that_two_reviewers_rejected_counts_once() -> None:
+    sentence = Sentence(("a", "b"), non_entities=(Span(0, 1, "one"), Span(0, 1, "other")))
+    parts = build_targets([sentence], LABELS).partition()
+    assert triples(parts.negatives) == [(0, 0, 1)]
+    assert parts.rejected == 1
+
+
+def test_an_annotated_or_rejected_span_beyond_the_width_is_left_out() -> None:
+    sentence = Sentence(("a",) * 5, (Entity(0, 4, "PER"),), non_entities=(Span(1, 4), Span(2, 3)))
+    parts = build_targets([sentence], LABELS).partition(max_width=2)
+    assert triples(parts.positives) == []
+    assert triples(parts.negatives) == [(0, 2, 3)]
+    assert parts.rejected == 1
+
+
+def test_where_no_label_was_looked_for_nothing_is_known() -> None:
+    sentence = Sentence(("a", "b"), complete=True, annotated_labels=frozenset())
+    parts = build_targets([sentence], LABELS).partition()
+    assert len(parts.negatives) == 0
+    assert len(parts.unknown) == 3
+
+
+def test_an_entity_whose_label_is_not_listed_is_an_error() -> None:
+    with pytest.raises(KeyError, match="ANIMAL"):
+        build_targets([Sentence(("cat",), (Entity(0, 1, "ANIMAL"),))], LABELS)
+
+
+def test_a_batch_without_sentences_has_no_spans() -> None:
+    parts = build_targets([], LABELS).partition()
+    assert (len(parts.positives), len(parts.negatives), len(parts.unknown)) == (0, 0, 0)
+
+
+def test_spans_can_be_sliced_masked_and_joined() -> None:
+    spans = Spans.of([(0, 0, 1), (0, 1, 3), (1, 0, 2)])
+    assert triples(spans[1:]) == [(0, 1, 3), (1, 0, 2)]
+    assert triples(spans[torch.tensor([True, False, True])]) == [(0, 0, 1), (1, 0, 2)]
+    assert triples(Spans.concatenate([spans[2:], spans[:1]])) == [(1, 0, 2), (0, 0, 1)]
+    assert len(Spans.of([])) == 0

@@ -1,0 +1,372 @@
+from dataclasses import dataclass, field, replace
+
+import pytest
+import torch
+from watching import Log
+
+from lacuner import Corpus, Recognizer, Sentence, TrainingError
+from lacuner.models.span_model import SpanModel
+from lacuner.training import run as training_run
+from lacuner.training.epochs import EpochSampler, SpanProbabilities
+from lacuner.training.loop import Observer, TrainingResult
+from lacuner.training.run import TrainingRun
+from lacuner.training.settings import TrainingConfig, resolve_settings
+
+TEACHER = {"teacher": "folds", "teacher.folds": 2, "teacher.school": "all"}
+
+
+@dataclass
+class School:
+    """What was taught to whom, and what they judged."""
+
+    models: list[SpanModel] = field(default_factory=list)
+    lessons: list[EpochSampler] = field(default_factory=list)
+    configs: list[TrainingConfig] = field(default_factory=list)
+    judged: list[tuple[SpanModel, list[int]]] = field(default_factory=list)
+    beliefs: list[SpanProbabilities] = field(default_factory=list)
+
+    def learned_from(self, model: SpanModel) -> Corpus:
+        (number,) = (number for number, known in enumerate(self.models) if known is model)
+        return self.lessons[number].corpus
+
+
+@pytest.fixture
+def school(monkeypatch) -> School:
+    """Nobody learns anything here, but it is written down who would learn from what."""
+    seen, judge = School(), training_run.judge
+
+    def fit(model, lessons, config, *rest):
+        seen.models.append(model)
+        seen.lessons.append(lessons)
+        seen.configs.append(config)
+        return TrainingResult(1, ({"epoch": 1, "loss": 0.0},))
+
+    def spy(model, corpus, places, least, shifted=True):
+        seen.judged.append((model, list(places)))
+        seen.beliefs.append(judge(model.eval(), corpus, places, least, shifted))
+        return seen.beliefs[-1]
+
+    monkeypatch.setattr(training_run, "fit", fit)
+    monkeypatch.setattr(training_run, "judge", spy)
+    return seen
+
+
+def run(corpus: Corpus, settings: dict[str, object], observer: Observer | None = None, **more) -> SpanModel:
+    resolved = resolve_settings("uniform", overrides=settings | TEACHER | {"training.epochs": 2} | more)
+    return TrainingRun(corpus, None, resolved, None, False, observer or Observer()).train()[0]
+
+
+def mixed(toy: Corpus, trusted: int) -> Corpus:
+    """The toy corpus, of which some sentences, scattered over it, are complete."""
+    places = [(7 * number) % len(toy) for number in range(trusted)]
+    return Corpus(tuple(replace(s, complete=index in places) for index, s in enumerate(toy)))
+
+
+def incomplete(corpus: Corpus) -> list[int]:
+    return [index for index, sentence in enumerate(corpus) if not sentence.complete]
+
+
+@pytest.mark.parametrize("folds", [2, 3])
+@pytest.mark.parametrize("trusted", [0, 4])
+def test_nobody_judges_what_they_have_learned_from(toy, small_settings, school, folds, trusted):
+    corpus = mixed(toy, trusted)
+    run(corpus, small_settings, **{"teacher.folds": folds})
+    assert len(school.judged) == folds
+    assert len(school.models) == folds + 1
+    for model, places in school.judged:
+        learned = {sentence.tokens for sentence in school.learned_from(model)}
+        judged = {corpus[place].tokens for place in places}
+        assert learned.isdisjoint(judged)
+        assert learned | judged == {sentence.tokens for sentence in corpus}
+        assert abs(len(places) - len(incomplete(corpus)) / folds) < 1
+    assert sorted(place for _, places in school.judged for place in places) == incomplete(corpus)
+
+
+def test_the_final_model_learns_from_all_sentences_and_what_was_thought_of_them(toy, small_settings, school):
+    corpus = mixed(toy, 4)
+    model = run(corpus, small_settings, **{"teacher.settled": True, "teacher.trust": 1, "trusted.share": 0.5})
+    assert school.models[-1] is model
+    final = school.lessons[-1]
+    assert final.corpus is corpus
+    assert (final.settled, final.labels, final.share) == (True, ("O", "LOC", "PER"), 0.5)
+    thoughts = {}
+    for beliefs in school.beliefs:
+        keys = zip(beliefs.sentence.tolist(), beliefs.start.tolist(), beliefs.end.tolist(), strict=True)
+        thoughts |= dict(zip(keys, beliefs.probabilities.tolist(), strict=True))
+    taught = final.beliefs
+    keys = zip(taught.sentence.tolist(), taught.start.tolist(), taught.end.tolist(), strict=True)
+    for key, probabilities in zip(keys, taught.probabilities.tolist(), strict=True):
+        assert probabilities == pytest.approx(thoughts.pop(key), abs=1e-6)
+    assert not thoughts
+
+
+def test_teachers_take_sentences_as_they_are(toy, small_settings, school):
+    run(mixed(toy, 4), small_settings, **{"trusted.share": 0.5})
+    assert all((lessons.beliefs, lessons.share) == (None, None) for lessons in school.lessons[:-1])
+
+
+TRUSTED = {"teacher.school": "trusted", "teacher.enough": 12}
+
+
+def test_trusted_teachers_learn_from_complete_sentences_alone_and_all_judge_the_rest(toy, small_settings, school):
+    corpus = mixed(toy, 6)  # 12 entities
+    run(corpus, small_settings, **TRUSTED | {"teacher.folds": 3})
+    schools = []
+    for model, places in school.judged:
+        assert places == incomplete(corpus)
+        learned = school.learned_from(model)
+        assert all(sentence.complete for sentence in learned)
+        assert len(learned) == 4
+        schools.append({sentence.tokens for sentence in learned})
+    assert len(schools) == 3
+    assert set.union(*schools) == {sentence.tokens for sentence in corpus if sentence.complete}
+    assert set.intersection(*schools) == set()
+
+
+def test_what_the_trusted_teachers_think_is_averaged(toy, small_settings, school):
+    run(mixed(toy, 6), small_settings, **TRUSTED | {"teacher.trust": 1})
+    one, other = (
+        dict(zip(zip(b.sentence, b.start, b.end, strict=True), b.probabilities, strict=True)) for b in school.beliefs
+    )
+    taught = school.lessons[-1].beliefs
+    keys = list(zip(taught.sentence, taught.start, taught.end, strict=True))
+    assert set(keys) == one.keys() | other.keys()
+    outside = torch.tensor([1.0, 0.0, 0.0]).numpy()
+    for key, probabilities in zip(keys, taught.probabilities, strict=True):
+        expected = (one.get(key, outside) + other.get(key, outside)) / 2
+        assert probabilities == pytest.approx(expected, abs=1e-6)
+
+
+def test_complete_sentences_with_too_few_entities_are_no_teachers(toy, small_settings, school, caplog):
+    caplog.set_level("INFO")
+    run(mixed(toy, 6), small_settings, **TRUSTED | {"teacher.enough": 13})
+    assert len(school.models) == 1
+    assert not school.judged
+    assert school.lessons[0].beliefs is None
+    assert "hold 12 entities; teachers need 13 (teacher.enough)" in caplog.text
+
+
+def test_without_complete_sentences_there_are_no_trusted_teachers(toy, small_settings, school):
+    run(toy, small_settings, **TRUSTED)
+    assert len(school.models) == 1
+    assert not school.judged
+
+
+def test_all_sentences_teach_if_that_is_wanted_however_many_are_complete(toy, small_settings, school):
+    run(mixed(toy, 6), small_settings, **{"teacher.enough": 1})
+    for model, _ in school.judged:
+        assert {sentence.complete for sentence in school.learned_from(model)} == {True, False}
+
+
+def test_a_fold_without_entities_to_teach_with_is_refused(toy, small_settings):
+    corpus = Corpus((toy[0], Sentence(("nothing", "here")), Sentence(("nor", "there"))))
+    with pytest.raises(TrainingError, match=r"no annotated entity is left to teach with — .*teacher=none"):
+        run(corpus, small_settings)
+
+
+def test_a_single_sentence_with_gaps_can_be_judged(toy, small_settings, school):
+    corpus = Corpus((replace(toy[0], complete=True), replace(toy[1], complete=True), toy[2]))
+    run(corpus, small_settings)
+    assert [place for _, places in school.judged for place in places] == [2]
+
+
+def test_where_everything_is_complete_there_is_nothing_to_judge(toy, small_settings, school):
+    run(toy.as_complete(), small_settings)
+    assert len(school.models) == 1
+    assert not school.judged
+    assert school.lessons[0].beliefs is None
+
+
+def test_without_a_teacher_one_model_is_trained(toy, small_settings, school):
+    settings = resolve_settings("uniform", overrides=small_settings | {"training.epochs": 2})
+    TrainingRun(toy, None, settings, None, False, Observer()).train()
+    assert len(school.models) == 1
+    assert not school.judged
+
+
+@pytest.mark.parametrize("folds", [2, 3, 5])
+def test_teachers_read_what_they_have_more_often_up_to_twice(toy, small_settings, school, folds):
+    corpus = mixed(toy, 10)
+    settings = {"training.epochs": 40, "training.patience": 10, "teacher.folds": folds}
+    for more in ({"teacher.school": "all"}, {"teacher.school": "trusted", "teacher.enough": 1}):
+        school.models.clear(), school.configs.clear(), school.lessons.clear()
+        run(corpus, small_settings, **settings | more)
+        *teachers, final = school.configs
+        assert len(teachers) == folds
+        for config, lessons in zip(teachers, school.lessons, strict=False):
+            times = min(2, sum(map(len, corpus)) / sum(map(len, lessons.corpus)))
+            assert (config.epochs, config.patience) == (round(40 * times), round(10 * times))
+            assert config.model_copy(update={"epochs": 40, "patience": 10, "seed": final.seed}) == final
+        assert (final.epochs, final.patience) == (40, 10)
+
+
+def test_in_a_second_round_the_pupil_teaches(toy, small_settings, school):
+    log = Log()
+    corpus = mixed(toy, 4)
+    run(corpus, small_settings, log, **{"teacher.rounds": 2, "teacher.folds": 3, "teacher.trust": 1})
+    assert log.stages == ["teacher 1/3", "teacher 2/3", "teacher 3/3", "", "round 2"]
+    assert len(school.models) == 3 + 2
+    pupil, places = school.judged[-1]
+    assert pupil is school.models[3]
+    assert places == incomplete(corpus)
+    assert len(school.lessons[3].beliefs) == sum(map(len, school.beliefs[:3]))
+    assert school.lessons[3].corpus is school.lessons[4].corpus is corpus
+    assert school.lessons[4].beliefs.probabilities == pytest.approx(school.beliefs[3].probabilities, abs=1e-6)
+
+
+def test_what_the_teachers_think_is_weighed_against_the_annotation(toy, small_settings, school):
+    run(toy, small_settings, **{"teacher.trust": 7, "teacher.rounds": 2})
+    for thoughts, lessons in ((school.beliefs[:2], school.lessons[2]), (school.beliefs[2:], school.lessons[3])):
+        expected = {}
+        for b in thoughts:
+            for place, start, end, row in zip(b.sentence, b.start, b.end, b.probabilities, strict=True):
+                given = {e.label for e in toy[place].entities if (e.start, e.end) == (start, end)}
+                weights = [p * (7 if label in given else 1) for p, label in zip(row, ("O", "LOC", "PER"), strict=True)]
+                expected[place, start, end] = [weight / sum(weights) for weight in weights]
+        taught = lessons.beliefs
+        keys = zip(taught.sentence, taught.start, taught.end, strict=True)
+        assert {
+            key: pytest.approx(row.tolist(), abs=1e-6) for key, row in zip(keys, taught.probabilities, strict=True)
+        } == (expected)
+
+
+def test_teachers_begin_with_different_weights_and_the_model_with_its_own(toy, small_settings, school):
+    run(toy, small_settings, **{"teacher.folds": 3, "training.seed": 5})
+    assert [config.seed for config in school.configs] == [5, 6, 7, 5]
+    first = [model.head.classifier.weight for model in school.models]
+    assert torch.equal(first[0], first[3])
+    assert not torch.equal(first[0], first[1])
+    assert not torch.equal(first[1], first[2])
+
+
+@pytest.mark.parametrize(
+    ("qualities", "trained", "kept"),
+    [([0.5, 0.6, 0.7], 3, 3), ([0.5, 0.6, 0.4], 3, 2), ([0.5, 0.5, 0.7], 2, 1), ([0.5, 0.4, 0.7], 2, 1)],
+)
+def test_rounds_go_on_while_dev_data_improves(toy, small_settings, school, monkeypatch, qualities, trained, kept):
+    untaught, coming = training_run.fit, iter([0.0, 0.0, *qualities])
+    monkeypatch.setattr(training_run, "fit", lambda *given: replace(untaught(*given), best_quality=next(coming)))
+    settings = resolve_settings("uniform", overrides=small_settings | TEACHER | {"teacher.rounds": 3})
+    training = settings.training.model_copy(update={"epochs": 2})
+    settings = settings.model_copy(update={"training": training})
+    model, result = TrainingRun(toy, toy, settings, None, False, Observer()).train()
+    assert len(school.models) == 2 + trained
+    assert model is school.models[1 + kept]
+    assert result.best_quality == qualities[kept - 1]
+
+
+def test_without_dev_data_all_rounds_run_and_the_last_is_kept(toy, small_settings, school):
+    model = run(toy, small_settings, **{"teacher.rounds": 3})
+    assert len(school.models) == 2 + 3
+    assert model is school.models[-1]
+
+
+@pytest.mark.parametrize("epochs", [1, 2, 3, 8])
+def test_what_was_judged_is_read_before_training_ends_on_complete_sentences(toy, small_settings, school, epochs):
+    corpus = mixed(toy, 6)
+    run(corpus, small_settings, **TRUSTED | {"training.epochs": epochs})
+    read = [set(school.lessons[-1].indices(epoch)) for epoch in range(epochs)]
+    assert read[0] == set(range(len(corpus)))
+    assert epochs == 1 or read[-1].isdisjoint(incomplete(corpus))
+
+
+def test_folds_depend_on_the_seed(toy, small_settings, school):
+    for seed in (1, 1, 2):
+        run(toy, small_settings, **{"training.seed": seed})
+    one, again, other = (school.judged[number][1] for number in (0, 2, 4))
+    assert one == again != other
+    assert one == sorted(one)
+
+
+def same(one: Recognizer, other: Recognizer) -> bool:
+    weights, others = one.model.state_dict(), other.model.state_dict()
+    alike = all(torch.equal(value, others[name]) for name, value in weights.items())
+    return alike and one.model.threshold == other.model.threshold
+
+
+TAUGHT = TEACHER | {"teacher.rounds": 2, "training.fit_threshold": True, "training.average": 0.5}
+
+
+def train(toy: Corpus, small_settings: dict[str, object], **more) -> Recognizer:
+    settings = small_settings | TAUGHT | more.pop("settings", {})
+    return Recognizer.train(toy[5:], toy[:10], method="uniform", epochs=2, trusted=toy[:5], settings=settings, **more)
+
+
+@pytest.fixture(scope="module")
+def whole(toy, small_settings) -> Recognizer:
+    """A run that nobody disturbed."""
+    return train(toy, small_settings)
+
+
+def test_the_same_seed_gives_the_same_taught_model(toy, small_settings, whole):
+    assert same(whole, train(toy, small_settings, seed=1))
+    assert whole.model.threshold != 0, "otherwise this says little about thresholds"
+    assert not same(whole, train(toy, small_settings, seed=2))
+
+
+EPOCHS = {"teacher 1/2": 3, "teacher 2/2": 3, "": 2, "round 2": 2}
+STAGES = {name: [(name, epoch) for epoch in range(1, epochs + 1)] for name, epochs in EPOCHS.items()}
+AFTER_TEACHER_1 = [*STAGES["teacher 2/2"], *STAGES[""], *STAGES["round 2"]]
+
+
+@pytest.mark.parametrize(
+    ("kill", "left"),
+    [
+        (("teacher 1/2", 1), [*STAGES["teacher 1/2"][1:], *AFTER_TEACHER_1]),
+        (("teacher 2/2", 0), AFTER_TEACHER_1),
+        (("teacher 2/2", 1), AFTER_TEACHER_1[1:]),
+        (("", 2), STAGES["round 2"]),
+        (("round 2", 1), STAGES["round 2"][1:]),
+        (("round 2", 2), []),
+    ],
+)
+def test_a_taught_run_that_was_killed_ends_as_if_it_had_not_been(toy, small_settings, tmp_path, whole, kill, left):
+    out = tmp_path / "killed"
+    with pytest.raises(KeyboardInterrupt):
+        train(toy, small_settings, out=out, observer=Log(kill))
+    assert not out.exists()
+    assert (tmp_path / "killed.training").exists()
+    log = Log()
+    resumed = train(toy, small_settings, out=out, resume=True, observer=log)
+    assert same(whole, resumed)
+    assert same(whole, Recognizer.from_pretrained(out))
+    assert resumed.record.dev == whole.record.dev
+    assert log.epochs == left
+    assert [path.name for path in tmp_path.iterdir()] == ["killed"]
+
+
+@pytest.mark.parametrize("kill", [("teacher 2/2", 0), ("round 2", 1)])
+def test_a_taught_run_is_not_resumed_with_other_settings_or_data(toy, small_settings, tmp_path, kill):
+    out = tmp_path / "m"
+    with pytest.raises(KeyboardInterrupt):
+        train(toy, small_settings, out=out, observer=Log(kill))
+    for more, corpus in (({"settings": {"teacher.trust": 2}}, toy), ({"seed": 9}, toy), ({}, toy[:20])):
+        with pytest.raises(TrainingError, match="other data or settings"):
+            train(corpus, small_settings, out=out, resume=True, **more)
+    train(toy, small_settings, out=out, resume=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["m"]
+
+
+def test_a_taught_run_leaves_nothing_but_the_model(toy, small_settings, tmp_path):
+    log = Log()
+    train(toy, small_settings, out=tmp_path / "m", observer=log)
+    assert log.stages == ["teacher 1/2", "teacher 2/2", "", "round 2"]
+    assert [path.name for path in tmp_path.iterdir()] == ["m"]
+
+
+def test_a_round_that_dev_data_does_not_like_is_not_kept(toy, small_settings, school, monkeypatch):
+    qualities = iter([0.5, 0.5, 0.6, 0.7, 0.65, 0.9])  # two teachers, then rounds
+    real = TrainingRun._fit
+
+    def fit(self, *arguments):
+        model, result = real(self, *arguments)
+        return model, replace(result, best_quality=next(qualities))
+
+    monkeypatch.setattr(TrainingRun, "_fit", fit)
+    settings = resolve_settings(
+        "uniform", overrides=small_settings | TEACHER | {"teacher.rounds": 4, "training.epochs": 2}
+    )
+    model, result = TrainingRun(toy, toy[:5], settings, None, False, Observer()).train()
+    assert result.best_quality == 0.7
+    assert model is school.models[3]
+    assert len(school.models) == 2 + 3
