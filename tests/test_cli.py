@@ -307,6 +307,61 @@ def test_errors_are_one_sentence_without_a_traceback(run, files, monkeypatch, ar
     assert "Traceback" not in log
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["mask", "train.conll", "--probability", "0.5", "--out", "./train.conll"],
+            "--out would overwrite its own input",
+        ),
+        (["mask", "link.conll", "--probability", "0.5", "--out", "train.conll"], "--out would overwrite its own input"),
+        (
+            ["mask", "train.conll", "--probability", "1", "--out", "m.conll", "--hidden", "train.conll"],
+            "--hidden would overwrite the input",
+        ),
+        (
+            ["mask", "train.conll", "--probability", "1", "--out", "m.jsonl", "--hidden", "./m.jsonl"],
+            "--hidden would overwrite the output",
+        ),
+        (["predict", "MODEL", "train.conll", "dev.jsonl", "--out", "dev.jsonl"], "--out would overwrite an input"),
+        (["predict", "MODEL", "train.conll", "--out", "link.conll"], "--out would overwrite an input"),
+        (
+            ["predict", "MODEL", "train.conll", "--out", "MODEL/metrics.jsonl"],
+            "--out would overwrite a file of the model",
+        ),
+        (["evaluate", "MODEL", "dev.jsonl", "--errors", "dev.jsonl"], "--errors would overwrite the data"),
+        (
+            ["evaluate", "MODEL", "dev.jsonl", "--errors", "MODEL/config.json"],
+            "--errors would overwrite a file of the model",
+        ),
+        (["train", "train.conll", "--out", "../files"], "--out would overwrite training data"),
+        (["train", "train.conll", "--dev", "dev.jsonl", "--out", "dev.jsonl"], "--out would overwrite the dev data"),
+        (
+            ["train", "train.conll", "--encoder", "bert", "--out", "bert"],
+            "--out would overwrite what the encoder is loaded from",
+        ),
+    ],
+)
+def test_nothing_is_written_over_what_is_read(run, files, model_folder, monkeypatch, arguments, message):
+    folder = files / "files"
+    folder.mkdir()
+    for name in ("train.conll", "dev.jsonl"):
+        (files / name).rename(folder / name)
+    (folder / "bert").mkdir()
+    (folder / "link.conll").symlink_to("train.conll")
+    monkeypatch.chdir(folder)
+    (folder / "MODEL").symlink_to(model_folder)
+
+    def contents():
+        return {path: path.read_bytes() for path in [*folder.iterdir(), *model_folder.iterdir()] if path.is_file()}
+
+    before = contents()
+    code, _, log = run(*arguments)
+    assert code == 1
+    assert f"{message} — give it another name" in log
+    assert contents() == before
+
+
 def test_debug_shows_the_traceback(run, files):
     _, _, log = run("train", files / "absent.conll", "--out", files / "m", "--debug")
     assert "Traceback" in log

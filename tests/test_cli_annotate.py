@@ -83,10 +83,14 @@ def test_names_with_several_labels_are_not_among_those_that_were_never_found(fil
         ("--unmatched", "stop.txt", "the stop list"),
         ("--unmatched", "out.jsonl", "the output"),
         ("--out", "names.tsv", "the dictionary"),
+        ("--out", "stop.txt", "the stop list"),
+        ("--out", "raw.txt", "an input"),
+        ("--out", "link.jsonl", "an input"),
     ],
 )
 def test_nothing_is_written_over_what_is_read(files: Path, option: str, name: str, what: str) -> None:
     (files / "stop.txt").write_text("turin\n", encoding="utf-8")
+    (files / "link.jsonl").symlink_to(files / "raw.txt")
     before = {path: path.read_text(encoding="utf-8") for path in files.iterdir()}
     arguments = ["-d", files / "names.tsv", "--stop", files / "stop.txt", "-o", files / "out.jsonl"]
     with pytest.raises(DataError, match=f"{name}: {option} would overwrite {what} — give it another name"):

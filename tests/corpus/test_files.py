@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from lacuner.corpus.files import ReadingReport, name_of, read_lines
+from lacuner.corpus.files import ReadingReport, name_of, read_lines, refuse_overwriting
 from lacuner.errors import DataError
 
 
@@ -148,3 +148,56 @@ def test_reports_add_up():
     assert both.counts == {"repaired tags": 2, "duplicate entities": 1}
     assert both.examples == {"repaired tags": "a.conll:1: first", "duplicate entities": "b.conll:2: third"}
     assert one.counts == {"repaired tags": 1}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    (tmp_path / "gold.conll").write_text("Ada\tB-PER\n")
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").write_text("{}")
+    (tmp_path / "link.conll").symlink_to("gold.conll")
+    (tmp_path / "linked").symlink_to(".")
+    (tmp_path / "hard.conll").hardlink_to(tmp_path / "gold.conll")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("out", "read"),
+    [
+        ("gold.conll", "gold.conll"),
+        ("./model/../gold.conll", "gold.conll"),
+        ("link.conll", "gold.conll"),
+        ("gold.conll", "link.conll"),
+        ("linked/gold.conll", "gold.conll"),
+        ("hard.conll", "gold.conll"),
+        ("new.conll", "linked/new.conll"),
+        ("model/config.json", "model"),
+        ("linked/model/new.jsonl", "model"),
+        ("model", "model/config.json"),
+        ("model", "model"),
+    ],
+)
+def test_what_is_read_is_never_written(folder, out, read):
+    with pytest.raises(DataError, match=f"^{out}: --out would overwrite the input — give it another name$"):
+        refuse_overwriting(out, {"the input": [folder / read]})
+    with pytest.raises(DataError, match="--out would overwrite the input"):
+        refuse_overwriting(folder / out, {"the dictionary": ["other.tsv"], "the input": ["absent.txt", read]})
+
+
+@pytest.mark.parametrize(
+    ("out", "read"),
+    [
+        ("other.conll", "gold.conll"),
+        ("model", "gold.conll"),
+        ("model2", "model"),
+        ("gold.conll.gz", "gold.conll"),
+        ("-", "-"),
+        ("-", "gold.conll"),
+        ("gold.conll", "-"),
+        ("gold.conll", None),
+        ("/dev/null", "/dev/null"),
+    ],
+)
+def test_other_files_may_be_written(folder, out, read):
+    refuse_overwriting(out, {"the input": [read]})

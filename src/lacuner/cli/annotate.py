@@ -1,7 +1,7 @@
 """``lacuner annotate``."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from functools import cache, partial
 from itertools import chain, groupby
@@ -64,18 +64,21 @@ def annotate(
     Example: `lacuner annotate news.txt --dictionary names.tsv --out distant.jsonl`
     """
     from lacuner.corpus.corpus import format_of
-    from lacuner.corpus.files import STANDARD_INPUT, ReadingReport
+    from lacuner.corpus.files import STANDARD_INPUT, ReadingReport, refuse_overwriting
     from lacuner.matching.annotation import AnnotationReport, annotate_stream
     from lacuner.matching.dictionary import Dictionary, read_stop_list
     from lacuner.matching.matcher import Matcher
 
     written = format_of(out) if str(out) != STANDARD_INPUT else "jsonl"
     check_inputs(inputs)
-    read = {"the dictionary": [dictionary], "the stop list": [stop] if stop else []}
-    _check_written(out, "--out", read)
+    read: dict[str, Sequence[Path | None]] = {
+        "an input": inputs,
+        "the dictionary": [dictionary],
+        "the stop list": [stop],
+    }
+    refuse_overwriting(out, read)
     if unmatched is not None:
-        read["an input"] = [path for path in inputs if str(path) != STANDARD_INPUT]
-        _check_written(unmatched, "--unmatched", read | {"the output": [out]})
+        refuse_overwriting(unmatched, read | {"the output": [out]}, "--unmatched")
     report = ReadingReport(strict=strict)
     found = AnnotationReport()
     with ExitStack() as files:
@@ -101,19 +104,6 @@ def annotate(
             rest.writelines(f"{entry.surface}\t{entry.label}\n" for entry in never)
     report.log()
     _show(found, names, matcher, len(never), ambiguous, json)
-
-
-def _check_written(path: Path, option: str, others: Mapping[str, Sequence[Path]]) -> None:
-    """Refuse to write over what is read, or over what is written besides."""
-    for what, files in others.items():
-        if any(_is_same_file(path, file) for file in files):
-            raise DataError(f"{option} would overwrite {what}", "give it another name", path)
-
-
-def _is_same_file(path: Path, other: Path) -> bool:
-    if os.path.exists(path) and os.path.exists(other):
-        return path.is_file() and path.samefile(other)
-    return path.resolve() == other.resolve()
 
 
 def _open_for_writing(path: Path, files: ExitStack) -> TextIO:

@@ -10,6 +10,7 @@ from lacuner.cli.console import print_json, say, track
 from lacuner.cli.options import DataFormat, Device, Json, ModelPath, Strict
 from lacuner.corpus import Corpus
 from lacuner.corpus.corpus import open_for_writing
+from lacuner.corpus.files import refuse_overwriting
 
 
 def evaluate(
@@ -35,6 +36,8 @@ def evaluate(
     from lacuner.evaluation.mistakes import find_mistakes
     from lacuner.recognizer import Recognizer
 
+    if errors is not None:
+        refuse_overwriting(errors, {"the data": [data], "a file of the model": [model]}, "--errors")
     recognizer = Recognizer.from_pretrained(model, device)
     corpus = Corpus.read(data, data_format, strict, recognizer.split)
     for label in sorted(set(corpus.labels) - set(recognizer.labels)):

@@ -13,7 +13,7 @@ from lacuner.cli.console import print_json, say, track
 from lacuner.cli.options import DataFormat, Json, Strict
 from lacuner.corpus import Entity, Sentence
 from lacuner.corpus.corpus import format_of, guess_format, open_for_writing, stream_sentences, write_sentences
-from lacuner.corpus.files import ReadingReport
+from lacuner.corpus.files import ReadingReport, refuse_overwriting
 from lacuner.corpus.formats.records import entity_to_record
 from lacuner.corpus.masking import mask_sentences
 
@@ -38,6 +38,9 @@ def mask(
 
     Example: `lacuner mask gold.conll --probability 0.7 --seed 1 --out masked.conll --hidden hidden.jsonl`
     """
+    refuse_overwriting(out, {"its own input": [gold]})
+    if hidden is not None:
+        refuse_overwriting(hidden, {"the input": [gold], "the output": [out]}, "--hidden")
     report = ReadingReport(strict=strict)
     counts = {"kept": 0, "hidden": 0}
     with ExitStack() as stack:

@@ -1,14 +1,18 @@
 """Options that several verbs share."""
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lacuner.corpus.corpus import Format, TextFormat
 from lacuner.corpus.files import STANDARD_INPUT
 from lacuner.errors import DataError
+
+if TYPE_CHECKING:
+    from lacuner.parts import Settings
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON value on standard output.")]
 Strict = Annotated[bool, typer.Option("--strict", help="Refuse broken tags and the like instead of mending them.")]
@@ -50,3 +54,9 @@ def check_inputs(paths: Iterable[Path]) -> None:
     for path in paths:
         if str(path) != STANDARD_INPUT and not path.exists():
             raise DataError("there is no such file", "check the path", path)
+
+
+def files_of(settings: "Settings") -> list[Path]:
+    """Files and folders that settings name, such as the folder of an encoder or its word vectors."""
+    values = (value for key, value in settings if key != "name" and isinstance(value, str))
+    return [Path(value) for value in values if os.path.exists(value)]

@@ -21,7 +21,7 @@ from lacuner.corpus.corpus import (
     sentence_from_text,
     stream_sentences,
 )
-from lacuner.corpus.files import STANDARD_INPUT, read_lines
+from lacuner.corpus.files import STANDARD_INPUT, read_lines, refuse_overwriting
 from lacuner.corpus.formats.conll import write_conll
 from lacuner.corpus.formats.jsonl import SPAN_KEYS, read_records, words_or_text
 from lacuner.corpus.formats.records import entity_to_record
@@ -70,8 +70,9 @@ def predict(
     chosen = format or (OutputFormat.jsonl if str(out) == STANDARD_INPUT else OutputFormat(format_of(out)))
     if nested and chosen == OutputFormat.conll:
         raise ConfigError("--nested: tags cannot hold entities that overlap; use --format jsonl")
-    recognizer = Recognizer.from_pretrained(model, device)
     check_inputs(inputs)
+    refuse_overwriting(out, {"an input": inputs, "a file of the model": [model]})
+    recognizer = Recognizer.from_pretrained(model, device)
     waiting: deque[_Item] = deque()
 
     def items() -> Iterator[str | Sentence]:

@@ -7,9 +7,10 @@ from typing import Annotated, Any
 import typer
 
 from lacuner.cli.console import print_json, say
-from lacuner.cli.options import DataFormat, Encoder, Epochs, Json, Set, Strict
+from lacuner.cli.options import DataFormat, Encoder, Epochs, Json, Set, Strict, files_of
 from lacuner.corpus import Corpus
 from lacuner.corpus.corpus import merge
+from lacuner.corpus.files import refuse_overwriting
 from lacuner.corpus.tokenize import Splitting
 
 logger = logging.getLogger(__name__)
@@ -67,10 +68,12 @@ def train(
     from lacuner.recognizer import Recognizer
     from lacuner.training.settings import parse_assignments, read_config, resolve_settings
 
+    refuse_overwriting(out, {"training data": [*data, *(trusted or ())], "the dev data": [dev], "the config": [config]})
     overrides: dict[str, Any] = parse_assignments(settings or ())
     given = {"training.epochs": epochs, "training.seed": seed, "training.select": "pu" if dev_incomplete else None}
     overrides |= {key: value for key, value in given.items() if value is not None}
     resolved = resolve_settings(method, encoder, overrides, read_config(config) if config else None)
+    refuse_overwriting(out, {"what the encoder is loaded from": files_of(resolved.encoder)})
     split: Splitting = "words" if resolved.split == "auto" else resolved.split
     corpora = [Corpus.read(path, data_format, strict, split) for path in data]
     if partial_labels:

@@ -7,7 +7,7 @@ import os
 import sys
 import zlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -68,6 +68,38 @@ def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
 def name_of(path: str | Path) -> str:
     """The file's name without ``.gz``, in lower case; its ending says which format it has."""
     return Path(path).name.lower().removesuffix(".gz")
+
+
+def refuse_overwriting(
+    out: str | Path, others: Mapping[str, Sequence[str | Path | None]], option: str = "--out"
+) -> None:
+    """Refuse to write over a file that the same command reads, or writes besides.
+
+    Two spellings of a path, symbolic links and hard links are the same file. A folder stands for everything in it: a
+    file inside a model folder that is read is refused, and so is a folder that is replaced with a file that is read in it.
+    ``-`` and ``None`` are no files.
+
+    Args:
+        out: the file or folder to write.
+        others: the paths it must not be, by what the error calls them: ``{"the dictionary": [path]}``.
+        option: the command-line option that names ``out``.
+    """
+    if str(out) == STANDARD_INPUT:
+        return
+    for what, paths in others.items():
+        for path in paths:
+            if path is not None and str(path) != STANDARD_INPUT and _would_overwrite(out, path):
+                raise DataError(f"{option} would overwrite {what}", "give it another name", out)
+
+
+def _would_overwrite(out: str | Path, other: str | Path) -> bool:
+    if os.path.exists(out) and os.path.exists(other):
+        if not (os.path.isfile(out) or os.path.isdir(out)):  # a device or a pipe is written, but not replaced
+            return False
+        if os.path.samefile(out, other):
+            return True
+    ours, theirs = Path(out).resolve(), Path(other).resolve()
+    return ours == theirs or ours in theirs.parents or (os.path.isdir(other) and theirs in ours.parents)
 
 
 def umask() -> int:
