@@ -57,7 +57,7 @@ def test_the_split_head_is_the_biaffine_form_of_the_paper(
     head, words = random_head(size, hidden, labels).eval(), random_words(lengths, size)
     spans = enumerate_spans(torch.tensor(lengths))
     projected = head.project(words)
-    scores = head(projected, spans)
+    scores = head(projected, spans, hidden=True)
     assert scores.logits.shape == (len(spans), labels)
     assert head.represent(projected, spans).equal(scores.hidden)
     for index in range(len(spans)):
@@ -105,7 +105,7 @@ def test_the_representation_of_a_dropped_word_is_what_was_scored() -> None:
     words = EncodedWords(torch.randn(1, 5, 4), torch.randn(1, 5, 4))
     spans = enumerate_spans(torch.tensor([5]))
     projected = head.project(words)
-    assert head.represent(projected, spans).equal(head(projected, spans).hidden)
+    assert head.represent(projected, spans).equal(head(projected, spans, hidden=True).hidden)
 
 
 def test_the_head_is_told_by_its_name() -> None:

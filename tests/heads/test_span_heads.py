@@ -1,5 +1,7 @@
+import math
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 
 import pytest
@@ -43,7 +45,7 @@ def width_by_hand(head: SpanHead, words: EncodedWords, row: int, start: int, las
 
 
 def assert_equals_loop(head: SpanHead, by_hand: object, words: EncodedWords, spans: Spans, labels: int) -> None:
-    scores = head.eval()(head.project(words), spans)
+    scores = head.eval()(head.project(words), spans, hidden=True)
     assert scores.logits.shape == (len(spans), labels)
     for index in range(len(spans)):
         logits, hidden = by_hand(head, words, int(spans.row[index]), int(spans.start[index]), int(spans.end[index]) - 1)
@@ -91,10 +93,10 @@ def test_every_head_is_tested_here() -> None:
 def test_no_spans_have_no_scores(config: HeadConfig) -> None:
     head = config.build(4, 3)
     projected = head.project(random_words([2], 4))
-    scores = head(projected, Spans.of([]))
+    scores = head(projected, Spans.of([]), hidden=True)
     assert scores.logits.shape == (0, 3)
     one = Spans.of([(0, 0, 1)])
-    assert scores.hidden.shape == (0, head(projected, one).hidden.shape[1])
+    assert scores.hidden.shape == (0, head(projected, one, hidden=True).hidden.shape[1])
     assert head.represent(projected, Spans.of([])).shape == (0, head.represent(projected, one).shape[1])
 
 
@@ -154,30 +156,30 @@ def test_dropout_changes_scores_in_training_only(config: HeadConfig) -> None:
 
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("config", WITH_DROPOUT)
-def test_a_peek_drops_nothing_and_leaves_no_trace(config: HeadConfig, training: bool) -> None:
+def test_a_score_without_gradient_drops_nothing_and_leaves_no_trace(config: HeadConfig, training: bool) -> None:
     torch.manual_seed(0)
     head, words, spans = config.build(8, 3).train(training), random_words([4], 8), enumerate_spans(torch.tensor([4]))
     projected = head.project(words)
     before = torch.get_rng_state()
-    peeked = head.peek(projected, spans)
+    found = head.score_no_grad(projected, spans, hidden=True)
     assert torch.get_rng_state().equal(before)
     assert all(module.training is training for module in head.modules())
-    assert not peeked.logits.requires_grad
-    assert not peeked.hidden.requires_grad
+    assert not found.logits.requires_grad
+    assert not found.hidden.requires_grad
     expected = head.eval().combine(projected, spans)
-    assert peeked.logits.equal(expected.logits)
-    assert peeked.hidden.equal(expected.hidden)
+    assert found.logits.equal(expected.logits)
+    assert found.hidden.equal(expected.hidden)
 
 
-def test_a_peek_that_fails_leaves_training_on() -> None:
+def test_a_score_without_gradient_that_fails_leaves_training_on() -> None:
     head = HEADS[0].build(4, 3).train()
     with pytest.raises(IndexError):
-        head.peek(head.project(random_words([2], 4)), Spans.of([(0, 0, 9)]))
+        head.score_no_grad(head.project(random_words([2], 4)), Spans.of([(0, 0, 9)]))
     assert head.training
 
 
 def score(head: SpanHead, words: EncodedWords, spans: Spans) -> SpanScores:
-    return head(head.project(words), spans)
+    return head(head.project(words), spans, hidden=True)
 
 
 def gradients(head: SpanHead, words: EncodedWords, scores: SpanScores) -> list[Tensor]:
@@ -228,6 +230,41 @@ def test_chunks_that_are_computed_again_drop_the_same_elements(
     found = score(head, words, spans)
     torch.testing.assert_close(found.logits, expected.logits)
     assert_all_close(gradients(head, words, found), gradients(head, words, expected))
+
+
+@pytest.mark.parametrize("gradient", [True, False])
+@pytest.mark.parametrize("chunk", [7, 1000])
+@pytest.mark.parametrize("config", HEADS)
+def test_hidden_layers_are_kept_only_for_those_who_ask(
+    config: HeadConfig, chunk: int, gradient: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.manual_seed(0)
+    for name in ("CHUNK", "SEARCH_CHUNK"):
+        monkeypatch.setattr(f"lacuner.heads.scores.{name}", chunk)
+    head, spans = config.build(5, 3), enumerate_spans(torch.tensor([9]))
+    combined = watch_hidden_layers(head)
+    with torch.set_grad_enabled(gradient):
+        projected = head.project(random_words([9], 5))
+        scores = head(projected, spans)
+    assert scores.hidden is None
+    assert len(combined) == math.ceil(len(spans) / chunk)
+    alive = [layer for layer in combined if layer() is not None]
+    assert len(alive) <= 1, "the layer of the last chunk may still be on its way out"
+    assert len(head(projected, spans, hidden=True).hidden) == len(spans)
+    assert head.score_no_grad(projected, spans).hidden is None
+
+
+def watch_hidden_layers(head: SpanHead) -> list[weakref.ref[Tensor]]:
+    """The hidden layers that the head computes from now on, as long as somebody else keeps them."""
+    combine, computed = head.combine, []
+
+    def watched(projected: object, spans: Spans) -> SpanScores:
+        scores = combine(projected, spans)
+        computed.append(weakref.ref(scores.hidden))
+        return scores
+
+    head.combine = watched
+    return computed
 
 
 LONG_SENTENCE = """

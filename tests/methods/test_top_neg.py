@@ -31,15 +31,15 @@ def looked_up(vectors: Tensor) -> Callable[[Spans], Tensor]:
     return lambda spans: vectors[spans.start]
 
 
-def a_draw(hidden: Tensor, features: Tensor, positives: int, seed: int = 0) -> Draw:
+def a_draw(layers: Tensor, features: Tensor, positives: int, seed: int = 0) -> Draw:
     """The first spans are the positives, all others unknown."""
 
-    def score(spans: Spans) -> SpanScores:
-        return SpanScores(torch.zeros(len(spans), 2), hidden[spans.start])
+    def score(spans: Spans, hidden: bool = False) -> SpanScores:
+        return SpanScores(torch.zeros(len(spans), 2), layers[spans.start] if hidden else None)
 
     step = Step(0, 1, torch.Generator().manual_seed(seed))
-    unknown = numbered(positives, len(hidden))
-    return Draw(unknown, numbered(0, positives), torch.tensor([len(hidden)]), score, looked_up(features), step)
+    unknown = numbered(positives, len(layers))
+    return Draw(unknown, numbered(0, positives), torch.tensor([len(layers)]), score, looked_up(features), step)
 
 
 def slow_mean_cosine(vectors: list[list[float]], positives: int, place: int) -> float:
@@ -151,7 +151,7 @@ def test_the_selection_carries_no_gradient(similarity: str) -> None:
         numbered(5, 30),
         numbered(0, 5),
         torch.tensor([30]),
-        lambda spans: SpanScores(torch.zeros(len(spans), 2), watched(spans)),
+        lambda spans, hidden=False: SpanScores(torch.zeros(len(spans), 2), watched(spans) if hidden else None),
         watched,
         Step(0, 1, torch.Generator()),
     )
@@ -176,7 +176,7 @@ def test_so_many_spans_that_pairs_would_not_fit_are_compared_a_few_at_a_time(
         numbered(positives, positives + unknown),
         numbered(0, positives),
         torch.tensor([positives + unknown]),
-        lambda spans: SpanScores(torch.zeros(len(spans), 2), watched(spans)),
+        lambda spans, hidden=False: SpanScores(torch.zeros(len(spans), 2), watched(spans) if hidden else None),
         watched,
         Step(0, 1, torch.Generator()),
     )

@@ -227,7 +227,7 @@ def test_a_contrast_is_given_the_spans_with_one_possible_label_and_takes_its_sha
     known = {(0, 0, 1): 1, (0, 0, 2): 0, (0, 1, 2): 0, (1, 0, 2): 0}
     assert sorted(label.tolist()) == sorted(known.values())
     inputs = contrasted.encoder.index.collate([sentence.tokens for sentence in sentences])
-    expected = contrasted.scorer(inputs)(Spans.of(known)).hidden
+    expected = contrasted.scorer(inputs, hidden=True)(Spans.of(known)).hidden
     assert hidden[label == 1].shape == (1, 6)
     torch.testing.assert_close(hidden[label == 1], expected[:1])
     torch.testing.assert_close(hidden[label == 0].sum(0), expected[1:].sum(0))
@@ -274,7 +274,7 @@ def test_all_spans_are_shown_to_the_memory_and_what_is_not_annotated_counts_as_o
                     expected[row, start, end] = LABELS.index(labels.pop()) if labels else 0
     inputs = model.encoder.index.collate([sentence.tokens for sentence in sentences])
     with torch.no_grad():
-        wanted = model.scorer(inputs)(Spans.of(expected)).hidden
+        wanted = model.scorer(inputs, hidden=True)(Spans.of(expected)).hidden
     left = [(vector, label) for hidden, label in shown for vector, label in zip(hidden, label.tolist(), strict=True)]
     for vector, label in zip(wanted, expected.values(), strict=True):
         like = [n for n, (other, kind) in enumerate(left) if kind == label and (other - vector).abs().max() < 1e-4]
@@ -381,7 +381,7 @@ class Peeping(Negatives):
     seen: ClassVar[list[Tensor]] = []
 
     def draw(self, draw: Draw) -> Tensor:
-        scores = draw.score(draw.unknown)
+        scores = draw.score(draw.unknown, hidden=True)
         self.seen[:] = [*scores, draw.represent(draw.unknown)]
         return torch.arange(len(draw.unknown))
 

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from lacuner.encoders.dropout import Dropout
 from lacuner.encoders.words import EncodedWords
-from lacuner.heads.scores import SpanHead, SpanScores, pick
+from lacuner.heads.scores import SpanHead, SpanScores, gather
 from lacuner.parts import Part
 from lacuner.supervision.spans import Spans
 
@@ -55,8 +55,8 @@ class BiaffineHead(SpanHead):
 
     def combine(self, projected: _Projected, spans: Spans) -> SpanScores:
         last = spans.end - 1
-        begin, end = pick(projected.begins, spans.row, spans.start), pick(projected.ends, spans.row, last)  # (N, h)
-        towards = pick(projected.towards, spans.row, last).view(
+        begin, end = gather(projected.begins, spans.row, spans.start), gather(projected.ends, spans.row, last)  # (N, h)
+        towards = gather(projected.towards, spans.row, last).view(
             len(spans), self.labels, begin.shape[1] + 1
         )  # (N, L, h + 1)
         logits = (towards[..., :-1] @ begin[..., None]).squeeze(-1) + towards[..., -1]
@@ -65,5 +65,5 @@ class BiaffineHead(SpanHead):
     def represent(self, projected: _Projected, spans: Spans) -> Tensor:
         last = spans.end - 1
         return torch.cat(
-            [pick(projected.begins, spans.row, spans.start), pick(projected.ends, spans.row, last)], dim=-1
+            [gather(projected.begins, spans.row, spans.start), gather(projected.ends, spans.row, last)], dim=-1
         )

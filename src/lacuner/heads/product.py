@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from lacuner.encoders.dropout import Dropout
 from lacuner.encoders.words import EncodedWords
-from lacuner.heads.scores import SpanHead, SpanScores, pick
+from lacuner.heads.scores import SpanHead, SpanScores, gather
 from lacuner.parts import Part
 from lacuner.supervision.spans import Spans
 
@@ -53,12 +53,12 @@ class ProductHead(SpanHead):
 
     def combine(self, projected: _Projected, spans: Spans) -> SpanScores:
         last = spans.end - 1
-        product = pick(projected.words, spans.row, spans.start) * pick(projected.words, spans.row, last)  # (N, d)
-        summed = pick(projected.left, spans.row, spans.start) + pick(projected.right, spans.row, last)  # (N, h)
+        product = gather(projected.words, spans.row, spans.start) * gather(projected.words, spans.row, last)  # (N, d)
+        summed = gather(projected.left, spans.row, spans.start) + gather(projected.right, spans.row, last)  # (N, h)
         weight = self.layer.weight[:, 3 * self.size :]  # W₄
         hidden = torch.tanh(torch.addmm(summed, self.dropout(product), weight.T))
         return SpanScores(self.classifier(hidden), hidden)
 
     def represent(self, projected: _Projected, spans: Spans) -> Tensor:
-        first, last = pick(projected.words, spans.row, spans.start), pick(projected.words, spans.row, spans.end - 1)
+        first, last = gather(projected.words, spans.row, spans.start), gather(projected.words, spans.row, spans.end - 1)
         return torch.cat([first, last, first - last, first * last], dim=-1)

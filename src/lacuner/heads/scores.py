@@ -1,7 +1,7 @@
 """What a span head offers to methods and decoding."""
 
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -17,10 +17,16 @@ SEARCH_CHUNK = 2_048
 
 
 class SpanScores(NamedTuple):
-    """For ``N`` spans: scores of ``L`` labels before the softmax, and the last hidden layer."""
+    """For ``N`` spans: scores of ``L`` labels before the softmax, and the last hidden layer if it was asked for."""
 
     logits: Tensor  # (N, L)
-    hidden: Tensor  # (N, h)
+    hidden: Tensor | None = None  # (N, h)
+
+
+class Scorer(Protocol):
+    """Scores any spans of a batch; their hidden layers come with the scores if they are asked for."""
+
+    def __call__(self, spans: Spans, hidden: bool = False) -> SpanScores: ...
 
 
 class SpanHead(nn.Module, ABC):
@@ -36,36 +42,48 @@ class SpanHead(nn.Module, ABC):
 
     @abstractmethod
     def combine(self, projected: Any, spans: Spans) -> SpanScores:
-        """Scores of ``spans``."""
+        """Scores and hidden layer of ``spans``; so few at a time that both fit into memory."""
 
     @abstractmethod
     def represent(self, projected: Any, spans: Spans) -> Tensor:
         """What :meth:`combine` is a function of, written out: ``(N, r)``. For a few spans at a time only."""
 
-    def forward(self, projected: Any, spans: Spans) -> SpanScores:
+    def forward(self, projected: Any, spans: Spans, hidden: bool = False) -> SpanScores:
+        """Scores of any number of spans.
+
+        Args:
+            projected: what :meth:`project` returned.
+            spans: in any order.
+            hidden: return the hidden layers, too, which take many times the memory of the scores.
+        """
         size = CHUNK if torch.is_grad_enabled() else SEARCH_CHUNK
         if len(spans) <= size:
-            return self.combine(projected, spans)
+            return self._combine(projected, spans, hidden)
         parts = []
         for begin in range(0, len(spans), size):
             part = spans[begin : begin + size]
             if torch.is_grad_enabled():
-                parts.append(SpanScores(*checkpoint(self.combine, projected, part, use_reentrant=False)))
+                parts.append(SpanScores(*checkpoint(self._combine, projected, part, hidden, use_reentrant=False)))
             else:
-                parts.append(self.combine(projected, part))
-        return SpanScores(torch.cat([part.logits for part in parts]), torch.cat([part.hidden for part in parts]))
+                parts.append(self._combine(projected, part, hidden))
+        layers = [part.hidden for part in parts if part.hidden is not None]
+        return SpanScores(torch.cat([part.logits for part in parts]), torch.cat(layers) if hidden else None)
+
+    def _combine(self, projected: Any, spans: Spans, hidden: bool) -> SpanScores:
+        scores = self.combine(projected, spans)
+        return scores if hidden else SpanScores(scores.logits)
 
     @torch.no_grad()
-    def peek(self, projected: Any, spans: Spans) -> SpanScores:
-        """Scores without gradient, and without dropout on single spans: a look that teaches nothing."""
+    def score_no_grad(self, projected: Any, spans: Spans, hidden: bool = False) -> SpanScores:
+        """Scores without gradient, and without dropout on single spans, for methods that look before they sample."""
         training = self.training
         self.eval()
         try:
-            return self(projected, spans)  # type: ignore[no-any-return]
+            return self(projected, spans, hidden)  # type: ignore[no-any-return]
         finally:
             self.train(training)
 
 
-def pick(words: Tensor, row: Tensor, column: Tensor) -> Tensor:
+def gather(words: Tensor, row: Tensor, column: Tensor) -> Tensor:
     """``words[row, column]`` of a ``(B, n, d)`` tensor; as an ``index_select``, whose backward pass is the fast one."""
     return words.flatten(0, 1).index_select(0, row * words.shape[1] + column)

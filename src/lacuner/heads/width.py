@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from lacuner.encoders.dropout import Dropout
 from lacuner.encoders.words import EncodedWords
-from lacuner.heads.scores import SpanHead, SpanScores, pick
+from lacuner.heads.scores import SpanHead, SpanScores, gather
 from lacuner.parts import Part
 from lacuner.supervision.spans import Spans
 
@@ -63,14 +63,14 @@ class WidthHead(SpanHead):
     def combine(self, projected: _Projected, spans: Spans) -> SpanScores:
         last = spans.end - 1
         width = projected.width.index_select(0, self._width(spans))
-        summed = pick(projected.left, spans.row, spans.start) + pick(projected.right, spans.row, last) + width
+        summed = gather(projected.left, spans.row, spans.start) + gather(projected.right, spans.row, last) + width
         hidden = self.dropout(torch.relu(summed))
         hidden = self.dropout(torch.relu(self.second(hidden)))
         return SpanScores(self.classifier(hidden), hidden)
 
     def represent(self, projected: _Projected, spans: Spans) -> Tensor:
-        first = pick(projected.words.first, spans.row, spans.start)
-        last = pick(projected.words.last, spans.row, spans.end - 1)
+        first = gather(projected.words.first, spans.row, spans.start)
+        last = gather(projected.words.last, spans.row, spans.end - 1)
         return torch.cat([first, last, self.widths(self._width(spans))], dim=-1)
 
     def _width(self, spans: Spans) -> Tensor:

@@ -14,6 +14,7 @@ from pydantic import Field, SerializeAsAny
 from torch import Tensor
 
 from lacuner.heads import HeadConfig, SpanScores
+from lacuner.heads.scores import Scorer
 from lacuner.methods.method import Method, Step
 from lacuner.parts import Part
 from lacuner.supervision.spans import Spans
@@ -26,7 +27,7 @@ class Draw:
     unknown: Spans
     positives: Spans
     lengths: Tensor  # (B,) words of each sentence
-    score: Callable[[Spans], SpanScores]  # without gradient, and without the dropout of single spans
+    score: Scorer  # without gradient, and without the dropout of single spans
     represent: Callable[[Spans], Tensor]  # what the head makes its scores from: (N, r)
     step: Step
 

@@ -81,6 +81,7 @@ class LabelCentres(Inference):
         return {"centres": (total / counts.clamp(min=1)[:, None]).float(), "seen": counts > 0}
 
     def probabilities(self, scores: SpanScores, memory: Mapping[str, Tensor]) -> Tensor:
+        assert scores.hidden is not None
         cosines = normalize(scores.hidden, dim=-1) @ normalize(memory["centres"], dim=-1).T  # (N, L)
         retrieved = cosines.masked_fill(~memory["seen"], float("-inf")).softmax(-1)
         retrieved = torch.cat([torch.zeros_like(retrieved[:, :1]), retrieved[:, 1:]], dim=-1)  # not normalised again

@@ -4,6 +4,7 @@ Xu, Bing, Lu: *Better Sampling of Negatives for Distantly Supervised Named Entit
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Literal
 
 import torch
@@ -12,7 +13,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from lacuner.heads import WidthConfig
-from lacuner.heads.scores import SEARCH_CHUNK
+from lacuner.heads.scores import SEARCH_CHUNK, Scorer
 from lacuner.methods.composition import Draw, Negatives, SpanMethod
 from lacuner.methods.full import CrossEntropy
 from lacuner.supervision.spans import Spans
@@ -45,7 +46,13 @@ class TopSimilar(Negatives):
         return similar.topk(count, largest=self.take == "top").indices
 
     def _compared(self, draw: Draw) -> Callable[[Spans], Tensor]:
-        return draw.represent if self.similarity == "representation" else lambda spans: draw.score(spans).hidden
+        return draw.represent if self.similarity == "representation" else partial(_hidden_layers, draw.score)
+
+
+def _hidden_layers(score: Scorer, spans: Spans) -> Tensor:
+    hidden = score(spans, hidden=True).hidden
+    assert hidden is not None
+    return hidden
 
 
 def mean_similarity(vectors: Callable[[Spans], Tensor], positives: Spans, spans: Spans) -> Tensor:

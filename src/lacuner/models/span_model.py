@@ -38,12 +38,11 @@ class SpanModel(Model):
         method = self.method
         parts = targets.partition(method.head.max_span_width)
         projected = self.head.project(self.encoder(inputs))
-        score = partial(self.head, projected)
         draw = Draw(
             parts.unknown,
             parts.positives,
             targets.lengths,
-            partial(self.head.peek, projected),
+            partial(self.head.score_no_grad, projected),
             partial(self.head.represent, projected),
             step,
         )
@@ -54,7 +53,8 @@ class SpanModel(Model):
         negatives = Spans.concatenate([parts.negatives, drawn])
         may_be = targets.negative[negatives.row]  # (negatives, L)
         may_be[: parts.rejected, 1:] = False
-        scores: SpanScores = score(Spans.concatenate([parts.positives, negatives]))
+        asked = Spans.concatenate([parts.positives, negatives])
+        scores: SpanScores = self.head(projected, asked, hidden=method.contrast is not None)
         if not len(scores.logits):
             return scores.logits.sum()
         possible = torch.cat([parts.possible, may_be])  # (N, L)
@@ -62,13 +62,20 @@ class SpanModel(Model):
         loss = method.loss(scores.logits, possible, guessed, step)
         if method.contrast is None:
             return loss
+        assert scores.hidden is not None
         certain = possible.sum(-1) == 1
         contrast = method.contrast(scores.hidden[certain], possible[certain].int().argmax(-1))
         return torch.lerp(loss, contrast, method.contrast.weight)
 
-    def scorer(self, inputs: Inputs) -> Callable[[Spans], SpanScores]:
-        """Encode a batch once; the result scores any of its spans."""
-        return partial(self.head, self.head.project(self.encoder(inputs)))
+    def scorer(self, inputs: Inputs, hidden: bool = False) -> Callable[[Spans], SpanScores]:
+        """Encode a batch once; the result scores any of its spans.
+
+        Args:
+            inputs: a batch.
+            hidden: return the hidden layers, too; without it, only if the method's inference looks at them.
+        """
+        needed = hidden or (self.method.inference is not None and bool(self.memory))
+        return partial(self.head, self.head.project(self.encoder(inputs)), hidden=needed)
 
     @torch.no_grad()
     def entities(self, inputs: Inputs, nested: bool = False, min_score: float = 0.0) -> list[list[Entity]]:
@@ -121,7 +128,9 @@ class SpanModel(Model):
         others = Spans.concatenate([parts.negatives, parts.unknown])
         spans = Spans.concatenate([parts.positives[certain], others])
         label = torch.cat([parts.possible[certain].int().argmax(-1), torch.zeros_like(others.row)])
-        score = self.scorer(inputs)
+        score = self.scorer(inputs, hidden=True)
         for begin in range(0, len(spans), SEARCH_CHUNK):
             chunk = slice(begin, begin + SEARCH_CHUNK)
-            yield score(spans[chunk]).hidden, label[chunk]
+            hidden = score(spans[chunk]).hidden
+            assert hidden is not None
+            yield hidden, label[chunk]
