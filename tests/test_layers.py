@@ -11,6 +11,7 @@ import lacuner
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("corpus", "sample"),
     ("matching",),
+    ("streams",),
     ("features",),
     ("supervision",),
     ("encoders",),

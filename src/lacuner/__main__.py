@@ -2,4 +2,5 @@
 
 from lacuner.cli import main
 
-main()
+if __name__ == "__main__":  # worker processes that are new interpreters import this module, too
+    main()

@@ -1,21 +1,14 @@
-import io
 import json
-import multiprocessing
 import os
-import signal
 import threading
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from lacuner import Corpus
 from lacuner.corpus import Entity, Sentence, Span
-from lacuner.corpus.corpus import stream_sentences
-from lacuner.errors import DataError, LacunerError
 from lacuner.matching import Dictionary, Entry, Matcher
-from lacuner.matching.annotation import annotate_sentences, annotate_stream, cut_into_words, read_texts
-from lacuner.sample import read_names, read_sample
+from lacuner.matching.annotation import annotate_sentences, cut_into_words, read_texts
 
 MATCHER = Matcher(Dictionary.of([("Ada", "PER"), ("Turin", "LOC"), ("Nobody", "PER")]))
 
@@ -82,111 +75,6 @@ def test_names_with_several_labels_are_counted_apart() -> None:
     matcher = Matcher(Dictionary.of([("Ada", "PER"), ("Ada", "ORG")]), ambiguous="both-unknown")
     (sentence,), report = annotate_sentences(matcher, [Sentence(("Ada",))])
     assert (sentence.entities, report.unlabelled, report.matches) == ((), 1, 0)
-
-
-@pytest.mark.parametrize("workers", [1, 2])
-@pytest.mark.parametrize("format", ["jsonl", "conll"])
-def test_a_stream_is_annotated_in_order_by_any_number_of_processes(
-    tmp_path: Path, workers: int, format: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("lacuner.matching.annotation._CHUNK", 7)
-    matcher = Matcher(Dictionary.of(read_names()))
-    sentences = [Sentence(sentence.tokens) for sentence in read_sample("train")]
-    text = io.StringIO()
-    report = annotate_stream(matcher, iter(sentences), text, format, workers=workers)  # type: ignore[arg-type]
-    path = tmp_path / f"out.{format}"
-    path.write_text(text.getvalue(), encoding="utf-8")
-    expected, counted = annotate_sentences(matcher, sentences)
-    assert list(Corpus.read(path)) == expected
-    assert report == counted
-    assert report.matches > 100
-
-
-def test_the_stream_is_not_read_far_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lacuner.matching.annotation._CHUNK", 1)
-    read = 0
-
-    class Out(io.StringIO):
-        ahead = 0
-
-        def write(self, text: str) -> int:
-            self.ahead = max(self.ahead, read - self.written)
-            self.written += 1
-            return super().write(text)
-
-        written = 0
-
-    def texts():
-        nonlocal read
-        for _ in range(200):
-            read += 1
-            yield "Ada"
-
-    out = Out()
-    annotate_stream(MATCHER, texts(), out, "jsonl", workers=2)
-    assert (read, out.written) == (200, 200)
-    assert out.ahead <= 8
-
-
-@pytest.mark.parametrize("workers", [1, 2])
-def test_what_cannot_be_written_is_said_with_file_and_number(workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lacuner.matching.annotation._CHUNK", 2)
-    texts = [*["Ada went"] * 4, Sentence(()), *["Ada"] * 5]
-    with pytest.raises(DataError, match=r"^out\.conll: sentence 5 has no words"):
-        annotate_stream(MATCHER, texts, io.StringIO(), "conll", workers=workers, name="out.conll")
-
-
-def test_a_process_that_dies_is_noticed() -> None:
-    parent = os.getpid()
-
-    class Deadly(Matcher):
-        def find(self, *sentences):  # type: ignore[no-untyped-def, override]
-            if os.getpid() != parent:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return super().find(*sentences)
-
-    with pytest.raises(LacunerError, match=r"a process that searched for names was killed — .*--workers"):
-        annotate_stream(Deadly(MATCHER.dictionary), ["Ada"], io.StringIO(), "jsonl", workers=2)
-
-
-def test_processes_that_are_not_copies_of_their_parent_know_the_names_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    context = multiprocessing.get_context("spawn")
-    monkeypatch.setattr("lacuner.matching.annotation._context", lambda: context)
-    out = io.StringIO()
-    assert annotate_stream(MATCHER, ["Ada"], out, "jsonl", workers=2).labels == {"PER": 1}
-
-
-def test_texts_are_worked_on_in_pieces_of_bounded_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lacuner.matching.annotation._CHUNK_CHARACTERS", 100)
-    sizes = []
-
-    class Out(io.StringIO):
-        def write(self, text: str) -> int:
-            sizes.append(text.count("\n"))
-            return super().write(text)
-
-    long, words = "Ada " * 20, Sentence(("Ada",) * 20)
-    annotate_stream(MATCHER, [long, long, long, words, words, "Ada"], Out(), "jsonl")
-    assert sizes == [2, 2, 2]
-
-
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("raw.txt", "Ada sleeps.\n\nTurin\n"),
-        ("raw", "Ada sleeps.\nTurin\n"),
-        ("raw.conll", "Ada\tO\nsleeps\tO\n.\tO\n\nTurin\tO\n"),
-        ("raw.jsonl", '{"text": "Ada sleeps."}\n{"tokens": ["Turin"]}\n'),
-    ],
-)
-def test_texts_columns_and_json_are_read(tmp_path: Path, name: str, content: str) -> None:
-    (tmp_path / name).write_text(content, encoding="utf-8")
-    out = io.StringIO()
-    annotate_stream(MATCHER, read_texts(tmp_path / name).texts, out, "jsonl")
-    (tmp_path / "out.jsonl").write_text(out.getvalue(), encoding="utf-8")
-    found = list(stream_sentences(tmp_path / "out.jsonl"))
-    assert [sentence.tokens for sentence in found] == [("Ada", "sleeps", "."), ("Turin",)]
-    assert [sentence.entities for sentence in found] == [(Entity(0, 1, "PER"),), (Entity(0, 1, "LOC"),)]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """``lacuner annotate``."""
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from functools import cache, partial
@@ -65,9 +64,11 @@ def annotate(
     """
     from lacuner.corpus.corpus import format_of
     from lacuner.corpus.files import STANDARD_INPUT, ReadingReport, refuse_overwriting
-    from lacuner.matching.annotation import AnnotationReport, annotate_stream
+    from lacuner.matching.annotation import AnnotationReport
     from lacuner.matching.dictionary import Dictionary, read_stop_list
     from lacuner.matching.matcher import Matcher
+    from lacuner.streams.annotate import annotate_stream
+    from lacuner.streams.engine import LocalEngine, available_cores
 
     written = format_of(out) if str(out) != STANDARD_INPUT else "jsonl"
     check_inputs(inputs)
@@ -81,6 +82,7 @@ def annotate(
         refuse_overwriting(unmatched, read | {"the output": [out]}, "--unmatched")
     report = ReadingReport(strict=strict)
     found = AnnotationReport()
+    engine = LocalEngine(workers or available_cores())
     with ExitStack() as files:
         file = _open_for_writing(out, files)
         rest = None if unmatched is None else _open_for_writing(unmatched, files)
@@ -96,9 +98,8 @@ def annotate(
         for (chosen, characters), group in groupby(opened, lambda texts: (texts.split, texts.characters)):
             matcher = matcher_for(characters=characters)
             texts = track(chain.from_iterable(each.texts for each in group), "texts")
-            processes = workers or os.cpu_count() or 1
             first = found.sentences + 1
-            found.add(annotate_stream(matcher, texts, file, written, chosen, processes, str(out), first))
+            found.add(annotate_stream(matcher, texts, file, written, chosen, engine, str(out), first))
         never = list(found.never_found(matcher))
         if rest is not None:
             rest.writelines(f"{entry.surface}\t{entry.label}\n" for entry in never)

@@ -1,42 +1,24 @@
-"""Annotate a stream of text: read, cut into words, match, write; in constant memory, on as many cores as wanted."""
+"""Read texts, cut them into words, and annotate them with the names of a dictionary."""
 
-import io
-import multiprocessing
-import os
-import signal
-import sys
-import threading
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import accumulate, chain, groupby, islice
-from multiprocessing.context import BaseContext
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TextIO, TypeVar
+from typing import Literal, NamedTuple
 
 from lacuner.corpus import Entity, Sentence
-from lacuner.corpus.corpus import Format, TextFormat, format_of_texts, sentence_from_text, stream_sentences
+from lacuner.corpus.corpus import TextFormat, format_of_texts, sentence_from_text, stream_sentences
 from lacuner.corpus.files import STANDARD_INPUT, ReadingReport, read_lines
-from lacuner.corpus.formats.conll import write_conll
-from lacuner.corpus.formats.jsonl import write_jsonl
 from lacuner.corpus.tokenize import Splitting, are_characters, cut_words, is_cjk
-from lacuner.errors import LacunerError
 from lacuner.matching.dictionary import Entry
 from lacuner.matching.matcher import Matcher
 
 SOURCE = "dictionary"
 """Where labels come from that are made here."""
-_CHUNK, _CHUNK_CHARACTERS = 2000, 1_000_000
-"""Texts that are worked on at a time, and how many characters at most, unless one text has more."""
 _LOOKED_AT = 200
 """Texts that decide how others are cut into words."""
-
-Item = TypeVar("Item")
-Result = TypeVar("Result")
 
 
 @dataclass
@@ -211,111 +193,3 @@ def annotate_sentences(matcher: Matcher, sentences: Sequence[Sentence]) -> tuple
         report.used[name] += times
         report.alike.update(alike)
     return annotated, report
-
-
-def annotate_stream(
-    matcher: Matcher,
-    texts: Iterable[str | Sentence],
-    out: TextIO,
-    format: Format,
-    split: Splitting = "words",
-    workers: int = 1,
-    name: str = "",
-    first: int = 1,
-) -> AnnotationReport:
-    """Annotate texts as they come, and write them.
-
-    Args:
-        matcher: knows the names.
-        texts: to annotate.
-        out: written to.
-        format: to write in.
-        split: how raw text becomes words.
-        workers: processes.
-        name: what errors call the file that is written.
-        first: number of the first text in that file.
-    """
-    total = AnnotationReport()
-    work = partial(_work, matcher, format, split, name)
-    for text, report in _in_order(work, _chunks(texts, first), workers):
-        out.write(text)
-        total.add(report)
-    return total
-
-
-class _Chunk(NamedTuple):
-    """Texts that are worked on at a time, and the number of the first one in the whole."""
-
-    first: int
-    texts: list[str | Sentence]
-
-
-def _work(matcher: Matcher, format: Format, split: Splitting, name: str, chunk: _Chunk) -> tuple[str, AnnotationReport]:
-    annotated, report = annotate_sentences(matcher, [cut_into_words(text, split) for text in chunk.texts])
-    text = io.StringIO()
-    if format == "conll":
-        write_conll(annotated, text, name=name, first=chunk.first)
-    else:
-        write_jsonl(annotated, text)
-    return text.getvalue(), report
-
-
-def _chunks(texts: Iterable[str | Sentence], first: int) -> Iterator[_Chunk]:
-    chunk, characters = _Chunk(first, []), 0
-    for text in texts:
-        chunk.texts.append(text)
-        characters += len(text) if isinstance(text, str) else sum(map(len, text.tokens))
-        if len(chunk.texts) >= _CHUNK or characters >= _CHUNK_CHARACTERS:
-            yield chunk
-            chunk, characters = _Chunk(chunk.first + len(chunk.texts), []), 0
-    if chunk.texts:
-        yield chunk
-
-
-_task: dict[str, Callable[..., object]] = {}
-"""What a process does; it is there from its birth, because a list of a million names is better shared than sent."""
-
-
-def _learn(task: Callable[..., object]) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, who ends the others
-    threading.Thread(target=_leave_with_parent, daemon=True).start()
-    _task["task"] = task
-
-
-def _leave_with_parent() -> None:
-    """A parent that was killed cannot end the others."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
-
-
-def _do(argument: object) -> object:
-    return _task["task"](argument)
-
-
-def _context() -> BaseContext:
-    """Copies of this process, which know the names already; where a copy is not safe, new ones that have to be told."""
-    copies = "fork" in multiprocessing.get_all_start_methods() and sys.platform != "darwin"
-    return multiprocessing.get_context("fork" if copies else "spawn")
-
-
-def _in_order(task: Callable[[Item], Result], arguments: Iterable[Item], workers: int) -> Iterator[Result]:
-    """``map`` over processes, a few arguments ahead and no more."""
-    if workers == 1:
-        yield from map(task, arguments)
-        return
-    pool = ProcessPoolExecutor(workers, _context(), _learn, (task,))
-    waiting: deque[Future[Any]] = deque()
-    try:
-        for argument in arguments:
-            waiting.append(pool.submit(_do, argument))
-            if len(waiting) > 2 * workers:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-    except BrokenProcessPool:
-        what, remedy = "a process that searched for names was killed", "if memory ran out, try fewer --workers"
-        raise LacunerError(f"{what} — {remedy}") from None
-    finally:
-        pool.shutdown(cancel_futures=True)

@@ -1,0 +1,89 @@
+"""Annotate a stream of text: cut into words, match, write; in constant memory, on as many cores as wanted."""
+
+import io
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import NamedTuple, TextIO
+
+from lacuner.corpus import Sentence
+from lacuner.corpus.corpus import Format
+from lacuner.corpus.formats.conll import write_conll
+from lacuner.corpus.formats.jsonl import write_jsonl
+from lacuner.corpus.tokenize import Splitting
+from lacuner.matching.annotation import AnnotationReport, annotate_sentences, cut_into_words
+from lacuner.matching.matcher import Matcher
+from lacuner.streams.engine import Engine, LocalEngine
+
+_CHUNK, _CHUNK_CHARACTERS = 2000, 1_000_000
+"""Texts that are worked on at a time, and how many characters at most, unless one text has more."""
+
+
+def annotate_stream(
+    matcher: Matcher,
+    texts: Iterable[str | Sentence],
+    out: TextIO,
+    format: Format,
+    split: Splitting = "words",
+    engine: Engine | None = None,
+    name: str = "",
+    first: int = 1,
+) -> AnnotationReport:
+    """Annotate texts as they come, and write them.
+
+    Args:
+        matcher: knows the names.
+        texts: to annotate.
+        out: written to.
+        format: to write in.
+        split: how raw text becomes words.
+        engine: where the work runs; by default in this process.
+        name: what errors call the file that is written.
+        first: number of the first text in that file.
+    """
+    total = AnnotationReport()
+    start = partial(_annotator, matcher, format, split, name)
+    for text, report in (engine or LocalEngine()).map(start, _chunks(texts, first)):
+        out.write(text)
+        total.add(report)
+    return total
+
+
+class _Chunk(NamedTuple):
+    """Texts that are worked on at a time, and the number of the first one in the whole."""
+
+    first: int
+    texts: list[str | Sentence]
+
+    def __str__(self) -> str:
+        return f"texts {self.first} to {self.first + len(self.texts) - 1}"
+
+
+def _annotator(
+    matcher: Matcher, format: Format, split: Splitting, name: str
+) -> Callable[[_Chunk], tuple[str, AnnotationReport]]:
+    """A dictionary of a million names is loaded once: copies of this process share it."""
+    return partial(_annotate, matcher, format, split, name)
+
+
+def _annotate(
+    matcher: Matcher, format: Format, split: Splitting, name: str, chunk: _Chunk
+) -> tuple[str, AnnotationReport]:
+    annotated, report = annotate_sentences(matcher, [cut_into_words(text, split) for text in chunk.texts])
+    text = io.StringIO()
+    if format == "conll":
+        write_conll(annotated, text, name=name, first=chunk.first)
+    else:
+        write_jsonl(annotated, text)
+    return text.getvalue(), report
+
+
+def _chunks(texts: Iterable[str | Sentence], first: int) -> Iterator[_Chunk]:
+    chunk, characters = _Chunk(first, []), 0
+    for text in texts:
+        chunk.texts.append(text)
+        characters += len(text) if isinstance(text, str) else sum(map(len, text.tokens))
+        if len(chunk.texts) >= _CHUNK or characters >= _CHUNK_CHARACTERS:
+            yield chunk
+            chunk, characters = _Chunk(chunk.first + len(chunk.texts), []), 0
+    if chunk.texts:
+        yield chunk

@@ -1,0 +1,250 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from lacuner.errors import DataError, LacunerError, ModelError
+from lacuner.streams.engine import LocalEngine, available_cores
+
+ENGINES = [LocalEngine(1), LocalEngine(2, "fork"), LocalEngine(2, "spawn")]
+every_engine = pytest.mark.parametrize("engine", ENGINES, ids=["here", "fork", "spawn"])
+other_processes = pytest.mark.parametrize("engine", ENGINES[1:], ids=["fork", "spawn"])
+
+
+def doubling() -> Callable[[int], int]:
+    return _double
+
+
+def _double(number: int) -> int:
+    time.sleep(0.02 if number % 3 == 0 else 0)  # later items are done first
+    return 2 * number
+
+
+def failing(error: type[Exception]) -> Callable[[int], int]:
+    return partial(_fail_at_seven, error)
+
+
+def _fail_at_seven(error: type[Exception], number: int) -> int:
+    if number == 7:
+        raise error("seven", "leave it out") if error is DataError else error("seven")
+    return number
+
+
+def broken() -> Callable[[int], int]:
+    raise ModelError("there is no such model")
+
+
+def counting_starts(path: Path) -> Callable[[int], int]:
+    with path.open("a") as file:
+        file.write("started\n")
+    return lambda number: number
+
+
+def sleeping() -> Callable[[int], int]:
+    return _sleep
+
+
+def _sleep(number: int) -> int:
+    time.sleep(60 if number else 0)
+    return number
+
+
+def threads() -> Callable[[int], str]:
+    return _threads
+
+
+def _threads(number: int) -> str:
+    return os.environ["OMP_NUM_THREADS"]
+
+
+@every_engine
+def test_results_come_in_the_order_of_the_items(engine: LocalEngine) -> None:
+    assert list(engine.map(doubling, range(50))) == list(range(0, 100, 2))
+
+
+@every_engine
+def test_nothing_gives_nothing(engine: LocalEngine) -> None:
+    assert list(engine.map(doubling, [])) == []
+
+
+@every_engine
+def test_an_endless_stream_is_read_a_few_items_ahead_and_no_further(engine: LocalEngine) -> None:
+    read = []
+    results = engine.map(doubling, (read.append(number) or number for number in count()))  # type: ignore[func-returns-value]
+    assert [next(results) for _ in range(10)] == list(range(0, 20, 2))
+    assert len(read) <= 10 + 2 * engine.workers
+    results.close()  # type: ignore[attr-defined]
+
+
+@every_engine
+def test_what_a_worker_needs_is_loaded_once_in_each(engine: LocalEngine, tmp_path: Path) -> None:
+    list(engine.map(partial(counting_starts, tmp_path / "log"), range(20)))
+    assert 1 <= len((tmp_path / "log").read_text().splitlines()) <= engine.workers
+
+
+@every_engine
+def test_an_unexpected_error_says_what_was_worked_on(engine: LocalEngine) -> None:
+    results = engine.map(partial(failing, ValueError), range(20))
+    with pytest.raises(ValueError, match="seven") as raised:
+        list(results)
+    assert raised.value.__notes__ == ["while working on 7"]
+
+
+@every_engine
+def test_an_error_for_the_user_is_raised_as_it_is(engine: LocalEngine) -> None:
+    with pytest.raises(DataError, match=r"^seven — leave it out$") as raised:
+        list(engine.map(partial(failing, DataError), range(20)))
+    assert not hasattr(raised.value, "__notes__")
+
+
+@every_engine
+def test_a_worker_that_cannot_begin_says_why(engine: LocalEngine, capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(ModelError, match="there is no such model"):
+        list(engine.map(broken, range(20)))
+    assert "Traceback" not in capfd.readouterr().err
+
+
+@other_processes
+def test_nobody_waits_for_work_that_is_not_wanted_any_more(engine: LocalEngine) -> None:
+    results = engine.map(sleeping, [0, 1, 2, 3, 4, 5, 6])
+    began = time.monotonic()
+    assert next(results) == 0
+    results.close()  # type: ignore[attr-defined]
+    assert time.monotonic() - began < 30
+
+
+@other_processes
+def test_a_worker_that_is_killed_is_noticed(engine: LocalEngine) -> None:
+    with pytest.raises(LacunerError, match=r"^a worker process was killed at about \d+ — if memory ran out, use fewer"):
+        list(engine.map(dying, range(20)))
+
+
+def dying() -> Callable[[int], int]:
+    return _die_at_seven
+
+
+def _die_at_seven(number: int) -> int:
+    if number == 7:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+@other_processes
+@pytest.mark.parametrize(("given", "expected"), [(None, "3"), ("1", "1"), ("64", "3"), ("2,2", "3")])
+def test_workers_share_the_cores(
+    engine: LocalEngine, given: str | None, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if given is not None:
+        monkeypatch.setenv("OMP_NUM_THREADS", given)
+    shared = LocalEngine(2, engine.start_method, threads=3)
+    assert list(shared.map(threads, [1])) == [expected]
+    assert [outcome.result for outcome in shared.run_each(_threads, [1])] == [expected]
+    assert LocalEngine(2 * available_cores()).threads == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no affinity on this system")
+def test_only_cores_that_may_be_used_are_counted() -> None:
+    code = "import os; os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])\n"
+    code += "from lacuner.streams.engine import available_cores; print(available_cores())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "1\n"
+
+
+@other_processes
+def test_tasks_do_not_harm_each_other(engine: LocalEngine) -> None:
+    outcomes = {outcome.item: outcome for outcome in engine.run_each(_various, range(5))}
+    assert outcomes.keys() == set(range(5))
+    assert [outcomes[number].result for number in (0, 4)] == [0, 16]
+    assert isinstance(outcomes[1].error, ValueError)
+    assert str(outcomes[2].error) == "its process was killed (out of memory?)"
+    assert str(outcomes[3].error) == "its process ended with code 5"
+
+
+def _various(number: int) -> int:
+    if number == 1:
+        raise ValueError("one")
+    if number == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if number == 3:
+        os._exit(5)
+    return number**2
+
+
+@other_processes
+def test_every_task_has_a_process_of_its_own(engine: LocalEngine) -> None:
+    processes = [outcome.result for outcome in engine.run_each(_process, range(4))]
+    assert len({os.getpid(), *processes}) == 5
+
+
+def _process(number: int) -> int:
+    return os.getpid()
+
+
+def test_what_has_ended_comes_first_and_what_runs_is_watched() -> None:
+    watched: list[float] = []
+    outcomes = LocalEngine(2).run_each(time.sleep, [1.0, 0.1], watched.append)
+    assert [outcome.item for outcome in outcomes] == [0.1, 1.0]
+    assert 1.0 in watched
+
+
+def test_large_results_arrive() -> None:
+    (outcome,) = LocalEngine(2).run_each(bytes, [10**7])
+    assert outcome.result == bytes(10**7)
+
+
+def test_a_result_that_cannot_be_sent_is_an_error() -> None:
+    (outcome,) = LocalEngine(2).run_each(_unsendable, [1])
+    assert outcome.result is None
+    assert "of function" in str(outcome.error)
+
+
+def _unsendable(number: int) -> Callable[[], int]:
+    return lambda: number
+
+
+def test_tasks_are_ended_when_nobody_wants_their_results() -> None:
+    began = time.monotonic()
+    outcomes = LocalEngine(2).run_each(time.sleep, [0.1, 60.0, 60.0])
+    assert next(outcomes).item == 0.1
+    outcomes.close()  # type: ignore[attr-defined]
+    assert time.monotonic() - began < 30
+
+
+SCRIPT = """
+import sys, time
+from lacuner.streams.engine import LocalEngine
+
+def working():
+    return time.sleep
+
+if __name__ == "__main__":
+    engine = LocalEngine(2, sys.argv[1])
+    results = engine.map(working, [0, 600, 600]) if sys.argv[2] == "map" else engine.run_each(time.sleep, [0, 600, 600])
+    next(iter(results))
+    print("ready", flush=True)
+    list(results)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are others there")
+@pytest.mark.parametrize("start_method", ["fork", "spawn"])
+@pytest.mark.parametrize("kind", ["map", "each"])
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL, signal.SIGTERM])
+def test_no_worker_outlives_its_parent(tmp_path: Path, start_method: str, kind: str, sent: signal.Signals) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT)
+    command = [sys.executable, str(tmp_path / "script.py"), start_method, kind]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == b"ready\n"  # the others are on their way
+        process.send_signal(sent)
+        process.stderr.read()  # ends when every process has closed it
+        assert process.wait(30) != 0
