@@ -51,18 +51,21 @@ def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
     try:
         with _open(path) as file:
             for number, raw in enumerate(file, 1):
-                if number == 1 and raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
-                    raise DataError("the file is UTF-16, not UTF-8", "convert it: iconv -f utf-16 -t utf-8", path)
-                try:
-                    line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
-                except UnicodeDecodeError as error:
-                    what = f"byte 0x{raw[error.start]:02x} is not UTF-8"
-                    remedy = "convert the file, e.g. iconv -f latin1 -t utf-8"
-                    raise DataError(what, remedy, path, number) from None
-                yield number, line.rstrip("\r\n")
+                yield number, decode_line(raw, path, number)
     except (OSError, EOFError, zlib.error) as error:
         what = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise DataError(what, "check the path and the file", path) from error
+
+
+def decode_line(raw: bytes, path: str | Path, number: int) -> str:
+    """A line of a UTF-8 file, without line end; the first one may begin with a byte order mark."""
+    if number == 1 and raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        raise DataError("the file is UTF-16, not UTF-8", "convert it: iconv -f utf-16 -t utf-8", path)
+    try:
+        return raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+    except UnicodeDecodeError as error:
+        what = f"byte 0x{raw[error.start]:02x} is not UTF-8"
+        raise DataError(what, "convert the file, e.g. iconv -f latin1 -t utf-8", path, number) from None
 
 
 def name_of(path: str | Path) -> str:
