@@ -23,13 +23,13 @@ import torch
 from lacuner import Corpus, Sentence
 from lacuner.corpus.corpus import sentence_from_text
 from lacuner.corpus.tokenize import cut_words
-from lacuner.encoders import Encoder, RecurrentConfig, TransformerConfig
-from lacuner.encoders.recurrent import RecurrentEncoder
-from lacuner.encoders.transformer import TransformerEncoder
+from lacuner.encoders import Encoder
+from lacuner.encoders.recurrent import RecurrentConfig, RecurrentEncoder
+from lacuner.encoders.transformer import TransformerConfig, TransformerEncoder
 from lacuner.encoders.vectors import choose_vectors
 from lacuner.features.batches import plan_batches
 from lacuner.features.vocabulary import Vocabulary
-from lacuner.heads.tagging import CrfConfig, SoftmaxConfig
+from lacuner.heads import CrfConfig, SoftmaxConfig
 from lacuner.matching import Dictionary, Matcher
 from lacuner.methods.composition import SpanMethod
 from lacuner.methods.method import Step

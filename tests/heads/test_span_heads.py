@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from lacuner.encoders.words import EncodedWords
-from lacuner.heads import SPAN_HEADS, BiaffineConfig, HeadConfig, ProductConfig, SpanHead, SpanScores, WidthConfig
+from lacuner.heads import SPAN_HEADS, BiaffineConfig, ProductConfig, SpanHead, SpanHeadConfig, SpanScores, WidthConfig
 from lacuner.supervision.spans import Spans, enumerate_spans
 
 SIZES = st.tuples(st.integers(1, 9), st.integers(1, 7), st.integers(1, 5))  # of words, of hidden layers, labels
@@ -90,7 +90,7 @@ def test_every_head_is_tested_here() -> None:
 
 
 @pytest.mark.parametrize("config", HEADS)
-def test_no_spans_have_no_scores(config: HeadConfig) -> None:
+def test_no_spans_have_no_scores(config: SpanHeadConfig) -> None:
     head = config.build(4, 3)
     projected = head.project(random_words([2], 4))
     scores = head(projected, Spans.of([]), hidden=True)
@@ -146,7 +146,7 @@ def test_representations_of_very_wide_spans_share_a_width() -> None:
 
 
 @pytest.mark.parametrize("config", WITH_DROPOUT)
-def test_dropout_changes_scores_in_training_only(config: HeadConfig) -> None:
+def test_dropout_changes_scores_in_training_only(config: SpanHeadConfig) -> None:
     torch.manual_seed(0)
     head, words, spans = config.build(8, 3), random_words([4], 8), enumerate_spans(torch.tensor([4]))
     assert not score(head, words, spans).logits.equal(score(head, words, spans).logits)
@@ -156,7 +156,7 @@ def test_dropout_changes_scores_in_training_only(config: HeadConfig) -> None:
 
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("config", WITH_DROPOUT)
-def test_a_score_without_gradient_drops_nothing_and_leaves_no_trace(config: HeadConfig, training: bool) -> None:
+def test_a_score_without_gradient_drops_nothing_and_leaves_no_trace(config: SpanHeadConfig, training: bool) -> None:
     torch.manual_seed(0)
     head, words, spans = config.build(8, 3).train(training), random_words([4], 8), enumerate_spans(torch.tensor([4]))
     projected = head.project(words)
@@ -198,7 +198,7 @@ def assert_all_close(found: list[Tensor], expected: list[Tensor]) -> None:
 @pytest.mark.parametrize("config", HEADS)
 @pytest.mark.parametrize("chunk", [1, 7, 45, 46])
 def test_scoring_in_chunks_gives_the_same_scores_and_gradients(
-    config: HeadConfig, chunk: int, monkeypatch: pytest.MonkeyPatch
+    config: SpanHeadConfig, chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     torch.manual_seed(0)
     head, spans = config.build(5, 3), enumerate_spans(torch.tensor([9, 1]))
@@ -217,7 +217,7 @@ def test_scoring_in_chunks_gives_the_same_scores_and_gradients(
 
 @pytest.mark.parametrize("config", WITH_DROPOUT)
 def test_chunks_that_are_computed_again_drop_the_same_elements(
-    config: HeadConfig, monkeypatch: pytest.MonkeyPatch
+    config: SpanHeadConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     head, spans = config.build(8, 3), enumerate_spans(torch.tensor([9]))
     words = EncodedWords(*(vectors.requires_grad_() for vectors in random_words([9], 8)))
@@ -236,7 +236,7 @@ def test_chunks_that_are_computed_again_drop_the_same_elements(
 @pytest.mark.parametrize("chunk", [7, 1000])
 @pytest.mark.parametrize("config", HEADS)
 def test_hidden_layers_are_kept_only_for_those_who_ask(
-    config: HeadConfig, chunk: int, gradient: bool, monkeypatch: pytest.MonkeyPatch
+    config: SpanHeadConfig, chunk: int, gradient: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     torch.manual_seed(0)
     for name in ("CHUNK", "SEARCH_CHUNK"):

@@ -11,8 +11,11 @@ from torch import Tensor
 
 from lacuner.corpus import Entity
 from lacuner.encoders.words import EncodedWords
-from lacuner.heads.crf import marginals
-from lacuner.heads.tagging import TAG_HEADS, CrfConfig, CrfHead, SoftmaxConfig, SoftmaxHead, TagHead, simplex
+from lacuner.heads import TAG_HEADS, CrfConfig, SoftmaxConfig, TagHead
+from lacuner.heads.crf import CrfHead
+from lacuner.heads.linear_chain import marginals
+from lacuner.heads.softmax import SoftmaxHead
+from lacuner.heads.tagging import simplex
 from lacuner.supervision.tags import TAG_SCHEMES, TagScheme, TagSet
 
 NEVER = float("-inf")
@@ -69,8 +72,8 @@ def scores_of(head: TagHead, decisions: Tensor, kept: list[int], length: int) ->
     sequences = all_sequences(len(head.tags), len(kept))
     score = torch.zeros(len(sequences), dtype=torch.float64)
     crf = isinstance(head, CrfHead)
-    begins = head.tags.begins.double() + (head.begins if crf else 0)
-    ends = head.tags.ends.double() + (head.ends if crf else 0)
+    begins = head.tags.begins.double() + (head.start_transitions if crf else 0)
+    ends = head.tags.ends.double() + (head.end_transitions if crf else 0)
     steps = head.tags.steps.double() + (head.transitions if crf else 0)
     for number, place in enumerate(kept):
         tag = sequences[:, number]
@@ -181,7 +184,7 @@ def test_a_removed_word_teaches_nothing(name: str, removed: int) -> None:
     assert_close(head.loss(changed, weights, lengths, dropped), loss)
 
 
-def test_steps_into_a_removed_word_and_out_of_it_have_no_gradient() -> None:
+def test_transitions_into_an_ignored_word_and_out_of_it_have_no_gradient() -> None:
     tags = TAGS["bioes"]
     head, decisions = build("crf", tags), random_decisions([3], len(tags), 1)
     weights = torch.full(decisions.shape, NEVER).double()
@@ -198,12 +201,12 @@ def test_steps_into_a_removed_word_and_out_of_it_have_no_gradient() -> None:
             if parameter.grad is not None
         }
 
-    assert gradients([]) == {"transitions": True, "begins": True, "ends": True}
-    assert gradients([1]) == {"transitions": False, "begins": True, "ends": True}
-    assert gradients([0]) == {"transitions": True, "begins": False, "ends": True}
-    assert gradients([2]) == {"transitions": True, "begins": True, "ends": False}
-    assert gradients([0, 2]) == {"transitions": False, "begins": False, "ends": False}
-    assert gradients([0, 1, 2]) == {"transitions": False, "begins": False, "ends": False}
+    assert gradients([]) == {"transitions": True, "start_transitions": True, "end_transitions": True}
+    assert gradients([1]) == {"transitions": False, "start_transitions": True, "end_transitions": True}
+    assert gradients([0]) == {"transitions": True, "start_transitions": False, "end_transitions": True}
+    assert gradients([2]) == {"transitions": True, "start_transitions": True, "end_transitions": False}
+    assert gradients([0, 2]) == {"transitions": False, "start_transitions": False, "end_transitions": False}
+    assert gradients([0, 1, 2]) == {"transitions": False, "start_transitions": False, "end_transitions": False}
 
 
 @settings(max_examples=30)
@@ -259,7 +262,7 @@ def test_what_is_found_is_the_best_legal_sequence_and_scores_are_probabilities(
     head, decisions = build(name, tags, seed=seed % 3), random_decisions(lengths, len(tags), seed, scale)
     found = head.decode(decisions, torch.tensor(lengths))
     words = torch.tensor(lengths)
-    probabilities = marginals(head.bounded(decisions, words), head.steps, words)
+    probabilities = marginals(head.emissions(decisions, words), head.transition_scores, words)
     for row, length in enumerate(lengths):
         sequences, score = scores_of(head, decisions[row], list(range(length)), length)
         shares = score.detach().softmax(0)

@@ -6,9 +6,10 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor
 
-from lacuner.heads import ProductConfig, WidthConfig
+from lacuner.heads import SPAN_HEADS, ProductConfig, WidthConfig
 from lacuner.methods.composition import Contrast, Draw, Inference, Loss, Negatives, SpanMethod
 from lacuner.methods.full import All, CrossEntropy
+from lacuner.parts import build_part
 
 
 class FirstOnly(Negatives):
@@ -55,7 +56,7 @@ def test_a_method_writes_down_the_parameters_of_parts_it_has_never_heard_of() ->
 
 def test_a_head_is_told_by_its_name() -> None:
     written = method(head=WidthConfig(max_span_width=5)).model_dump()
-    assert method(head=written["head"]).head == WidthConfig(max_span_width=5)
+    assert build_part("head", written["head"], SPAN_HEADS) == WidthConfig(max_span_width=5)
 
 
 def test_a_part_of_the_wrong_kind_is_refused() -> None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from lacuner.corpus import Corpus, Entity, Sentence
 from lacuner.errors import ConfigError
-from lacuner.heads.tagging import TAG_HEADS
+from lacuner.heads import TAG_HEADS
 from lacuner.methods.eer import METHODS, USUAL, EntityRatio
 from lacuner.methods.registry import registry
 from lacuner.methods.tagging import Anything

@@ -11,7 +11,7 @@ from torch import Tensor
 from lacuner.corpus import Entity, Sentence, Span
 from lacuner.encoders.recurrent import RecurrentConfig, RecurrentEncoder
 from lacuner.features.vocabulary import Vocabulary
-from lacuner.heads import SPAN_HEADS, BiaffineConfig, HeadConfig, ProductConfig, SpanScores, WidthConfig
+from lacuner.heads import SPAN_HEADS, BiaffineConfig, ProductConfig, SpanHeadConfig, SpanScores, WidthConfig
 from lacuner.methods.composition import Contrast, Draw, Inference, Loss, Negatives, SpanMethod
 from lacuner.methods.full import METHODS as FULL
 from lacuner.methods.method import Step
@@ -42,7 +42,7 @@ class Nothing(Negatives):
 
 
 def span_model(
-    method: SpanMethod, head: HeadConfig = HEADS[0], labels: Sequence[str] = LABELS, **changes: Any
+    method: SpanMethod, head: SpanHeadConfig = HEADS[0], labels: Sequence[str] = LABELS, **changes: Any
 ) -> SpanModel:
     torch.manual_seed(0)
     config = RecurrentConfig(
@@ -116,7 +116,7 @@ BATCHES = st.lists(annotated_sentences(), min_size=1, max_size=3)
 @settings(deadline=None, max_examples=40)
 @given(BATCHES, st.sampled_from(HEADS))
 def test_full_is_the_mean_over_all_spans_of_what_possible_labels_says(
-    sentences: list[Sentence], head: HeadConfig
+    sentences: list[Sentence], head: SpanHeadConfig
 ) -> None:
     model = span_model(FULL[0], head)
     loss = batch_loss(model, sentences)
@@ -125,7 +125,7 @@ def test_full_is_the_mean_over_all_spans_of_what_possible_labels_says(
 
 @settings(deadline=None, max_examples=40)
 @given(BATCHES, st.sampled_from(HEADS))
-def test_what_is_known_is_always_in_the_loss(sentences: list[Sentence], head: HeadConfig) -> None:
+def test_what_is_known_is_always_in_the_loss(sentences: list[Sentence], head: SpanHeadConfig) -> None:
     model = span_model(UNIFORM[0], head, negatives=Nothing())
     loss = batch_loss(model, sentences)
     assert loss.item() == pytest.approx(slow_loss(model, sentences, train_on_unknown=False), abs=1e-5)
@@ -169,7 +169,7 @@ def test_uniform_trains_on_a_few_spans_that_change_with_the_generator() -> None:
     ids=["no positive", "trusted", "one word", "all known", "one label", "wide", "nothing looked for"],
 )
 def test_odd_batches_have_a_finite_loss_and_finite_gradients(
-    method: SpanMethod, head: HeadConfig, sentences: list[Sentence], labels: tuple[str, ...]
+    method: SpanMethod, head: SpanHeadConfig, sentences: list[Sentence], labels: tuple[str, ...]
 ) -> None:
     model = span_model(method, head, labels).train()
     loss = batch_loss(model, sentences)
@@ -180,7 +180,7 @@ def test_odd_batches_have_a_finite_loss_and_finite_gradients(
 
 
 @pytest.mark.parametrize("head", HEADS)
-def test_a_batch_that_teaches_nothing_costs_nothing(head: HeadConfig) -> None:
+def test_a_batch_that_teaches_nothing_costs_nothing(head: SpanHeadConfig) -> None:
     model = span_model(UNIFORM[0], head, negatives=Nothing())
     loss = batch_loss(model, [Sentence(WORDS)])
     loss.backward()
@@ -258,7 +258,7 @@ def layers(model: SpanModel, sentences: Sequence[Sentence]) -> list[tuple[Tensor
 @settings(deadline=None, max_examples=30)
 @given(BATCHES, st.sampled_from(HEADS), st.sampled_from([1, 4, 1000]))
 def test_all_spans_are_shown_to_the_memory_and_what_is_not_annotated_counts_as_o(
-    sentences: list[Sentence], head: HeadConfig, chunk: int
+    sentences: list[Sentence], head: SpanHeadConfig, chunk: int
 ) -> None:
     model = span_model(FULL[0], head).eval()
     with pytest.MonkeyPatch.context() as patch:
@@ -334,7 +334,7 @@ class Noted(Loss):
 @settings(deadline=None, max_examples=30)
 @given(BATCHES, st.sampled_from(HEADS), st.sampled_from(sorted(registry().choices("negatives"))))
 def test_negatives_that_were_drawn_are_guessed_and_known_ones_are_not(
-    sentences: list[Sentence], head: HeadConfig, negatives: str
+    sentences: list[Sentence], head: SpanHeadConfig, negatives: str
 ) -> None:
     Noted.given.clear()
     model = span_model(FULL[0], head, negatives=registry().choices("negatives")[negatives](), loss=Noted())
@@ -387,7 +387,7 @@ class Peeping(Negatives):
 
 
 @pytest.mark.parametrize("head", HEADS)
-def test_looking_at_spans_before_drawing_changes_neither_loss_nor_gradients(head: HeadConfig) -> None:
+def test_looking_at_spans_before_drawing_changes_neither_loss_nor_gradients(head: SpanHeadConfig) -> None:
     model = span_model(FULL[0], head.model_copy(update={"dropout": 0.5})).train()
     peeping = span_model(FULL[0], head.model_copy(update={"dropout": 0.5}), negatives=Peeping()).train()
     costs = []
@@ -429,7 +429,7 @@ SENTENCES = (Sentence(WORDS), Sentence(("Ada",)), Sentence(("to", "Turin", "move
 
 @pytest.mark.parametrize("head", HEADS)
 @pytest.mark.parametrize("threshold", [0.0, 0.4, -1.0])
-def test_candidates_are_the_spans_that_are_probable_enough(head: HeadConfig, threshold: float) -> None:
+def test_candidates_are_the_spans_that_are_probable_enough(head: SpanHeadConfig, threshold: float) -> None:
     model = span_model(FULL[0], head).eval()
     model.threshold = threshold
     expected = all_probabilities(model, SENTENCES)

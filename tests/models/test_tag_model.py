@@ -13,7 +13,7 @@ from lacuner.corpus import Corpus, Entity, Sentence, Span
 from lacuner.encoders.recurrent import RecurrentConfig, RecurrentEncoder
 from lacuner.errors import ConfigError
 from lacuner.features.vocabulary import Vocabulary
-from lacuner.heads.tagging import TAG_HEADS
+from lacuner.heads import TAG_HEADS
 from lacuner.methods.eer import EntityRatio
 from lacuner.methods.method import Step
 from lacuner.methods.tagging import Anything, Outside, RandomSpans, Sampling, TokenMethod
@@ -86,9 +86,9 @@ def shares(model: TagModel, sentence: Sentence) -> tuple[list[tuple[int, ...]], 
     """All legal sequences, their entities and their probabilities."""
     with torch.no_grad():
         (decisions,) = model.decisions(model.encoder.index.collate([sentence.tokens]))
-        steps, begins, ends = model.head.steps, model.tags.begins.double(), model.tags.ends.double()
+        steps, begins, ends = model.head.transition_scores, model.tags.begins.double(), model.tags.ends.double()
         if model.method.head.name == "crf":
-            begins, ends = begins + model.head.begins, ends + model.head.ends
+            begins, ends = begins + model.head.start_transitions, ends + model.head.end_transitions
     sequences, entities = legal_sequences(model.tags, len(sentence))
     scores = []
     for sequence in sequences:

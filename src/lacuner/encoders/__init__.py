@@ -1,19 +1,16 @@
-"""Batch → one vector a word."""
+"""Batch → one vector a word.
 
-from lacuner.encoders.bert_word import BertWordConfig
+To add an encoder, add a module to this folder that lists its settings in ``PARTS``; a package of somebody else names such a
+module in the entry-point group ``lacuner.encoders``.
+"""
+
+from collections.abc import Mapping
+
 from lacuner.encoders.encoder import Encoder, EncoderConfig, Inputs
-from lacuner.encoders.flat import FlatConfig
-from lacuner.encoders.lebert import LebertConfig
-from lacuner.encoders.recurrent import RecurrentConfig
-from lacuner.encoders.transformer import TransformerConfig
 from lacuner.encoders.words import EncodedWords
+from lacuner.registry import Registry
 
-ENCODERS: dict[str, type[EncoderConfig]] = {
-    "recurrent": RecurrentConfig,
-    "transformer": TransformerConfig,
-    "flat": FlatConfig,
-    "bert-word": BertWordConfig,
-    "lebert": LebertConfig,
-}
+REGISTRY = Registry("lacuner.encoders", {"encoder": EncoderConfig})
+ENCODERS: Mapping[str, type[EncoderConfig]] = REGISTRY.entries("encoder")
 
-__all__ = ["ENCODERS", "EncodedWords", "Encoder", "EncoderConfig", "Inputs", "RecurrentConfig", "TransformerConfig"]
+__all__ = ["ENCODERS", "EncodedWords", "Encoder", "EncoderConfig", "Inputs"]

@@ -69,3 +69,6 @@ class BertWordEncoder(Encoder):
         words = self.words(characters.flatten(0, 1), cover.words, cover.places.flatten(0, 1)).view_as(characters)
         fused = self.dropout(self.fusion(torch.cat([characters, words], dim=-1), inputs.lengths))  # (B, n, 2 * hidden)
         return EncodedWords(fused, fused)
+
+
+PARTS = (BertWordConfig,)

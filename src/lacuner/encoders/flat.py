@@ -221,3 +221,6 @@ class LatticeLayer(nn.Module):
 
     def _split(self, vectors: Tensor) -> Tensor:
         return vectors.view(*vectors.shape[:-1], *self.shape).transpose(-3, -2)  # (…, heads, N, s)
+
+
+PARTS = (FlatConfig,)

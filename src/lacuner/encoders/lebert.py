@@ -117,3 +117,6 @@ def check_layers(bert: TransformerEncoder, config: LebertConfig) -> None:
         raise ConfigError(
             f"encoder.layer={config.layer}: the model has {count} layers; give a number from 1 to {count}"
         )
+
+
+PARTS = (LebertConfig,)

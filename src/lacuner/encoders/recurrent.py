@@ -133,3 +133,6 @@ class RecurrentEncoder(Encoder):
         blank = (inputs.characters == PADDING)[:, None, :]
         spelled = torch.relu(filtered.masked_fill(blank, float("-inf")).amax(-1))  # (U, filters)
         return spelled.index_select(0, inputs.forms.flatten()).view(*inputs.forms.shape, -1)
+
+
+PARTS = (RecurrentConfig,)

@@ -156,3 +156,6 @@ def _longest_input(config: Any) -> int:
     if any(family in config.model_type for family in ("roberta", "camembert", "mpnet", "longformer", "data2vec")):
         positions -= (config.pad_token_id or 0) + 1  # these begin to count behind the padding's number
     return min(positions, _LONGEST_WINDOW)
+
+
+PARTS = (TransformerConfig,)

@@ -8,27 +8,25 @@ from torch import Tensor, nn
 
 from lacuner.encoders.dropout import Dropout
 from lacuner.encoders.words import EncodedWords
-from lacuner.heads.scores import SpanHead, SpanScores, gather
-from lacuner.parts import Part
+from lacuner.heads.scores import SpanHead, SpanHeadConfig, SpanScores, gather
 from lacuner.supervision.spans import Spans
 
 
-class BiaffineConfig(Part):
+class BiaffineConfig(SpanHeadConfig):
     """``biaffine``: ``a_iᵀ U b_j + W (a_i ⊕ b_j)`` with one small layer for first and one for last words."""
 
     name: Literal["biaffine"] = "biaffine"
-    hidden: int = Field(150, ge=1, description="width of the two layers")
+    hidden: int = Field(150, ge=1, description="size of the two layers")
     dropout: float = Field(0.2, ge=0, lt=1, description="dropout on the two layers")
-    max_span_width: int | None = Field(None, ge=1, description="longest span in words; none: no bound")
 
     def build(self, size: int, labels: int) -> "BiaffineHead":
         return BiaffineHead(self, size, labels)
 
 
 class _Projected(NamedTuple):
-    begins: Tensor  # (B, n, h), a
-    ends: Tensor  # (B, n, h), b
-    towards: Tensor  # (B, n, L * (h + 1)): U b_j + w_a, and w_b b_j + bias
+    start: Tensor  # (B, n, h), a
+    end: Tensor  # (B, n, h), b
+    form: Tensor  # (B, n, L * (h + 1)): U b_j + w_a, and w_b b_j + bias
 
 
 class BiaffineHead(SpanHead):
@@ -49,21 +47,21 @@ class BiaffineHead(SpanHead):
         self.dropout = Dropout(config.dropout)
 
     def project(self, words: EncodedWords) -> _Projected:
-        begins = self.dropout(torch.relu(self.begin(words.first)))
-        ends = self.dropout(torch.relu(self.end(words.last)))
-        return _Projected(begins, ends, self.form(ends))
+        start = self.dropout(torch.relu(self.begin(words.first)))
+        end = self.dropout(torch.relu(self.end(words.last)))
+        return _Projected(start, end, self.form(end))
 
     def combine(self, projected: _Projected, spans: Spans) -> SpanScores:
-        last = spans.end - 1
-        begin, end = gather(projected.begins, spans.row, spans.start), gather(projected.ends, spans.row, last)  # (N, h)
-        towards = gather(projected.towards, spans.row, last).view(
-            len(spans), self.labels, begin.shape[1] + 1
-        )  # (N, L, h + 1)
-        logits = (towards[..., :-1] @ begin[..., None]).squeeze(-1) + towards[..., -1]
-        return SpanScores(logits, torch.cat([begin, end], dim=-1))
+        hidden = self.represent(projected, spans)  # (N, 2 * h)
+        start = hidden[:, : hidden.shape[1] // 2]  # (N, h)
+        form = gather(projected.form, spans.row, spans.end - 1)
+        form = form.view(len(spans), self.labels, start.shape[1] + 1)  # (N, L, h + 1)
+        logits = (form[..., :-1] @ start[..., None]).squeeze(-1) + form[..., -1]
+        return SpanScores(logits, hidden)
 
     def represent(self, projected: _Projected, spans: Spans) -> Tensor:
-        last = spans.end - 1
-        return torch.cat(
-            [gather(projected.begins, spans.row, spans.start), gather(projected.ends, spans.row, last)], dim=-1
-        )
+        start = gather(projected.start, spans.row, spans.start)
+        return torch.cat([start, gather(projected.end, spans.row, spans.end - 1)], dim=-1)
+
+
+PARTS = (BiaffineConfig,)

@@ -8,18 +8,16 @@ from torch import Tensor, nn
 
 from lacuner.encoders.dropout import Dropout
 from lacuner.encoders.words import EncodedWords
-from lacuner.heads.scores import SpanHead, SpanScores, gather
-from lacuner.parts import Part
+from lacuner.heads.scores import SpanHead, SpanHeadConfig, SpanScores, gather
 from lacuner.supervision.spans import Spans
 
 
-class ProductConfig(Part):
+class ProductConfig(SpanHeadConfig):
     """``product``: ``h_i ⊕ h_j ⊕ (h_i - h_j) ⊕ (h_i ⊙ h_j)`` → tanh → softmax."""
 
     name: Literal["product"] = "product"
-    hidden: int = Field(256, ge=1, description="width of the hidden layer")
+    hidden: int = Field(256, ge=1, description="size of the hidden layer")
     dropout: float = Field(0.4, ge=0, lt=1, description="dropout on the span representation")
-    max_span_width: int | None = Field(None, ge=1, description="longest span in words; none: no bound")
 
     def build(self, size: int, labels: int) -> "ProductHead":
         return ProductHead(self, size, labels)
@@ -62,3 +60,6 @@ class ProductHead(SpanHead):
     def represent(self, projected: _Projected, spans: Spans) -> Tensor:
         first, last = gather(projected.words, spans.row, spans.start), gather(projected.words, spans.row, spans.end - 1)
         return torch.cat([first, last, first - last, first * last], dim=-1)
+
+
+PARTS = (ProductConfig,)

@@ -4,10 +4,12 @@ from abc import ABC, abstractmethod
 from typing import Any, NamedTuple, Protocol
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from lacuner.encoders.words import EncodedWords
+from lacuner.parts import Part
 from lacuner.supervision.spans import Spans
 
 CHUNK = 32_768
@@ -21,6 +23,16 @@ class SpanScores(NamedTuple):
 
     logits: Tensor  # (N, L)
     hidden: Tensor | None = None  # (N, h)
+
+
+class SpanHeadConfig(Part, ABC):
+    """Settings of a head that scores spans."""
+
+    max_span_width: int | None = Field(None, ge=1, description="maximal span width in words; none: unlimited")
+
+    @abstractmethod
+    def build(self, size: int, labels: int) -> "SpanHead":
+        """A new head for word vectors of ``size`` elements and this many labels, ``O`` included."""
 
 
 class Scorer(Protocol):

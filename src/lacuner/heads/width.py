@@ -8,22 +8,21 @@ from torch import Tensor, nn
 
 from lacuner.encoders.dropout import Dropout
 from lacuner.encoders.words import EncodedWords
-from lacuner.heads.scores import SpanHead, SpanScores, gather
-from lacuner.parts import Part
+from lacuner.heads.scores import SpanHead, SpanHeadConfig, SpanScores, gather
 from lacuner.supervision.spans import Spans
 
-_LONGEST_WIDTH = 64
-"""Without a bound, this and every greater width share one embedding."""
+_MAX_WIDTH = 64
+"""Without a maximal width, this and every greater width share one embedding."""
 
 
-class WidthConfig(Part):
+class WidthConfig(SpanHeadConfig):
     """``width``: ``h_i ⊕ h_j ⊕ f(j - i)`` → two ReLU layers → softmax."""
 
     name: Literal["width"] = "width"
-    hidden: int = Field(150, ge=1, description="width of the two hidden layers")
+    hidden: int = Field(150, ge=1, description="size of the two hidden layers")
     width_size: int = Field(150, ge=1, description="size of the width embedding")
     dropout: float = Field(0.2, ge=0, lt=1, description="dropout on the hidden layers")
-    max_span_width: int | None = Field(8, ge=1, description="longest span in words; none: no bound")
+    max_span_width: int | None = Field(8, ge=1, description="maximal span width in words; none: unlimited")
 
     def build(self, size: int, labels: int) -> "WidthHead":
         return WidthHead(self, size, labels)
@@ -45,7 +44,7 @@ class WidthHead(SpanHead):
     def __init__(self, config: WidthConfig, size: int, labels: int) -> None:
         super().__init__()
         self.sizes = [size, size, config.width_size]
-        self.widths = nn.Embedding(config.max_span_width or _LONGEST_WIDTH, config.width_size)
+        self.widths = nn.Embedding(config.max_span_width or _MAX_WIDTH, config.width_size)
         self.layer = nn.Linear(sum(self.sizes), config.hidden)
         self.second = nn.Linear(config.hidden, config.hidden)
         self.classifier = nn.Linear(config.hidden, labels)
@@ -75,3 +74,6 @@ class WidthHead(SpanHead):
 
     def _width(self, spans: Spans) -> Tensor:
         return (spans.end - spans.start - 1).clamp(max=self.widths.num_embeddings - 1)
+
+
+PARTS = (WidthConfig,)

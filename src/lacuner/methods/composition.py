@@ -13,7 +13,7 @@ from typing import Literal
 from pydantic import Field, SerializeAsAny
 from torch import Tensor
 
-from lacuner.heads import HeadConfig, SpanScores
+from lacuner.heads import SpanHeadConfig, SpanScores
 from lacuner.heads.scores import Scorer
 from lacuner.methods.method import Method, Step
 from lacuner.parts import Part
@@ -131,7 +131,7 @@ class SpanMethod(Method):
     """A span-level method."""
 
     level: Literal["span"] = "span"
-    head: HeadConfig = Field(discriminator="name")
+    head: SerializeAsAny[SpanHeadConfig]
     negatives: SerializeAsAny[Negatives]
     loss: SerializeAsAny[Loss]
     contrast: SerializeAsAny[Contrast] | None = None

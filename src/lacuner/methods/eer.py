@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field
 from torch import Tensor
 
-from lacuner.heads.tagging import CrfConfig
+from lacuner.heads import CrfConfig
 from lacuner.methods.tagging import Anything, Balance, TokenMethod
 
 USUAL = 0.15

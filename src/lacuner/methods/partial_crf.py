@@ -11,7 +11,7 @@ from pydantic import Field
 from torch import Tensor
 
 from lacuner.errors import TrainingError
-from lacuner.heads.tagging import CrfConfig
+from lacuner.heads import CrfConfig
 from lacuner.methods.tagging import Anything, Findings, Outside, Stage, StageContext, TokenMethod
 from lacuner.supervision.tags import TokenSupervision
 

@@ -3,15 +3,14 @@
 import importlib
 import logging
 import pkgutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.metadata import entry_points
 from typing import Any
 
 from lacuner.errors import ConfigError
-from lacuner.heads import SPAN_HEADS
-from lacuner.heads.tagging import TAG_HEADS
+from lacuner.heads import SPAN_HEADS, TAG_HEADS
 from lacuner.methods.composition import Contrast, Inference, Loss, Negatives, SpanMethod, Teacher
 from lacuner.methods.method import Method
 from lacuner.methods.tagging import Balance, Sampling, Stage, TokenMethod, Unlabeled
@@ -33,7 +32,7 @@ KINDS: dict[str, type[Part]] = {
 }
 """What packages can bring parts of; a method has some of these kinds, and a head."""
 LEVELS: dict[str, type[Method]] = {"span": SpanMethod, "token": TokenMethod}
-HEADS: dict[str, dict[str, type[Part]]] = {"span": dict(SPAN_HEADS), "token": dict(TAG_HEADS)}
+HEADS: dict[str, Mapping[str, type[Part]]] = {"span": SPAN_HEADS, "token": TAG_HEADS}
 
 
 @dataclass
@@ -73,7 +72,7 @@ class Registry:
             raise ConfigError(f"there is no method {name!r}; choose {', '.join(sorted(self.methods))}")
         return self.methods[name]
 
-    def choices(self, kind: str, level: str = "span") -> dict[str, type[Part]]:
+    def choices(self, kind: str, level: str = "span") -> Mapping[str, type[Part]]:
         """The parts of a kind (``head`` is one, too, of which each level has its own)."""
         return HEADS[level] if kind == "head" else self.parts[kind]
 

@@ -15,7 +15,7 @@ from pydantic import Field, SerializeAsAny
 from torch import Tensor
 
 from lacuner.corpus import Corpus
-from lacuner.heads.tagging import CrfConfig, SoftmaxConfig
+from lacuner.heads import CrfConfig, SoftmaxConfig, TagHeadConfig
 from lacuner.methods.method import Method, Step
 from lacuner.methods.uniform import rounded_up
 from lacuner.parts import Part
@@ -133,7 +133,7 @@ class TokenMethod(Method):
     """A token-level method: a tagger, and what is done about words without a tag."""
 
     level: Literal["token"] = "token"
-    head: SoftmaxConfig | CrfConfig = Field(discriminator="name")
+    head: SerializeAsAny[TagHeadConfig]
     untagged: SerializeAsAny[Unlabeled]
     sampling: SerializeAsAny[Sampling] | None = None
     balance: SerializeAsAny[Balance] | None = None

@@ -10,7 +10,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from lacuner.heads.tagging import CrfConfig
+from lacuner.heads import CrfConfig
 from lacuner.methods.tagging import Findings, Outside, RandomSpans, Stage, StageContext, TokenMethod
 from lacuner.methods.uniform import rounded_up
 from lacuner.supervision.tags import TokenSupervision

@@ -8,7 +8,7 @@ from torch import Tensor
 from lacuner.corpus import Corpus, Entity, Sentence
 from lacuner.encoders import Encoder, Inputs
 from lacuner.errors import ConfigError
-from lacuner.heads.crf import best_sequences, marginals
+from lacuner.heads.linear_chain import marginals, viterbi
 from lacuner.heads.tagging import TagHead
 from lacuner.methods.method import Step
 from lacuner.methods.tagging import TokenMethod
@@ -118,14 +118,14 @@ class TagModel(Model):
         with evaluating(self):
             for chosen, inputs in batches_of(self, corpus.tokens, places):
                 targets = self.targets([corpus[place] for place in chosen]).to(inputs.lengths.device)
-                unary = self.head.bounded(self.decisions(inputs), inputs.lengths)[..., :ordinary]
-                unary = unary.masked_fill(~targets.possible[..., :ordinary], _FORBIDDEN)
-                steps = self.head.steps[:ordinary, :ordinary]
+                emissions = self.head.emissions(self.decisions(inputs), inputs.lengths)[..., :ordinary]
+                emissions = emissions.masked_fill(~targets.possible[..., :ordinary], _FORBIDDEN)
+                transitions = self.head.transition_scores[:ordinary, :ordinary]
                 if hard:
-                    best = best_sequences(unary, steps, inputs.lengths)
+                    best = viterbi(emissions, transitions, inputs.lengths)
                     weights = torch.nn.functional.one_hot(best, ordinary).float()
                 else:
-                    weights = marginals(unary, steps, inputs.lengths)
+                    weights = marginals(emissions, transitions, inputs.lengths)
                 for place, length, table in zip(chosen, inputs.lengths.tolist(), weights.cpu(), strict=True):
                     found[place] = table[:length].clone()
         return found

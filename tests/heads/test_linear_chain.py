@@ -11,36 +11,39 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from lacuner.heads.crf import best_sequences, expected_count, log_partition, marginals, sum_sequences
+from lacuner.heads.linear_chain import expected_count, forward_backward, log_partition, marginals, viterbi
 
 NEVER = float("-inf")
 
 
 class Batch(NamedTuple):
-    """Scores of sentences with different lengths; something stands behind their ends, too."""
+    """Scores of sentences with different lengths; there is something in the padding, too."""
 
-    unary: Tensor  # (N, n, T)
-    steps: Tensor  # (T, T)
+    emissions: Tensor  # (N, n, T)
+    transitions: Tensor  # (T, T)
     lengths: Tensor  # (N,)
     linked: Tensor | None  # (N, n)
 
 
 def random_batch(lengths: list[int], tags: int, seed: int, forbid: float = 0.0, cut: float = 0.0) -> Batch:
-    """Scores in double precision; ``forbid`` of the tags and steps are forbidden, but one sequence of each sentence is not."""
+    """Scores in double precision; ``forbid`` of them are forbidden, but one sequence of each sentence is not."""
     generator = torch.Generator().manual_seed(seed)
 
     def random(*shape: int) -> Tensor:
         return torch.rand(shape, generator=generator, dtype=torch.float64)
 
-    unary = 6 * random(len(lengths), max(lengths) + seed % 2, tags) - 3
-    steps = 4 * random(tags, tags) - 2
-    way = (tags * random(*unary.shape[:2])).long()
-    keep_unary, keep_steps = random(*unary.shape) >= forbid, random(tags, tags) >= forbid
-    keep_unary.scatter_(2, way[..., None], True)
-    keep_steps[way[:, :-1], way[:, 1:]] = True
-    linked = random(*unary.shape[:2]) >= cut if cut else None
+    emissions = 6 * random(len(lengths), max(lengths) + seed % 2, tags) - 3
+    transitions = 4 * random(tags, tags) - 2
+    way = (tags * random(*emissions.shape[:2])).long()
+    keep_emissions, keep_transitions = random(*emissions.shape) >= forbid, random(tags, tags) >= forbid
+    keep_emissions.scatter_(2, way[..., None], True)
+    keep_transitions[way[:, :-1], way[:, 1:]] = True
+    linked = random(*emissions.shape[:2]) >= cut if cut else None
     return Batch(
-        unary.masked_fill(~keep_unary, NEVER), steps.masked_fill(~keep_steps, NEVER), torch.tensor(lengths), linked
+        emissions.masked_fill(~keep_emissions, NEVER),
+        transitions.masked_fill(~keep_transitions, NEVER),
+        torch.tensor(lengths),
+        linked,
     )
 
 
@@ -53,12 +56,12 @@ def all_sequences(tags: int, length: int) -> Tensor:
 def sequences(batch: Batch) -> Iterator[tuple[Tensor, Tensor]]:
     """All tag sequences ``(M, length)`` of each sentence, and their scores ``(M,)``."""
     for row, length in enumerate(batch.lengths.tolist()):
-        tags = all_sequences(len(batch.steps), length)
-        score = torch.zeros(len(tags), dtype=batch.unary.dtype)
-        for place in range(length):
-            score = score + batch.unary[row, place, tags[:, place]]
-            if place and (batch.linked is None or batch.linked[row, place]):
-                score = score + batch.steps[tags[:, place - 1], tags[:, place]]
+        tags = all_sequences(len(batch.transitions), length)
+        score = torch.zeros(len(tags), dtype=batch.emissions.dtype)
+        for position in range(length):
+            score = score + batch.emissions[row, position, tags[:, position]]
+            if position and (batch.linked is None or batch.linked[row, position]):
+                score = score + batch.transitions[tags[:, position - 1], tags[:, position]]
         yield tags, score
 
 
@@ -82,7 +85,7 @@ def test_the_partition_sums_over_all_sequences(
     batch = random_batch(*shape, seed, forbid, cut)
     expected = torch.stack([score.logsumexp(0) for _, score in sequences(batch)])
     assert_close(log_partition(*batch), expected)
-    assert_close(sum_sequences(*batch).total, expected)
+    assert_close(forward_backward(*batch).total, expected)
 
 
 @settings(max_examples=40)
@@ -91,11 +94,11 @@ def test_a_marginal_is_the_share_of_the_sequences_with_that_tag(
     shape: tuple[list[int], int], forbid: float, cut: float, seed: int
 ) -> None:
     batch = random_batch(*shape, seed, forbid, cut)
-    expected = torch.zeros_like(batch.unary)
+    expected = torch.zeros_like(batch.emissions)
     for row, (tags, score) in enumerate(sequences(batch)):
         shares = score.softmax(0)
-        for place in range(tags.shape[1]):
-            expected[row, place].index_add_(0, tags[:, place], shares)
+        for position in range(tags.shape[1]):
+            expected[row, position].index_add_(0, tags[:, position], shares)
     found = marginals(*batch)
     assert_close(found, expected)
     assert_close(found.sum(-1).sum(-1), batch.lengths.double())
@@ -107,27 +110,27 @@ def test_sums_up_to_a_word_and_from_it_on_leave_the_other_words_out(
     shape: tuple[list[int], int], forbid: float, cut: float, seed: int
 ) -> None:
     batch = random_batch(*shape, seed, forbid, cut)
-    sums = sum_sequences(*batch)
+    sums = forward_backward(*batch)
     for row, length in enumerate(batch.lengths.tolist()):
-        for place in range(length):
+        for position in range(length):
             for table, words, itself in (
-                (sums.before, slice(0, place + 1), -1),
-                (sums.behind, slice(place, length), 0),
+                (sums.forward, slice(0, position + 1), -1),
+                (sums.backward, slice(position, length), 0),
             ):
                 linked = None if batch.linked is None else batch.linked[row : row + 1, words]
-                part = batch.unary[row : row + 1, words]
-                ((tags, score),) = sequences(Batch(part, batch.steps, torch.tensor([part.shape[1]]), linked))
-                for tag in range(len(batch.steps)):
+                part = batch.emissions[row : row + 1, words]
+                ((tags, score),) = sequences(Batch(part, batch.transitions, torch.tensor([part.shape[1]]), linked))
+                for tag in range(len(batch.transitions)):
                     expected = score[tags[:, itself] == tag].logsumexp(0)
-                    assert_close(table[row, place, tag], expected)
+                    assert_close(table[row, position, tag], expected)
 
 
 @settings(max_examples=40)
 @given(BATCHES, SHARES, st.integers(0, 999))
 def test_the_best_sequence_has_the_highest_score_of_all(shape: tuple[list[int], int], forbid: float, seed: int) -> None:
     batch = random_batch(*shape, seed, forbid)
-    found = best_sequences(*batch[:3])
-    assert found.shape == batch.unary.shape[:2]
+    found = viterbi(*batch[:3])
+    assert found.shape == batch.emissions.shape[:2]
     for row, (tags, score) in enumerate(sequences(batch)):
         length = tags.shape[1]
         assert found[row, :length].tolist() == tags[score.argmax()].tolist()
@@ -152,20 +155,22 @@ def test_the_gradient_of_the_partition_is_that_of_finite_differences(
     lengths: list[int], forbid: float, cut: float
 ) -> None:
     batch = random_batch(lengths, 3, 7, forbid, cut)
-    unary, steps = batch.unary.requires_grad_(), batch.steps.requires_grad_()
-    assert torch.autograd.gradcheck(lambda u, s: log_partition(u, s, batch.lengths, batch.linked), (unary, steps))
+    emissions, transitions = batch.emissions.requires_grad_(), batch.transitions.requires_grad_()
+    assert torch.autograd.gradcheck(
+        lambda u, s: log_partition(u, s, batch.lengths, batch.linked), (emissions, transitions)
+    )
 
 
 @pytest.mark.parametrize("forbid", [0.0, 0.5])
 @pytest.mark.parametrize("cut", [0.0, 0.4])
 def test_the_gradient_of_the_partition_is_that_of_the_sum_itself(forbid: float, cut: float) -> None:
     batch = random_batch([5, 1, 3], 4, 3, forbid, cut)
-    unary, steps = batch.unary.requires_grad_(), batch.steps.requires_grad_()
+    emissions, transitions = batch.emissions.requires_grad_(), batch.transitions.requires_grad_()
     weight = torch.tensor([0.5, -2.0, 3.0], dtype=torch.float64)
     expected = torch.autograd.grad(
-        (torch.stack([score.logsumexp(0) for _, score in sequences(batch)]) * weight).sum(), (unary, steps)
+        (torch.stack([score.logsumexp(0) for _, score in sequences(batch)]) * weight).sum(), (emissions, transitions)
     )
-    found = torch.autograd.grad((log_partition(*batch) * weight).sum(), (unary, steps))
+    found = torch.autograd.grad((log_partition(*batch) * weight).sum(), (emissions, transitions))
     for one, other in zip(found, expected, strict=True):
         assert_close(one, other)
 
@@ -173,38 +178,38 @@ def test_the_gradient_of_the_partition_is_that_of_the_sum_itself(forbid: float, 
 def test_the_gradient_is_there_for_one_of_the_two_alone() -> None:
     batch = random_batch([3, 2], 3, 0)
     both = torch.autograd.grad(
-        log_partition(batch.unary.requires_grad_(), batch.steps.requires_grad_(), batch.lengths).sum(),
-        (batch.unary, batch.steps),
+        log_partition(batch.emissions.requires_grad_(), batch.transitions.requires_grad_(), batch.lengths).sum(),
+        (batch.emissions, batch.transitions),
     )
-    unary, steps = batch.unary.detach(), batch.steps.detach()
-    (alone,) = torch.autograd.grad(log_partition(batch.unary, steps, batch.lengths).sum(), batch.unary)
+    emissions, transitions = batch.emissions.detach(), batch.transitions.detach()
+    (alone,) = torch.autograd.grad(log_partition(batch.emissions, transitions, batch.lengths).sum(), batch.emissions)
     assert_close(alone, both[0])
-    (alone,) = torch.autograd.grad(log_partition(unary, batch.steps, batch.lengths).sum(), batch.steps)
+    (alone,) = torch.autograd.grad(log_partition(emissions, batch.transitions, batch.lengths).sum(), batch.transitions)
     assert_close(alone, both[1])
 
 
 @pytest.mark.parametrize("forbid", [0.0, 0.5])
 def test_the_gradient_of_the_expected_count_is_that_of_finite_differences(forbid: float) -> None:
     batch = random_batch([4, 1, 3], 3, 5, forbid)
-    unary, steps = batch.unary.requires_grad_(), batch.steps.requires_grad_()
+    emissions, transitions = batch.emissions.requires_grad_(), batch.transitions.requires_grad_()
     counted = torch.tensor([0.0, 1.0, 1.0], dtype=torch.float64)
-    assert torch.autograd.gradcheck(lambda u, s: expected_count(u, s, batch.lengths, counted), (unary, steps))
+    assert torch.autograd.gradcheck(lambda u, s: expected_count(u, s, batch.lengths, counted), (emissions, transitions))
 
 
-@pytest.mark.parametrize("behind", [-40.0, 0.0, 1e4, NEVER])
-def test_what_stands_behind_a_sentence_is_not_looked_at(behind: float) -> None:
+@pytest.mark.parametrize("padding", [-40.0, 0.0, 1e4, NEVER])
+def test_padding_is_not_looked_at(padding: float) -> None:
     lengths = torch.tensor([1, 4, 2])
     batch = random_batch([1, 4, 2], 3, 2, 0.3)
-    outside = (torch.arange(batch.unary.shape[1]) >= lengths[:, None])[..., None]
+    outside = (torch.arange(batch.emissions.shape[1]) >= lengths[:, None])[..., None]
     counted = torch.tensor([0.0, 1.0, 0.0]).double()
     results = []
-    for scores in (batch.unary, batch.unary.masked_fill(outside, behind)):
-        unary, steps = scores.clone().requires_grad_(), batch.steps.clone().requires_grad_()
-        count = expected_count(unary, steps, lengths, counted)
-        total = log_partition(unary, steps, lengths)
-        gradients = torch.autograd.grad((total + count).sum(), (unary, steps))
-        best = best_sequences(unary, steps, lengths)
-        results.append([total, count, *gradients, best, marginals(unary, steps, lengths)])
+    for scores in (batch.emissions, batch.emissions.masked_fill(outside, padding)):
+        emissions, transitions = scores.clone().requires_grad_(), batch.transitions.clone().requires_grad_()
+        count = expected_count(emissions, transitions, lengths, counted)
+        total = log_partition(emissions, transitions, lengths)
+        gradients = torch.autograd.grad((total + count).sum(), (emissions, transitions))
+        best = viterbi(emissions, transitions, lengths)
+        results.append([total, count, *gradients, best, marginals(emissions, transitions, lengths)])
     for one, other in zip(*results, strict=True):
         assert_close(one, other)
 
@@ -213,21 +218,22 @@ def test_words_between_which_there_is_no_step_are_sentences_of_their_own() -> No
     batch = random_batch([5], 4, 1)
     linked = torch.tensor([[True, True, False, True, True]])
     parts = [
-        log_partition(batch.unary[:, w], batch.steps, torch.tensor([n])) for w, n in ((slice(2), 2), (slice(2, 5), 3))
+        log_partition(batch.emissions[:, w], batch.transitions, torch.tensor([n]))
+        for w, n in ((slice(2), 2), (slice(2, 5), 3))
     ]
-    assert_close(log_partition(batch.unary[:, :5], batch.steps, batch.lengths, linked), parts[0] + parts[1])
+    assert_close(log_partition(batch.emissions[:, :5], batch.transitions, batch.lengths, linked), parts[0] + parts[1])
     first = torch.tensor([[False, True, True, True, True]])
-    everything = log_partition(batch.unary[:, :5], batch.steps, batch.lengths)
-    assert_close(log_partition(batch.unary[:, :5], batch.steps, batch.lengths, first), everything)
+    everything = log_partition(batch.emissions[:, :5], batch.transitions, batch.lengths)
+    assert_close(log_partition(batch.emissions[:, :5], batch.transitions, batch.lengths, first), everything)
 
 
-def all_numbers(unary: Tensor, steps: Tensor, lengths: Tensor, linked: Tensor | None) -> list[Tensor]:
+def all_numbers(emissions: Tensor, transitions: Tensor, lengths: Tensor, linked: Tensor | None) -> list[Tensor]:
     """Everything that can be computed of a batch, and its gradients."""
-    unary, steps = unary.clone().requires_grad_(), steps.clone().requires_grad_()
-    total = log_partition(unary, steps, lengths, linked)
-    count = expected_count(unary, steps, lengths, torch.ones(len(steps)))
-    gradients = torch.autograd.grad((total + count).sum(), (unary, steps))
-    return [total.detach(), count.detach(), *gradients, marginals(unary, steps, lengths, linked)]
+    emissions, transitions = emissions.clone().requires_grad_(), transitions.clone().requires_grad_()
+    total = log_partition(emissions, transitions, lengths, linked)
+    count = expected_count(emissions, transitions, lengths, torch.ones(len(transitions)))
+    gradients = torch.autograd.grad((total + count).sum(), (emissions, transitions))
+    return [total.detach(), count.detach(), *gradients, marginals(emissions, transitions, lengths, linked)]
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e2, 1e4])
@@ -238,8 +244,8 @@ def test_nothing_is_ever_not_a_number(scale: float, forbid: float, cut: float, d
     """With ``forbid`` at 1, one sequence is left of each sentence."""
     for lengths in ([1], [1, 1], [7, 1, 2], [12]):
         batch = random_batch(lengths, 5, 4, forbid, cut)
-        unary, steps = (scale * batch.unary).to(dtype), (scale * batch.steps).to(dtype)
-        found = all_numbers(unary, steps, batch.lengths, batch.linked)
+        emissions, transitions = (scale * batch.emissions).to(dtype), (scale * batch.transitions).to(dtype)
+        found = all_numbers(emissions, transitions, batch.lengths, batch.linked)
         assert all(value.isfinite().all() for value in found)
 
 
@@ -247,33 +253,33 @@ def test_nothing_is_ever_not_a_number(scale: float, forbid: float, cut: float, d
 @pytest.mark.parametrize("cut", [0.0, 0.5])
 def test_sums_as_products_are_the_sums_of_logs(forbid: float, cut: float, monkeypatch: pytest.MonkeyPatch) -> None:
     batch = random_batch([30, 1, 17], 33, 3, forbid, cut)
-    as_products = all_numbers(batch.unary, batch.steps, batch.lengths, batch.linked)
-    assert sum_sequences(batch.unary, batch.steps, batch.lengths, batch.linked).moderate
-    monkeypatch.setattr("lacuner.heads.crf._MODERATE", 0.0)
-    assert not sum_sequences(batch.unary, batch.steps, batch.lengths, batch.linked).moderate
-    as_logs = all_numbers(batch.unary, batch.steps, batch.lengths, batch.linked)
+    as_products = all_numbers(batch.emissions, batch.transitions, batch.lengths, batch.linked)
+    assert forward_backward(batch.emissions, batch.transitions, batch.lengths, batch.linked).moderate
+    monkeypatch.setattr("lacuner.heads.linear_chain._MODERATE", 0.0)
+    assert not forward_backward(batch.emissions, batch.transitions, batch.lengths, batch.linked).moderate
+    as_logs = all_numbers(batch.emissions, batch.transitions, batch.lengths, batch.linked)
     for one, other in zip(as_products, as_logs, strict=True):
         assert_close(one, other)
 
 
 def test_the_only_sequence_that_is_allowed_is_certain() -> None:
-    unary = torch.full((1, 3, 4), NEVER)
-    unary[0, [0, 1, 2], [3, 0, 2]] = torch.tensor([5.0, -1e4, 7.0])
-    steps = torch.full((4, 4), NEVER)
-    steps[3, 0], steps[0, 2] = 1e4, 0.5
+    emissions = torch.full((1, 3, 4), NEVER)
+    emissions[0, [0, 1, 2], [3, 0, 2]] = torch.tensor([5.0, -1e4, 7.0])
+    transitions = torch.full((4, 4), NEVER)
+    transitions[3, 0], transitions[0, 2] = 1e4, 0.5
     lengths = torch.tensor([3])
-    assert log_partition(unary, steps, lengths).tolist() == [12.5]
-    assert best_sequences(unary, steps, lengths).tolist() == [[3, 0, 2]]
-    assert marginals(unary, steps, lengths)[0].nonzero().tolist() == [[0, 3], [1, 0], [2, 2]]
+    assert log_partition(emissions, transitions, lengths).tolist() == [12.5]
+    assert viterbi(emissions, transitions, lengths).tolist() == [[3, 0, 2]]
+    assert marginals(emissions, transitions, lengths)[0].nonzero().tolist() == [[0, 3], [1, 0], [2, 2]]
     counted = torch.tensor([1.0, 0.0, 1.0, 0.0])
-    assert expected_count(unary, steps, lengths, counted).tolist() == [2.0]
+    assert expected_count(emissions, transitions, lengths, counted).tolist() == [2.0]
 
 
 def test_scores_that_are_forbidden_are_never_better_than_bad_ones() -> None:
     """However bad what is allowed, and however good what is forbidden would be otherwise."""
-    unary = torch.tensor([[[-1e4, 1e4], [-1e4, 1e4], [-1e4, 1e4]]]).double()
-    steps = torch.tensor([[0.0, NEVER], [NEVER, NEVER]]).double()
+    emissions = torch.tensor([[[-1e4, 1e4], [-1e4, 1e4], [-1e4, 1e4]]]).double()
+    transitions = torch.tensor([[0.0, NEVER], [NEVER, NEVER]]).double()
     lengths = torch.tensor([3])
-    assert expected_count(unary, steps, lengths, torch.tensor([1.0, 0.0])).tolist() == [3.0]
-    assert log_partition(unary, steps, lengths).tolist() == [-3e4]
-    assert best_sequences(unary, steps, lengths).tolist() == [[0, 0, 0]]
+    assert expected_count(emissions, transitions, lengths, torch.tensor([1.0, 0.0])).tolist() == [3.0]
+    assert log_partition(emissions, transitions, lengths).tolist() == [-3e4]
+    assert viterbi(emissions, transitions, lengths).tolist() == [[0, 0, 0]]

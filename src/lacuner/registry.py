@@ -1,0 +1,124 @@
+"""Open registries: the parts in a package's own modules, and those that installed packages add through entry points."""
+
+import importlib
+import logging
+import pkgutil
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from importlib.metadata import entry_points
+from typing import Any
+
+from lacuner.errors import ConfigError
+from lacuner.parts import Part
+
+logger = logging.getLogger(__name__)
+
+Tables = dict[str, dict[str, Any]]
+"""Entries by kind and name."""
+
+
+class Registry:
+    """Named entries of some kinds, found when somebody asks for them.
+
+    A module lists the part classes that it defines in ``PARTS``, and named instances (presets) under the names that
+    ``presets`` gives. To add an entry to a package of ours, add a module to its folder; another package names its module in
+    the entry-point group. A foreign module that cannot be imported, or whose entries clash with others, is left out with a
+    warning.
+
+    Args:
+        package: whose modules are searched, subpackages not included.
+        kinds: what users call each kind of part, and the base class of its parts.
+        presets: for each further list of a module, such as ``METHODS``, the class of its instances.
+        group: of entry points; by default, it is called like the package.
+    """
+
+    def __init__(
+        self,
+        package: str,
+        kinds: Mapping[str, type[Part]],
+        presets: Mapping[str, type[Part]] | None = None,
+        group: str | None = None,
+    ) -> None:
+        self.package = package
+        self.kinds = dict(kinds)
+        self.presets = dict(presets or {})
+        self.group = group or package
+
+    def entries(self, kind: str) -> Mapping[str, Any]:
+        """The part classes of a kind, or the instances of a list of presets, by name."""
+        assert kind in self.kinds or kind in self.presets, kind
+        return _Entries(self, kind)
+
+    @cached_property
+    def own(self) -> Tables:
+        """The entries of the package itself."""
+        tables: Tables = {kind: {} for kind in (*self.kinds, *self.presets)}
+        folder = importlib.import_module(self.package).__path__
+        for name in sorted(info.name for info in pkgutil.iter_modules(folder)):
+            self._add(tables, importlib.import_module(f"{self.package}.{name}"))
+        return tables
+
+    @cached_property
+    def installed(self) -> Tables:
+        """All entries: those of the package itself, and those of other packages."""
+        tables = {kind: dict(table) for kind, table in self.own.items()}
+        for point in sorted(entry_points(group=self.group), key=lambda point: (point.name, point.value)):
+            try:
+                module = point.load()
+                if not any(hasattr(module, name) for name in ("PARTS", *self.presets)):
+                    raise ConfigError(f"it has no {' or '.join(('PARTS', *self.presets))}")
+                self._add(tables, module)
+            except Exception as error:  # somebody else's package must not keep ours from working
+                logger.warning("%s (entry point %r of %s) is left out: %s", point.value, point.name, self.group, error)
+        return tables
+
+    def _add(self, tables: Tables, module: Any) -> None:
+        """Add everything that a module lists, or nothing if something is wrong with it."""
+        found = [(kind, self._name(entry), entry) for kind, entry in self._listed(module)]
+        for number, (kind, name, entry) in enumerate(found):
+            others = [tables[kind].get(name), *(e for k, n, e in found[:number] if (k, n) == (kind, name))]
+            if any(other not in (None, entry) for other in others):
+                what = kind if kind in self.kinds else self.presets[kind].__name__
+                raise ConfigError(
+                    f"two {what} entries are called {name!r}; uninstall one of the packages that bring them"
+                )
+        for kind, name, entry in found:
+            tables[kind][name] = entry
+
+    def _listed(self, module: Any) -> Iterator[tuple[str, Any]]:
+        for part in getattr(module, "PARTS", ()):
+            bases = self.kinds.items() if isinstance(part, type) else ()
+            kind = next((kind for kind, base in bases if issubclass(part, base)), None)
+            if kind is None:
+                raise ConfigError(f"{part!r} in PARTS is none of: {', '.join(self.kinds)}")
+            yield kind, part
+        for attribute, base in self.presets.items():
+            for preset in getattr(module, attribute, ()):
+                if not isinstance(preset, base):
+                    raise ConfigError(f"{preset!r} in {attribute} is no {base.__name__}")
+                yield attribute, preset
+
+    @staticmethod
+    def _name(entry: type[Part] | Part) -> str:
+        name = entry.name if isinstance(entry, Part) else entry.model_fields["name"].default
+        if not isinstance(name, str):
+            raise ConfigError(f"{entry!r} in PARTS has no name; give it one: name: Literal[...] = ...")
+        return name
+
+
+class _Entries(Mapping[str, Any]):
+    """The entries of one kind. Other packages are imported only if a name is none of ours, or all names are wanted."""
+
+    def __init__(self, registry: Registry, kind: str) -> None:
+        self._registry = registry
+        self._kind = kind
+
+    def __getitem__(self, name: str) -> Any:
+        own = self._registry.own[self._kind]
+        return own[name] if name in own else self._registry.installed[self._kind][name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._registry.installed[self._kind])
+
+    def __len__(self) -> int:
+        return len(self._registry.installed[self._kind])
