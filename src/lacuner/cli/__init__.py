@@ -10,7 +10,7 @@ from lacuner.cli.analyse import analyse
 from lacuner.cli.annotate import annotate
 from lacuner.cli.audit import audit
 from lacuner.cli.bench import bench
-from lacuner.cli.console import say, set_up_logging
+from lacuner.cli.console import say, set_up_logging, stop_bars
 from lacuner.cli.demo import demo
 from lacuner.cli.evaluate import evaluate
 from lacuner.cli.inspect import inspect
@@ -67,3 +67,5 @@ def main() -> None:
         else:
             say(f"{type(error).__name__}: {error} — this should not happen; --debug shows where it did")
         sys.exit(2 if isinstance(error, ConfigError) else 1)
+    finally:
+        stop_bars()

@@ -9,12 +9,13 @@ from typing import Any, TypeVar
 
 from rich.console import Console
 from rich.logging import RichHandler
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
 
 T = TypeVar("T")
 
 errors = Console(stderr=True, highlight=False, soft_wrap=True)
 _PATIENCE = 2.0  # seconds before a bar appears
+_started: list[Progress] = []
 _INTERVAL = 10.0  # seconds between plain lines where there is no terminal
 
 
@@ -65,18 +66,33 @@ def track(items: Iterable[T], what: str, total: int | None = None) -> Iterator[T
 
 def _track_with_bar(items: Iterable[T], what: str, total: int | None) -> Iterator[T]:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    bar = Progress(*columns, console=errors, transient=True)
-    began, task = time.monotonic(), None
+    bar, task = None, None
+    began = time.monotonic()
     try:
         for item in items:
-            if task is None and time.monotonic() - began > _PATIENCE:
-                bar.start()
+            if bar is None and time.monotonic() - began > _PATIENCE:
+                bar = start_bar(*columns)
                 task = bar.add_task(what, total=total)
             yield item
-            if task is not None:
+            if bar is not None and task is not None:
                 bar.advance(task)
     finally:
-        bar.stop()
+        if bar is not None:
+            bar.stop()
+
+
+def start_bar(*columns: ProgressColumn) -> Progress:
+    """A progress bar on standard error. A command that ends in any way stops it, so that the cursor comes back."""
+    bar = Progress(*columns, console=errors, transient=True)
+    _started.append(bar)
+    bar.start()
+    return bar
+
+
+def stop_bars() -> None:
+    """Stop every bar that is still shown."""
+    while _started:
+        _started.pop().stop()
 
 
 class _Plain(logging.Formatter):

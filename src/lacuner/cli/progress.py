@@ -5,7 +5,7 @@ from typing import Any
 
 from rich.progress import BarColumn, Progress, TextColumn
 
-from lacuner.cli.console import errors, say
+from lacuner.cli.console import errors, say, start_bar
 from lacuner.training.loop import Observer
 
 _INTERVAL = 10.0  # seconds between plain lines where there is no terminal
@@ -40,11 +40,8 @@ class TerminalObserver(Observer):
         if not self._first_epoch:
             self._first_epoch, self._began = epoch, self._epoch_began
         if errors.is_terminal:
-            self._bar = Progress(
-                TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[rate]}"),
-                console=errors, transient=True,
-            )  # fmt: skip
-            self._bar.start()
+            columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[rate]}"))
+            self._bar = start_bar(*columns)
             self._task = self._bar.add_task(f"{self._title}epoch {epoch}/{epochs}", total=words, rate="")
 
     def batch_done(self, words: int) -> None:
@@ -58,13 +55,9 @@ class TerminalObserver(Observer):
             share = self._done / self._words
             say(f"{self._title}epoch {self._epoch}/{self._epochs}  {share:4.0%}  {rate}")
 
-    def close(self) -> None:
-        """Take the bar away, however training ended."""
+    def epoch_ended(self, record: dict[str, Any]) -> None:
         if self._bar is not None:
             self._bar.stop()
-
-    def epoch_ended(self, record: dict[str, Any]) -> None:
-        self.close()
         self._shown = time.monotonic()
         text = f"{self._title}epoch {record['epoch']:>2}/{self._epochs}  loss {record['loss']:.4f}"
         if "dev" in record:

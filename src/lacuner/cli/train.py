@@ -100,9 +100,6 @@ def train(
     except KeyboardInterrupt:
         say("Stopped. The same command with --resume goes on after the last whole epoch.")
         raise
-    finally:
-        if observer is not None:
-            observer.close()
     record = model.record
     if not main_process:
         return

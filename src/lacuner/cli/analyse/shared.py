@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lacuner.cli.console import say
+from lacuner.cli.console import say, stop_bars
 from lacuner.cli.options import DataFormat
 from lacuner.corpus import Corpus
 from lacuner.corpus.tokenize import Splitting
@@ -123,7 +123,6 @@ class Progress:
 
     def __init__(self, before: str = "") -> None:
         self._before = before
-        self._made: list[TerminalObserver] = []
 
     def __enter__(self) -> "Progress":
         return self
@@ -131,9 +130,7 @@ class Progress:
     def __call__(self, title: str) -> "TerminalObserver":
         from lacuner.cli.progress import TerminalObserver
 
-        self._made.append(TerminalObserver(f"{self._before}{title:<8}"))
-        return self._made[-1]
+        return TerminalObserver(f"{self._before}{title:<8}")
 
     def __exit__(self, *_: object) -> None:
-        for observer in self._made:
-            observer.close()
+        stop_bars()
