@@ -11,7 +11,7 @@ from lacuner.audit.audit import Audit, audit_corpus, check_folder
 from lacuner.audit.folder import AuditFolder
 from lacuner.corpus import Entity, Sentence
 from lacuner.errors import ConfigError, TrainingError
-from lacuner.review.decisions import Decisions
+from lacuner.review.review import Review
 from lacuner.training.settings import RunSettings, resolve_settings
 
 PEOPLE = ("Ada", "Grace", "Kurt", "Emmy", "Alan", "Mary")
@@ -123,9 +123,9 @@ def test_the_command_writes_a_folder_to_read_and_to_import(run, corpus: Corpus, 
     }  # fmt: skip
     for name in ("label-studio.json", "doccano.jsonl", "prodigy.jsonl", "argilla.json"):
         assert (out / "exports" / name).stat().st_size > 0
-    with Decisions(AuditFolder.open(out)) as decisions:
+    with Review(AuditFolder.open(out)) as review:
         check_folder(out, [data])  # nothing is decided yet
-        decisions.decide("ada-12345678", 0, 0, "accept")
+        review.decide("ada-12345678", 0, 0, "accept")
     code, _, log = run("audit", data, "--out", out, *settings)
     assert code == 2
     assert f"1 findings of the audit in {out} are decided already" in log
@@ -159,8 +159,8 @@ def test_what_somebody_decides_while_an_audit_runs_is_not_written_over(
     before = (out / "findings.jsonl").read_bytes()
 
     def review_meanwhile(*arguments: Any) -> Audit:
-        with Decisions(AuditFolder.open(out)) as decisions:
-            decisions.decide("ada-12345678", 0, 0, "reject")
+        with Review(AuditFolder.open(out)) as review:
+            review.decide("ada-12345678", 0, 0, "reject")
         return audit_corpus(*arguments)
 
     monkeypatch.setattr("lacuner.audit.audit.audit_corpus", review_meanwhile)
@@ -168,8 +168,8 @@ def test_what_somebody_decides_while_an_audit_runs_is_not_written_over(
     assert code == 2
     assert "decided already" in log
     assert (out / "findings.jsonl").read_bytes() == before
-    with Decisions(AuditFolder.open(out)) as decisions:
-        assert decisions.show("ada-12345678", 0).status == "rejected"
+    with Review(AuditFolder.open(out)) as review:
+        assert review.view("ada-12345678", 0).status == "rejected"
 
 
 def test_a_folder_where_an_audit_would_do_harm_is_refused(run, files: Path, model_folder: Path, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from lacuner import Corpus, Entity, Sentence
 from lacuner.audit.folder import AuditFolder, hash_of_files
-from lacuner.review.decisions import Decisions
+from lacuner.review.review import Review
 
 
 @pytest.fixture
@@ -44,9 +44,9 @@ def serve(audit: Path, *options: str) -> tuple[subprocess.Popen[str], str]:
 
 
 def test_decisions_are_exported_with_figures(audit: Path, tmp_path: Path, run) -> None:
-    with Decisions(AuditFolder.open(audit)) as decisions:
-        decisions.decide("ada-12345678", 0, 0, "accept")
-        decisions.decide("ada-12345678", 1, 0, "reject")
+    with Review(AuditFolder.open(audit)) as review:
+        review.decide("ada-12345678", 0, 0, "accept")
+        review.decide("ada-12345678", 1, 0, "reject")
     out = tmp_path / "reviewed.jsonl"
     code, printed, said = run("review", audit, "--export", out)
     assert (code, printed) == (0, "")
@@ -73,11 +73,11 @@ def test_what_cannot_be_reviewed_is_said_in_a_sentence(audit: Path, tmp_path: Pa
     assert code == 1
     assert "this is no audit (summary.json is not there) — give the folder that lacuner audit has written" in said
     code, _, said = run("review", audit, "--token", "short")
-    assert (code, said) == (2, "--token: 5 characters are easily guessed — take 8 at least\n")
+    assert (code, said) == (2, "--token: 5 characters are easy to guess — use at least 8\n")
     for token in ("пароль12345678", "schlüssel-123", "two\nlines-123"):
         code, _, said = run("review", audit, "--no-browser", "--token", token)
         assert code == 2
-        assert said == "--token: browsers keep characters of ASCII only — take letters from A to Z, digits and signs\n"
+        assert said == "--token: cookies hold ASCII only — use letters from A to Z, digits and punctuation\n"
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

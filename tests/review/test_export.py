@@ -6,34 +6,32 @@ from handmade_audit import MAY, MONTH, NEWSPAPER, TEAM, TURIN, TURIN_AGAIN, smal
 from lacuner import Corpus, Entity, Span
 from lacuner.audit.folder import AuditFolder
 from lacuner.errors import ConfigError
-from lacuner.review.decisions import Decisions
 from lacuner.review.export import export_corpus
+from lacuner.review.review import Review
 from lacuner.supervision.spans import build_targets
 
 ADA = "ada-12345678"
 
 
 @pytest.fixture
-def decisions(tmp_path: Path):
-    with Decisions(AuditFolder.open(small_audit(tmp_path / "audit"))) as opened:
+def review(tmp_path: Path):
+    with Review(AuditFolder.open(small_audit(tmp_path / "audit"))) as opened:
         yield opened
 
 
-def decide_some(decisions: Decisions) -> None:
-    decisions.decide(ADA, TURIN, 0, "accept")
-    decisions.decide(ADA, NEWSPAPER, 0, "accept")
-    decisions.decide(ADA, TEAM, 0, "reject")
-    decisions.decide(ADA, MONTH, 0, "accept")
-    decisions.decide(ADA, TURIN_AGAIN, 0, "skip")
-    decisions.decide(ADA, MAY, 0, "reject")
+def decide_some(review: Review) -> None:
+    review.decide(ADA, TURIN, 0, "accept")
+    review.decide(ADA, NEWSPAPER, 0, "accept")
+    review.decide(ADA, TEAM, 0, "reject")
+    review.decide(ADA, MONTH, 0, "accept")
+    review.decide(ADA, TURIN_AGAIN, 0, "skip")
+    review.decide(ADA, MAY, 0, "reject")
 
 
 @pytest.mark.parametrize("name", ["reviewed.jsonl", "reviewed.conll", "reviewed.jsonl.gz"])
-def test_decisions_go_into_the_corpus_and_come_back_from_its_file(
-    decisions: Decisions, tmp_path: Path, name: str
-) -> None:
-    decide_some(decisions)
-    report = export_corpus(decisions, tmp_path / name)
+def test_decisions_go_into_the_corpus_and_come_back_from_its_file(review: Review, tmp_path: Path, name: str) -> None:
+    decide_some(review)
+    report = export_corpus(review, tmp_path / name)
     reviewed = Corpus.read(tmp_path / name)
     assert reviewed[0].entities == (Entity(0, 2, "PER"), Entity(4, 5, "LOC"))
     assert [entity.source for entity in reviewed[0].entities] == ["human", "reviewer"]
@@ -51,14 +49,14 @@ def test_decisions_go_into_the_corpus_and_come_back_from_its_file(
     }  # fmt: skip
 
 
-def test_without_decisions_the_corpus_is_as_it_was(decisions: Decisions, tmp_path: Path) -> None:
-    export_corpus(decisions, tmp_path / "same.jsonl")
+def test_without_decisions_the_corpus_is_as_it_was(review: Review, tmp_path: Path) -> None:
+    export_corpus(review, tmp_path / "same.jsonl")
     assert (tmp_path / "same.jsonl").read_bytes() == (tmp_path / "audit" / "corpus.jsonl").read_bytes()
 
 
-def test_training_is_told_what_was_accepted_and_what_was_rejected(decisions: Decisions, tmp_path: Path) -> None:
-    decide_some(decisions)
-    export_corpus(decisions, tmp_path / "reviewed.jsonl")
+def test_training_is_told_what_was_accepted_and_what_was_rejected(review: Review, tmp_path: Path) -> None:
+    decide_some(review)
+    export_corpus(review, tmp_path / "reviewed.jsonl")
     corpus = Corpus.read(tmp_path / "reviewed.jsonl")
     targets = build_targets(corpus, ("O", *corpus.labels))
     positives = set(
@@ -79,7 +77,7 @@ def test_training_is_told_what_was_accepted_and_what_was_rejected(decisions: Dec
         assert corpus[sentence].possible_labels(start, end, corpus.labels) == {"O"}
 
 
-def test_the_files_of_the_audit_are_never_written_over(decisions: Decisions, tmp_path: Path) -> None:
+def test_the_files_of_the_audit_are_never_written_over(review: Review, tmp_path: Path) -> None:
     for name in ("corpus.jsonl", "findings.jsonl", "review.sqlite"):
         with pytest.raises(ConfigError, match="belongs to the audit"):
-            export_corpus(decisions, tmp_path / "audit" / name)
+            export_corpus(review, tmp_path / "audit" / name)

@@ -1,56 +1,111 @@
+import json
+import multiprocessing
+import os
+import signal
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from lacuner.review.store import transaction
+from handmade_audit import TEAM, TURIN, small_audit
+from lacuner.audit.folder import AuditFolder
+from lacuner.review.decisions import Decision
+from lacuner.review.review import Review
+from lacuner.review.store import ReviewStore, StorageError
+
+ADA = "ada-12345678"
 
 
 @pytest.fixture
-def connection(tmp_path: Path) -> Iterator[sqlite3.Connection]:
-    opened = sqlite3.connect(tmp_path / "some.sqlite", isolation_level=None)
-    opened.execute("PRAGMA foreign_keys = ON")
-    opened.execute("CREATE TABLE parents (id INTEGER PRIMARY KEY)")
-    opened.execute("CREATE TABLE children (text TEXT, parent INTEGER REFERENCES parents DEFERRABLE INITIALLY DEFERRED)")
+def folder(tmp_path: Path) -> Path:
+    return small_audit(tmp_path / "audit")
+
+
+@pytest.fixture
+def store(folder: Path) -> Iterator[ReviewStore]:
+    opened = ReviewStore(AuditFolder.open(folder))
     yield opened
     opened.close()
 
 
-def children(connection: sqlite3.Connection) -> int:
-    return int(connection.execute("SELECT count(*) FROM children").fetchone()[0])
+def statuses(store: ReviewStore) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for count in store.counts():
+        counts[count.status] = counts.get(count.status, 0) + count.count
+    return counts
 
 
-def fill(connection: sqlite3.Connection) -> None:
-    """As many rows as do not fit when the file may not grow."""
-    connection.executemany("INSERT INTO children VALUES (?, NULL)", (("x" * 3000,) for _ in range(100)))
+def accept(store: ReviewStore, number: int, step: int) -> None:
+    stored = store.item(number)
+    assert stored is not None
+    item = stored.item
+    store.add_decision(step, item, Decision("accept", item.start, item.end, item.label))
 
 
-def test_what_ends_well_is_stored(connection: sqlite3.Connection) -> None:
-    with transaction(connection):
-        fill(connection)
-    assert children(connection) == 100
+def test_a_transaction_is_stored_as_a_whole_or_not_at_all(store: ReviewStore) -> None:
+    def decide_and_fail() -> None:
+        accept(store, TURIN, store.add_step(ADA))
+        with store.transaction():  # part of the larger one
+            accept(store, TEAM, store.add_step(ADA))
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError), store.transaction():
+        decide_and_fail()
+    assert statuses(store) == {"open": 7}
+    with store.transaction():
+        accept(store, TURIN, store.add_step(ADA))
+    assert statuses(store) == {"accepted": 1, "open": 6}
 
 
-def test_what_fails_is_not_stored(connection: sqlite3.Connection) -> None:
-    both = ("INSERT INTO children VALUES ('child', NULL)", "INSERT INTO nowhere VALUES (1)")
-    with pytest.raises(sqlite3.OperationalError, match="no such table"), transaction(connection):
-        list(map(connection.execute, both))
-    assert (connection.in_transaction, children(connection)) == (False, 0)
+def test_what_sqlite_cannot_do_is_a_storage_error_that_says_what_to_do(store: ReviewStore) -> None:
+    def fails() -> None:
+        raise sqlite3.OperationalError("disk I/O error")
+
+    for block in (store.transaction, store.reading):
+        with pytest.raises(StorageError) as failed, block():
+            fails()
+        assert str(failed.value) == (
+            "Nothing was stored, because review.sqlite cannot be used (disk I/O error)"
+            " — see that the folder can be written, and try again."
+        )
 
 
-def test_a_full_disk_is_called_a_full_disk(connection: sqlite3.Connection) -> None:
-    pages = connection.execute("PRAGMA page_count").fetchone()[0]
-    connection.execute(f"PRAGMA max_page_count = {pages}")
-    with pytest.raises(sqlite3.OperationalError, match="disk is full"), transaction(connection):
-        fill(connection)
-    assert (connection.in_transaction, children(connection)) == (False, 0)
+def test_an_undone_decision_is_not_restored(store: ReviewStore) -> None:
+    with store.transaction():
+        first, second, third = (store.add_step(name) for name in ("ada", "bob", "cy"))
+        for step in (first, second, third):
+            accept(store, TURIN, step)
+        store.mark_undone(second)
+        (last,) = store.decisions_of(third)
+        store.restore(TURIN, last.previous)
+        (first_decision,) = store.decisions_of(first)
+    assert first_decision.in_force
 
 
-def test_what_cannot_be_committed_is_taken_back_and_the_next_one_is_stored(connection: sqlite3.Connection) -> None:
-    with pytest.raises(sqlite3.IntegrityError, match="FOREIGN KEY"), transaction(connection):
-        connection.execute("INSERT INTO children VALUES ('orphan', 7)")
-    assert (connection.in_transaction, children(connection)) == (False, 0)
-    with transaction(connection):
-        connection.execute("INSERT INTO children VALUES ('child', NULL)")
-    assert children(connection) == 1
+def _decide_and_die(folder: Path, ready) -> None:
+    opened = Review(AuditFolder.open(folder))
+    opened.decide(ADA, TURIN, 0, "accept")
+    opened.decide(ADA, TEAM, 0, "reject")
+    opened._store._connection.execute("BEGIN IMMEDIATE")  # the next one is half stored
+    opened._store._connection.execute("UPDATE findings SET status = 'accepted' WHERE number = 3")
+    ready.send(True)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_kill_loses_nothing_and_leaves_nothing_half_done(folder: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    here, there = context.Pipe()
+    process = context.Process(target=_decide_and_die, args=(folder, there))
+    process.start()
+    assert here.recv()
+    process.join()
+    assert process.exitcode == -9
+    with Review(AuditFolder.open(folder)) as again:
+        assert statuses(again._store) == {"accepted": 1, "rejected": 1, "open": 5}
+
+
+def test_records_of_the_database_are_json_that_anybody_can_read(folder: Path, store: ReviewStore) -> None:
+    with sqlite3.connect(folder / "review.sqlite") as reader:
+        (record,) = reader.execute("SELECT record FROM sentences WHERE number = 0").fetchone()
+    assert json.loads(record)["tokens"][4] == "Turin"

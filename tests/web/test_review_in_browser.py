@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import sqlite3
 import subprocess
 import sys
@@ -19,10 +18,10 @@ import pytest
 from handmade_audit import finding, small_audit, write_audit
 from lacuner import Corpus, Entity, Sentence
 from lacuner.audit.folder import AuditFolder
-from lacuner.review.decisions import Decisions
+from lacuner.review.review import Review
 from lacuner.web.access import AccessPolicy
 from lacuner.web.review_app import create_app
-from lacuner.web.server import USUAL_PORT, address, listen, serve
+from lacuner.web.server import address, listen, serve
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed; make setup installs it")
 Page, expect = playwright.Page, playwright.expect
@@ -43,8 +42,8 @@ class Server:
         sock = listen("127.0.0.1", self.port)
         self.port = sock.getsockname()[1]
         self.url = address("127.0.0.1", self.port, TOKEN)
-        self.decisions = Decisions(AuditFolder.open(self.folder))
-        app = create_app(self.decisions, AccessPolicy(TOKEN))
+        self.review = Review(AuditFolder.open(self.folder))
+        app = create_app(self.review, AccessPolicy(TOKEN))
         self.thread = threading.Thread(target=serve, args=(app, sock, ready.set), daemon=True)
         self.thread.start()
         assert ready.wait(20)
@@ -52,18 +51,18 @@ class Server:
 
     def stop(self) -> None:
         """The thread ends with the tests."""
-        self.decisions.close()
+        self.review.close()
 
     def statuses(self) -> dict[str, int]:
         counts: dict[str, int] = {}
-        with Decisions(AuditFolder.open(self.folder)) as decisions:
-            for tally in decisions.tallies():
-                counts[tally.status] = counts.get(tally.status, 0) + tally.count
+        with Review(AuditFolder.open(self.folder)) as review:
+            for count in review.counts():
+                counts[count.status] = counts.get(count.status, 0) + count.count
         return counts
 
     def sentence_of(self, number: int) -> Sentence:
-        with Decisions(AuditFolder.open(self.folder)) as decisions:
-            return decisions.show("somebody-else", number).sentence
+        with Review(AuditFolder.open(self.folder)) as review:
+            return review.view("somebody-else", number).sentence
 
 
 class Command(Server):
@@ -120,7 +119,7 @@ def visit(chromium) -> Iterator[Callable[..., Page]]:
         page.on("pageerror", lambda error: page.problems.append(str(error)))
         page.on("console", lambda said: page.problems.append(said.text) if said.type == "error" else None)
         page.goto(server.url)
-        page.wait_for_selector("#case:not([hidden]), #empty:not([hidden])")
+        page.wait_for_selector("#item:not([hidden]), #empty:not([hidden])")
         return page
 
     yield open_page
@@ -152,7 +151,7 @@ def test_findings_are_decided_with_single_keys(server: Server, visit) -> None:
     question(page, "Is “Turin” a missing LOC?")
     press(page, "a")
     question(page, "“New York” is annotated as LOC. Is it rather “New York Times”, ORG?")
-    assert server.statuses() == {"accepted": 1, "open": 6}  # stored before the next one is shown
+    assert server.statuses() == {"accepted": 1, "open": 6}  # stored before the next one is view
     press(page, "r")
     question(page, "“Arsenal” is annotated as LOC. Is it rather ORG?")
     press(page, "s")
@@ -256,7 +255,7 @@ def test_a_label_can_be_typed(server: Server, visit) -> None:
 
 def test_all_occurrences_are_decided_and_undone_at_once(server: Server, visit) -> None:
     page = visit(server)
-    expect(page.locator("#everywhere-row")).to_contain_text("the 2 other open findings with these words")
+    expect(page.locator("#all-occurrences-row")).to_contain_text("the 2 other open findings with these words")
     press(page, "o", "r")
     expect(page.locator("#notice")).to_have_text("Rejected: 3 findings with these words.")
     assert server.statuses() == {"rejected": 3, "open": 4}
@@ -291,15 +290,15 @@ def test_overlaps_are_asked_about(server: Server, visit) -> None:
         press(page, "ArrowLeft")
     assert marked(page) == "Ada Lovelace moved to Turin"
     press(page, "a")
-    expect(page.locator("#clash-text")).to_contain_text(
+    expect(page.locator("#conflict-text")).to_contain_text(
         "overlaps “Ada Lovelace” (PER), which is annotated or accepted already"
     )
     expect(page.get_by_role("button", name="Replace it")).to_be_focused()
     press(page, "Escape")
-    expect(page.locator("#clash")).to_be_hidden()
+    expect(page.locator("#conflict")).to_be_hidden()
     assert server.statuses() == {"open": 7}
     press(page, "a")
-    expect(page.locator("#clash")).to_be_visible()
+    expect(page.locator("#conflict")).to_be_visible()
     press(page, "k")
     question(page, "“New York Times”")
     assert server.sentence_of(0).entities == (Entity(0, 2, "PER"), Entity(0, 5, "LOC"))
@@ -311,8 +310,8 @@ def test_two_reviewers_see_different_findings_and_overwrite_nothing(server: Serv
     press(ada, "Enter")
     question(ada, "Is “Turin”")
     question(grace, "“New York Times”")
-    with Decisions(AuditFolder.open(server.folder)) as decisions:
-        decisions._connection.execute("DELETE FROM leases")  # Ada was away for long
+    with Review(AuditFolder.open(server.folder)) as review:
+        review._store._connection.execute("DELETE FROM leases")  # Ada was away for long
     press(grace, "p")
     question(grace, "Is “Turin”")
     press(ada, "a")
@@ -353,7 +352,7 @@ def test_what_cannot_be_stored_is_said_and_can_be_decided_again(server: Server, 
         raise sqlite3.OperationalError("disk I/O error")
 
     page = visit(server)
-    monkeypatch.setattr(server.decisions, "_store", fails)
+    monkeypatch.setattr(server.review._store, "add_decision", fails)
     press(page, "a")
     expect(page.locator("#notice")).to_contain_text("Nothing was stored, because review.sqlite cannot be used")
     question(page, "Is “Turin”")
@@ -437,7 +436,7 @@ def test_fifty_thousand_findings_open_at_once(start, visit, tmp_path: Path) -> N
     done = time.perf_counter()
     page.locator("#label").select_option("LOC")
     question(page, "Is “Turin”")
-    expect(page.locator("#everywhere-row")).to_contain_text("the 24,999 other open findings")
+    expect(page.locator("#all-occurrences-row")).to_contain_text("the 24,999 other open findings")
     assert opened - began < 5  # generous: the machine may be busy
     assert (done - opened) / 10 < 1
     assert max(sizes) < 40_000
@@ -479,7 +478,7 @@ def test_the_last_decision_can_be_undone_without_a_keyboard(short_server: Server
     page = visit(short_server, viewport={"width": width, "height": 740}, has_touch=True)
     page.locator("#accept").tap()
     expect(page.locator("#empty-title")).to_have_text("Everything is decided")
-    for name in ("accept", "reject", "skip", "previous", "next", "everywhere-row"):
+    for name in ("accept", "reject", "skip", "previous", "next", "all-occurrences-row"):
         expect(page.locator(f"#{name}")).to_be_hidden()
     expect(page.locator("#undo")).to_be_in_viewport()
     page.locator("#undo").tap()
@@ -524,7 +523,7 @@ def test_a_key_that_is_held_down_does_not_answer_the_question_about_overlaps(ser
         page.keyboard.down("Enter")
         page.wait_for_timeout(60)
     page.keyboard.up("Enter")
-    expect(page.locator("#clash-replace")).to_be_focused()
+    expect(page.locator("#conflict-replace")).to_be_focused()
     assert server.statuses() == {"open": 7}
 
 
@@ -545,10 +544,10 @@ def test_the_focus_stays_where_one_can_go_on(server: Server, visit) -> None:
     press(page, "Enter")
     expect(page.locator("mark .tag")).to_have_text("CITY")
     expect(page.locator("#other-button")).to_be_focused()
-    page.locator("#everywhere").focus()
+    page.locator("#all-occurrences").focus()
     press(page, "r")
     question(page, "“New York Times”")
-    expect(page.locator("#everywhere")).to_be_hidden()
+    expect(page.locator("#all-occurrences")).to_be_hidden()
     expect(page.locator("#sentence")).to_be_focused()
 
 
@@ -641,7 +640,7 @@ def test_everything_has_a_name_and_can_be_reached_with_the_keyboard(server: Serv
         "help-button",
         "start-left",
         "end-right",
-        "everywhere",
+        "all-occurrences",
         "accept",
         "undo",
     }
@@ -697,7 +696,7 @@ def test_pages_of_other_servers_cannot_decide(server: Server, visit) -> None:
       const send = (more) => fetch(url, { ...options, ...more }).then(() => "sent", () => "blocked");
       return [await send({ mode: "no-cors" }), await send({ headers: { "X-Reviewer": "evil-12345678" } })];
     }"""
-    assert page.evaluate(attack, f"http://127.0.0.1:{server.port}/api/findings/0/decide") == ["blocked", "blocked"]
+    assert page.evaluate(attack, f"http://127.0.0.1:{server.port}/api/items/0/decide") == ["blocked", "blocked"]
     elsewhere.shutdown()
     assert server.statuses() == {"open": 7}
 
@@ -710,15 +709,3 @@ def test_a_corpus_that_changed_since_the_audit_is_said_on_the_page(start, visit,
     page = visit(start(folder))
     expect(page.locator("#warning")).to_contain_text("train.conll has changed since the audit")
     expect(page.locator("#warning")).to_contain_text("nothing is lost")
-
-
-def test_a_taken_port_does_not_stop_a_review(tmp_path: Path) -> None:
-    with socket.socket() as taken:
-        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            taken.bind(("127.0.0.1", USUAL_PORT))
-            taken.listen()
-        except OSError:
-            pass  # somebody has it already, which serves as well
-        with listen("127.0.0.1", None) as found:
-            assert found.getsockname()[1] not in (0, USUAL_PORT)

@@ -13,55 +13,66 @@ from lacuner.cli.options import Json
 from lacuner.errors import ConfigError
 
 if TYPE_CHECKING:
-    from lacuner.review.decisions import Decisions
+    from lacuner.review.review import Review
 
-_MANY = 10_000
-"""Findings that take more than a second to read."""
+_SLOW_TO_LOAD = 10_000
+"""Number of findings that take more than a second to load."""
 
 
 def review(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="What lacuner audit has written.", show_default=False)],
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Folder that lacuner audit has written.", show_default=False)
+    ],
     export: Annotated[
         Path | None,
-        typer.Option(help="Write the corpus with all decisions, and leave; - is standard output.", show_default=False),
+        typer.Option(
+            help="Write the corpus with all decisions applied, and exit; - is standard output.", show_default=False
+        ),
     ] = None,
     port: Annotated[
-        int | None, typer.Option(min=0, max=65535, help="Where to listen; 0 is any.", show_default="8620, or any")
+        int | None,
+        typer.Option(
+            min=0, max=65535, help="Port to listen on; 0: any free one.", show_default="8620, or any free one"
+        ),
     ] = None,
-    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 lets other machines in.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; 0.0.0.0: all, so that other machines can connect.")
+    ] = "127.0.0.1",
     token: Annotated[
         str | None,
-        typer.Option(help="What the address must end in.", envvar="LACUNER_TOKEN", show_default="a new one"),
+        typer.Option(
+            help="Secret that the address of the page ends in.", envvar="LACUNER_TOKEN", show_default="a random one"
+        ),
     ] = None,
-    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page.")] = True,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in the browser.")] = True,
     json: Json = False,
 ) -> None:
-    """Decide in the browser about what an audit has found.
+    """Review the findings of an audit in the browser.
 
-    Decisions are stored at once, in DIR. The same command goes on where it was stopped.
+    Every decision is stored at once, in DIR. The same command resumes a review.
 
     Example: `lacuner review audit`, then `lacuner review audit --export reviewed.jsonl`
     """
     from lacuner.audit.folder import DECISIONS, AuditFolder
-    from lacuner.review.decisions import Decisions
+    from lacuner.review.review import Review
 
     audit = AuditFolder.open(folder)
     warning = audit.warning()
     if warning is not None:
         say(f"warning: {warning}.")
-    if not (folder / DECISIONS).exists() and audit.summary.get("findings", 0) > _MANY:
-        say("Reading what the audit has found takes a moment, this once.")
-    with Decisions(audit) as decisions:
+    if not (folder / DECISIONS).exists() and audit.summary.get("findings", 0) > _SLOW_TO_LOAD:
+        say("Loading the findings; this is done once.")
+    with Review(audit) as opened:
         if export is not None:
-            _export(decisions, export, json)
+            _export(opened, export, json)
         else:
-            _serve(decisions, host, port, token, browser, json)
+            _serve(opened, host, port, token, browser, json)
 
 
-def _export(decisions: "Decisions", out: Path, json: bool) -> None:
+def _export(review: "Review", out: Path, json: bool) -> None:
     from lacuner.review.export import export_corpus
 
-    report = export_corpus(decisions, out)
+    report = export_corpus(review, out)
     if json:
         print_json(report.as_dict() | {"out": str(out)})
         return
@@ -71,15 +82,15 @@ def _export(decisions: "Decisions", out: Path, json: bool) -> None:
     )
     say(
         f"{out} has {report.entities:,} entities in {report.sentences:,} sentences: {report.added:,} added, "
-        f"{report.removed:,} removed, {report.confirmed:,} confirmed; {report.non_entities:,} spans are known to be none."
+        f"{report.removed:,} removed, {report.confirmed:,} confirmed; {report.non_entities:,} rejected spans."
     )
 
 
-def _serve(decisions: "Decisions", host: str, port: int | None, token: str | None, browser: bool, json: bool) -> None:
+def _serve(review: "Review", host: str, port: int | None, token: str | None, browser: bool, json: bool) -> None:
     try:
         from lacuner.web.access import AccessPolicy, check_token, is_local, new_token
         from lacuner.web.review_app import create_app
-        from lacuner.web.server import USUAL_PORT, address, listen, serve
+        from lacuner.web.server import DEFAULT_PORT, address, listen, serve
     except ModuleNotFoundError as error:
         raise ConfigError("review needs FastAPI and uvicorn; install them with: pip install 'lacuner[web]'") from error
 
@@ -88,8 +99,8 @@ def _serve(decisions: "Decisions", host: str, port: int | None, token: str | Non
     secret = token or new_token()
     sock = listen(host, port)
     chosen = sock.getsockname()[1]
-    if port is None and chosen != USUAL_PORT:
-        say(f"Port {USUAL_PORT} is taken, so this is another one.")
+    if port is None and chosen != DEFAULT_PORT:
+        say(f"Port {DEFAULT_PORT} is taken; using port {chosen}.")
     url = address(host, chosen, secret)
     if not is_local(host):
         say("warning: other machines can reach this page, and it is not encrypted; whoever has the address can decide.")
@@ -98,15 +109,15 @@ def _serve(decisions: "Decisions", host: str, port: int | None, token: str | Non
         if json:
             print_json({"url": url})
             sys.stdout.flush()
-        say(f"Review at {url}\nEvery decision is stored at once. Ctrl-C ends it.")
+        say(f"Review at {url}\nEvery decision is stored at once. Ctrl-C stops the server.")
         if browser and _has_screen():
             webbrowser.open(url)
 
-    serve(create_app(decisions, AccessPolicy(secret, host, f"lacuner-{chosen}")), sock, started)
-    open_ones = sum(tally.count for tally in decisions.tallies() if tally.status in ("open", "skipped"))
-    say(f"Stopped; everything is stored. {open_ones:,} findings are left; the same command goes on with them.")
+    serve(create_app(review, AccessPolicy(secret, host, f"lacuner-{chosen}")), sock, started)
+    undecided = sum(count.count for count in review.counts() if count.status in ("open", "skipped"))
+    say(f"Stopped; everything is stored. {undecided:,} findings are left; the same command resumes the review.")
 
 
 def _has_screen() -> bool:
-    """Whether a browser could be seen; one that runs in the terminal would be in the way."""
+    """Whether there is a graphical browser; one that runs in the terminal would be in the way."""
     return sys.platform in ("win32", "darwin") or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))

@@ -1,1 +1,1 @@
-"""Decisions about what an audit has found: items, store, export. No HTTP in here."""
+"""Decisions about the findings of an audit: items, decisions, store, export. No HTTP in here."""

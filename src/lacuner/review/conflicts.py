@@ -1,47 +1,101 @@
-"""Why a decision is not stored, in words."""
+"""Decisions that cannot be stored as they are: what they conflict with, and how that is said to the reviewer."""
 
-from lacuner.corpus import Entity, Sentence
-from lacuner.review.items import Case, Conflict, Decision, effect_of
+from dataclasses import dataclass
+from typing import Literal
+
+from lacuner.corpus import Entity, Sentence, Span
+from lacuner.errors import LacunerError
+from lacuner.review.decisions import Decision, entity_key, patch_of
+from lacuner.review.items import ReviewItem
+
+Reason = Literal["already_decided", "overlap", "nothing_to_undo", "unknown_item", "invalid"]
 
 
-class ConflictError(Exception):
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """What a decision conflicts with in its sentence.
+
+    Attributes:
+        overlapping: entities that share words with the one that would be added.
+        contradicted: entities with exactly the span that would be rejected.
+        rejected: spans, rejected before, with exactly the words of the entity that would be added.
+    """
+
+    overlapping: tuple[Entity, ...] = ()
+    contradicted: tuple[Entity, ...] = ()
+    rejected: tuple[Span, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.overlapping or self.contradicted or self.rejected)
+
+    @property
+    def can_keep_both(self) -> bool:
+        """Whether the sentence can hold both sides of the conflict: entities may overlap, but not be rejected, too."""
+        return not (self.contradicted or self.rejected)
+
+
+class ConflictError(LacunerError):
     """A decision that was not stored.
 
     Attributes:
-        reason: ``decided`` (by somebody, meanwhile), ``overlap``, ``nothing`` (to undo), ``unknown`` (there is no such
-            finding) or ``wrong`` (makes no sense).
-        message: says it in words.
-        clash: what stands in the way, if ``reason`` is ``overlap``.
+        reason: ``already_decided`` (since the reviewer saw the item), ``overlap``, ``nothing_to_undo``, ``unknown_item``
+            (there is no such item) or ``invalid`` (impossible span or label).
+        message: the reason as a sentence.
+        conflict: with what, if ``reason`` is ``overlap``.
     """
 
-    def __init__(self, reason: str, message: str, clash: Conflict | None = None) -> None:
+    def __init__(self, reason: Reason, message: str, conflict: Conflict | None = None) -> None:
         super().__init__(message)
-        self.reason, self.message, self.clash = reason, message, clash
+        self.reason, self.message, self.conflict = reason, message, conflict
 
 
-def refuse_nonsense(decision: Decision, sentence: Sentence) -> None:
-    """Spans outside the sentence, and labels that no file could hold."""
+def find_conflict(sentence: Sentence, item: ReviewItem, decision: Decision) -> Conflict:
+    """What a decision conflicts with in a sentence as it is now.
+
+    Overlaps that were there before the decision are not counted: the decision does not make them.
+    """
+    patch = patch_of(item, decision)
+    removed = {entity_key(entity) for entity in patch.removed}
+    others = [entity for entity in sentence.entities if entity_key(entity) not in removed]
+    annotated = {(entity.start, entity.end) for entity in sentence.entities}
+    overlapping = []
+    for new in patch.added:
+        if new in sentence.entities:
+            continue
+        was_annotated = (new.start, new.end) in annotated
+        for other in others:
+            same = (other.start, other.end) == (new.start, new.end)
+            if same or (not was_annotated and other.start < new.end and new.start < other.end):
+                overlapping.append(other)
+    contradicted = [e for e in others if (e.start, e.end) in patch.rejected and e not in (*patch.added, *overlapping)]
+    added = {(new.start, new.end) for new in patch.added}
+    rejected = tuple(span for span in sentence.non_entities if (span.start, span.end) in added)
+    return Conflict(tuple(overlapping), tuple(contradicted), rejected)
+
+
+def check_decision(decision: Decision, sentence: Sentence) -> None:
+    """Refuse spans outside the sentence, and labels that no file could hold."""
     if not 0 <= decision.start < decision.end <= len(sentence):
-        raise ConflictError("wrong", f"The sentence has no words {decision.start} to {decision.end}.")
+        raise ConflictError("invalid", f"The sentence has no words {decision.start} to {decision.end}.")
     if not decision.label or decision.label != "".join(decision.label.split()):
-        raise ConflictError("wrong", "A label has at least one character, and no spaces.")
+        raise ConflictError("invalid", "A label has at least one character, and no spaces.")
 
 
-def refuse_clash(sentence: Sentence, case: Case, decision: Decision, clash: Conflict) -> None:
-    """A question that the reviewer has to answer first."""
+def overlap_error(sentence: Sentence, item: ReviewItem, decision: Decision, conflict: Conflict) -> ConflictError:
+    """The question that the reviewer has to answer before the decision can be stored."""
     parts = []
-    for new in effect_of(case, decision).added:
-        if clash.overlapping:
-            parts.append(f"{_quoted(sentence, new)} overlaps {_list(sentence, clash.overlapping)} already.")
-        if clash.rejected:
+    for new in patch_of(item, decision).added:
+        if conflict.overlapping:
+            parts.append(f"{_quoted(sentence, new)} overlaps {_list(sentence, conflict.overlapping)} already.")
+        if conflict.rejected:
             parts.append(f"“{sentence.text_of(new.start, new.end)}” was rejected before.")
-    if clash.denied:
-        parts.append(f"What you are about to reject is {_list(sentence, clash.denied)} already.")
-    raise ConflictError("overlap", " ".join(parts), clash)
+    if conflict.contradicted:
+        parts.append(f"What you are about to reject is {_list(sentence, conflict.contradicted)} already.")
+    return ConflictError("overlap", " ".join(parts), conflict)
 
 
-def refuse_new_overlaps(before: Sentence, after: Sentence) -> None:
-    """Undoing must not let two entities overlap that did not."""
+def check_undo(before: Sentence, after: Sentence) -> None:
+    """Refuse to undo what would make two entities overlap that did not overlap before."""
     for one, other in sorted(_overlaps(after) - _overlaps(before)):
         both = f"{_quoted(after, one)} and {_quoted(after, other)}"
         raise ConflictError("overlap", f"Undoing this would let {both} overlap; change the later one of them first.")

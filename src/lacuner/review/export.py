@@ -1,4 +1,4 @@
-"""A reviewed corpus: accepted entities added, rejected spans known to be none."""
+"""The reviewed corpus: the audit's copy of the corpus with all decisions applied."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -10,25 +10,26 @@ from lacuner.corpus import Sentence
 from lacuner.corpus.corpus import Format, write_sentences
 from lacuner.corpus.files import STANDARD_INPUT
 from lacuner.errors import ConfigError
-from lacuner.review.decisions import Decisions
-from lacuner.review.items import Status, apply_decisions
+from lacuner.review.decisions import apply_decisions
+from lacuner.review.items import Status
+from lacuner.review.review import Review
 
 
 @dataclass
-class Exported:
-    """What is in the written corpus.
+class ExportReport:
+    """What is in the exported corpus.
 
     Attributes:
-        accepted: findings that were accepted.
-        rejected: findings that were rejected.
-        skipped: findings that were put off.
-        open: findings that nobody has decided.
-        sentences: all of them.
-        entities: all of them.
-        added: entities that were not there before (with these borders and this label).
-        removed: entities that are not there any more.
-        confirmed: entities that a reviewer has confirmed.
-        non_entities: spans that are known to be none, all of them.
+        accepted: number of accepted findings.
+        rejected: number of rejected findings.
+        skipped: number of skipped findings.
+        open: number of findings without a decision.
+        sentences: number of sentences.
+        entities: number of entities.
+        added: number of entities that were not annotated before with this span and label.
+        removed: number of entities that were annotated before and are not any more.
+        confirmed: number of annotated entities that a reviewer has confirmed.
+        non_entities: number of rejected spans, from this review or before.
     """
 
     accepted: int = 0
@@ -47,33 +48,35 @@ class Exported:
         return asdict(self)
 
 
-def export_corpus(decisions: Decisions, out: Path) -> Exported:
-    """Write the audit's copy of the corpus with all decisions applied; the rest of it stays as it is."""
-    folder = decisions.folder
+def export_corpus(review: Review, out: Path) -> ExportReport:
+    """Write the corpus with all decisions applied; everything that is not decided is written as it was read.
+
+    Raises:
+        ConfigError: ``out`` is a file of the audit.
+    """
+    folder = review.folder
     if str(out) != STANDARD_INPUT and out.resolve().parent == folder.path.resolve() and out.name in _OWN:
         raise ConfigError(
             f"--export {out}: this file belongs to the audit, and the review needs it; choose another name"
         )
     counts: dict[Status, int] = {"accepted": 0, "rejected": 0, "skipped": 0, "open": 0}
-    report = Exported()
-    for tally in decisions.tallies():
-        counts[tally.status] += tally.count
-    for status, count in counts.items():
-        setattr(report, status, count)
+    for count in review.counts():
+        counts[count.status] += count.count
+    report = ExportReport(**counts)
     written: Format | None = "jsonl" if str(out) == STANDARD_INPUT else None
-    write_sentences(_reviewed(decisions, report), out, written)
+    write_sentences(_reviewed(review, report), out, written)
     return report
 
 
 _OWN = (CORPUS, FINDINGS, SUMMARY, REPORT, DECISIONS)
 
 
-def _reviewed(decisions: Decisions, report: Exported) -> Iterator[Sentence]:
-    decided = decisions.all_decided()
+def _reviewed(review: Review, report: ExportReport) -> Iterator[Sentence]:
+    decided = review.decisions_by_sentence()
     following = next(decided, None)
-    for number, sentence in enumerate(decisions.folder.sentences()):
+    for index, sentence in enumerate(review.folder.sentences()):
         written = sentence
-        if following is not None and following[0] == number:
+        if following is not None and following[0] == index:
             written = apply_decisions(sentence, following[1])
             following = next(decided, None)
             before, after = set(sentence.entities), set(written.entities)

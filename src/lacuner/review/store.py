@@ -1,164 +1,286 @@
-"""The SQLite file of a review: its tables, and how an audit gets into them."""
+"""Everything about a review that is stored, and every query that stores or reads it. What it means is decided elsewhere."""
 
 import json
 import sqlite3
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import groupby
 from pathlib import Path
 
-from lacuner.audit.finding import Finding
-from lacuner.audit.folder import CORPUS, DECISIONS, FINDINGS, AuditFolder
-from lacuner.corpus.formats.records import sentence_to_record
-from lacuner.errors import DataError
-
-APPLICATION = 0x4C41434E  # "LACN"
-SCHEMA_VERSION = 1
-_PATIENCE = 30.0  # seconds to wait for another process that writes
-_SCHEMA = """
-CREATE TABLE files (name TEXT PRIMARY KEY, hash TEXT NOT NULL);
-CREATE TABLE sentences (number INTEGER PRIMARY KEY, record TEXT NOT NULL);
-CREATE TABLE findings (
-    number INTEGER PRIMARY KEY,
-    sentence INTEGER NOT NULL REFERENCES sentences,
-    start INTEGER NOT NULL,
-    end INTEGER NOT NULL,
-    label TEXT NOT NULL,
-    probability REAL NOT NULL,
-    kind TEXT NOT NULL,
-    text TEXT NOT NULL,
-    old_start INTEGER,
-    old_end INTEGER,
-    old_label TEXT,
-    status TEXT NOT NULL DEFAULT 'open',
-    version INTEGER NOT NULL DEFAULT 0,
-    decision INTEGER REFERENCES decisions
-);
-CREATE INDEX findings_in_order ON findings (status, number);
-CREATE INDEX findings_counted ON findings (status, kind, label, probability);
-CREATE INDEX findings_by_surface ON findings (text, kind, label);
-CREATE INDEX findings_by_sentence ON findings (sentence);
-CREATE TABLE reviewers (id TEXT PRIMARY KEY, name TEXT NOT NULL);
-CREATE TABLE steps (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    reviewer TEXT NOT NULL,
-    time TEXT NOT NULL,
-    undone INTEGER NOT NULL DEFAULT 0
-);
-CREATE INDEX steps_by_reviewer ON steps (reviewer, undone, id);
-CREATE TABLE decisions (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    step INTEGER NOT NULL REFERENCES steps,
-    finding INTEGER NOT NULL REFERENCES findings,
-    action TEXT NOT NULL,
-    start INTEGER NOT NULL,
-    end INTEGER NOT NULL,
-    label TEXT NOT NULL,
-    replaced TEXT NOT NULL DEFAULT '[]',
-    previous INTEGER REFERENCES decisions
-);
-CREATE INDEX decisions_by_step ON decisions (step);
-CREATE TABLE leases (finding INTEGER PRIMARY KEY REFERENCES findings, reviewer TEXT NOT NULL, until REAL NOT NULL);
-"""
+from lacuner.audit.folder import CORPUS, DECISIONS, AuditFolder
+from lacuner.corpus import OUTSIDE, Entity, Sentence
+from lacuner.corpus.formats.records import sentence_from_record
+from lacuner.errors import LacunerError
+from lacuner.review.database import open_database, transaction
+from lacuner.review.decisions import STATUS_AFTER, Decision
+from lacuner.review.items import MAX_NUMBER, Count, Filter, ReviewItem, Status
 
 
-def open_database(folder: AuditFolder) -> sqlite3.Connection:
-    """The database of a review; a new one gets the findings of the audit.
+class StorageError(LacunerError):
+    """The file of a review could not be read or written; nothing of the transaction was stored."""
 
-    The audit must be the one that the decisions are about. If there are no decisions yet, a new audit replaces the old one.
+    def __init__(self, error: sqlite3.Error) -> None:
+        cause, remedy = f"{DECISIONS} cannot be used ({error})", "see that the folder can be written"
+        if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
+            cause, remedy = "the disk is full", "make room"
+        super().__init__(f"Nothing was stored, because {cause} — {remedy}, and try again.")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredItem:
+    """An item and what is decided about it.
+
+    Attributes:
+        item: the finding.
+        status: of the item.
+        version: grows with each change of the decision.
+        decision: the one in force, if there is one.
+        reviewer: who made it.
     """
-    path = folder.path / DECISIONS
-    try:
-        connection = sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
-        try:
-            connection.row_factory = sqlite3.Row
-            connection.execute(
-                "PRAGMA journal_mode = WAL"
-            )  # readers do not wait for writers, and a kill breaks nothing
-            connection.execute("PRAGMA synchronous = FULL")  # what is committed survives a power cut
-            connection.execute("PRAGMA foreign_keys = ON")
-            with transaction(connection):
-                _prepare(connection, folder, path)
-        except BaseException:
-            connection.close()
-            raise
-    except sqlite3.Error as error:
-        remedy = "see that the folder can be written and has room; if the file is broken, put back a copy of it"
-        raise DataError(f"the decisions cannot be opened ({error})", remedy, path) from error
-    return connection
+
+    item: ReviewItem
+    status: Status
+    version: int
+    decision: Decision | None
+    reviewer: str | None
 
 
-@contextmanager
-def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """All of it is stored, or nothing; other writers wait."""
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:  # SQLite itself has taken everything back if the disk is full
-            connection.execute("ROLLBACK")
-        raise
+@dataclass(frozen=True, slots=True)
+class StepDecision:
+    """One decision of a step.
+
+    Attributes:
+        number: of the item.
+        sentence: index of the item's sentence.
+        in_force: whether nobody has decided about the item since.
+        previous: id of the decision that it replaced.
+    """
+
+    number: int
+    sentence: int
+    in_force: bool
+    previous: int | None
 
 
-def _prepare(connection: sqlite3.Connection, folder: AuditFolder, path: Path) -> None:
-    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
-    application = int(connection.execute("PRAGMA application_id").fetchone()[0])
-    tables = int(connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
-    if tables and application != APPLICATION:
-        raise DataError("this is no review, but another program's file", "move it out of the folder", path)
-    if version > SCHEMA_VERSION:
-        what = f"the review has format version {version}, and this version of lacuner knows {SCHEMA_VERSION}"
-        raise DataError(what, "take the version that wrote it, or a newer one", path)
-    hashes = folder.hashes()
-    if not tables:
-        for statement in _SCHEMA.split(";"):
-            connection.execute(statement)
-        connection.execute(f"PRAGMA application_id = {APPLICATION}")
-        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-    else:
-        known = dict(connection.execute("SELECT name, hash FROM files").fetchall())
-        if known == hashes:
-            return
-        decided = connection.execute("SELECT count(*) FROM findings WHERE decision IS NOT NULL").fetchone()[0]
-        if decided:
-            names = " and ".join(name for name in hashes if known.get(name) != hashes[name])
-            what = f"{names} changed after {decided:,} findings had been decided, so the decisions may be about other words"
-            remedy = f"put the old files back, or move {DECISIONS} away to review anew; nothing was changed"
-            raise DataError(what, remedy, folder.path)
-        for table in ("leases", "decisions", "steps", "findings", "sentences", "files"):
-            connection.execute(f"DELETE FROM {table}")
-    connection.executemany("INSERT INTO files VALUES (?, ?)", hashes.items())
-    _load(connection, folder)
+class ReviewStore:
+    """The SQLite file of a review. Several threads, and several processes, may use the same folder at once.
+
+    Args:
+        folder: the audit.
+    """
+
+    def __init__(self, folder: AuditFolder) -> None:
+        self._corpus: Path = folder.path / CORPUS
+        self._lock = threading.RLock()
+        self._connection = open_database(folder)
+
+    def close(self) -> None:
+        with self._lock:
+            self._connection.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """What is done inside is stored as a whole or not at all, by one thread at a time."""
+        with self.reading():
+            if self._connection.in_transaction:  # this is part of a larger one
+                yield
+                return
+            with transaction(self._connection):
+                yield
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Only reads; does not wait for other processes that write."""
+        with self._lock:
+            try:
+                yield
+            except sqlite3.Error as error:
+                raise StorageError(error) from error
+
+    # Items
+
+    def counts(self) -> list[Count]:
+        query = "SELECT status, kind, label, count(*), sum(probability) FROM findings GROUP BY 1, 2, 3"
+        return [Count(*row) for row in self._connection.execute(query)]
+
+    def suggested_labels(self) -> set[str]:
+        """Labels of the findings, and of the entities that they are about."""
+        query = "SELECT label FROM findings UNION SELECT old_label FROM findings"
+        return {row[0] for row in self._connection.execute(query)} - {OUTSIDE, None}
+
+    def chosen_labels(self) -> set[str]:
+        """Labels in decisions of reviewers."""
+        return {row[0] for row in self._connection.execute("SELECT DISTINCT label FROM decisions")} - {OUTSIDE}
+
+    def item(self, number: int) -> StoredItem | None:
+        row = self._connection.execute(
+            "SELECT f.*, d.action, d.start AS d_start, d.end AS d_end, d.label AS d_label, d.replaced, s.reviewer"
+            " FROM findings f LEFT JOIN decisions d ON d.id = f.decision LEFT JOIN steps s ON s.id = d.step"
+            " WHERE f.number = ?",
+            (number if abs(number) <= MAX_NUMBER else -1,),
+        ).fetchone()
+        if row is None:
+            return None
+        decision = None if row["action"] is None else _decision(row)
+        return StoredItem(_item(row), row["status"], row["version"], decision, row["reviewer"])
+
+    def next_free(self, reviewer: str, now: float, wanted: Filter, after: int, backwards: bool) -> int | None:
+        """The item after (or before) another that fits a filter and that no other reviewer holds; cyclic."""
+        condition, values = _condition(wanted)
+        free = f"SELECT number FROM findings WHERE {condition} AND NOT {_HELD}"
+        directions = ("number < ? ORDER BY number DESC", "number >= ? ORDER BY number DESC")
+        directions = directions if backwards else ("number > ? ORDER BY number", "number <= ? ORDER BY number")
+        for direction in directions:
+            query = f"{free} AND {direction} LIMIT 1"
+            row = self._connection.execute(query, (*values, reviewer, now, after)).fetchone()
+            if row is not None:
+                return int(row["number"])
+        return None
+
+    def occurrences(self, item: ReviewItem) -> list[ReviewItem]:
+        """Other open items with the same words, annotated in the same way."""
+        query = f"SELECT * FROM findings WHERE {_SAME} ORDER BY number"
+        return [_item(row) for row in self._connection.execute(query, _same_as(item)).fetchall()]
+
+    def count_occurrences(self, item: ReviewItem) -> int:
+        query = f"SELECT count(*) FROM findings WHERE {_SAME}"
+        return int(self._connection.execute(query, _same_as(item)).fetchone()[0])
+
+    def sentence(self, index: int) -> Sentence:
+        """A sentence as it was audited."""
+        row = self._connection.execute("SELECT record FROM sentences WHERE number = ?", (index,)).fetchone()
+        return sentence_from_record(json.loads(row["record"]), self._corpus, index + 1)
+
+    # Reviewers
+
+    def set_name(self, reviewer: str, name: str) -> None:
+        self._connection.execute("INSERT OR REPLACE INTO reviewers VALUES (?, ?)", (reviewer, name))
+
+    def name_of(self, reviewer: str) -> str:
+        row = self._connection.execute("SELECT name FROM reviewers WHERE id = ?", (reviewer,)).fetchone()
+        return str(row["name"]) if row else ""
+
+    def lease(self, reviewer: str, number: int, now: float, until: float) -> None:
+        """This item, and no other, is held by the reviewer."""
+        self._connection.execute("DELETE FROM leases WHERE reviewer = ? OR until <= ?", (reviewer, now))
+        self._connection.execute("INSERT OR REPLACE INTO leases VALUES (?, ?, ?)", (number, reviewer, until))
+
+    def extend_lease(self, reviewer: str, number: int, until: float) -> None:
+        query = "UPDATE leases SET until = ? WHERE finding = ? AND reviewer = ?"
+        self._connection.execute(query, (until, number, reviewer))
+
+    def held_by_others(self, reviewer: str, now: float) -> set[int]:
+        """Numbers of the items that other reviewers are looking at."""
+        query = "SELECT finding FROM leases WHERE reviewer <> ? AND until > ?"
+        return {row["finding"] for row in self._connection.execute(query, (reviewer, now))}
+
+    def count_held_by_others(self, reviewer: str, now: float, wanted: Filter) -> int:
+        condition, values = _condition(wanted)
+        query = f"SELECT count(*) FROM findings WHERE {condition} AND {_HELD}"
+        return int(self._connection.execute(query, (*values, reviewer, now)).fetchone()[0])
+
+    # Decisions
+
+    def add_step(self, reviewer: str) -> int:
+        """A new step: the decisions that are undone together."""
+        query = "INSERT INTO steps (reviewer, time) VALUES (?, ?)"
+        step = self._connection.execute(query, (reviewer, datetime.now(UTC).isoformat())).lastrowid
+        assert step is not None
+        return step
+
+    def add_decision(self, step: int, item: ReviewItem, decision: Decision) -> None:
+        """Put a decision in force; the one before it is kept."""
+        number = item.number
+        replaced = json.dumps([[e.start, e.end, e.label] for e in decision.replaced], ensure_ascii=False)
+        values = (step, number, decision.action, decision.start, decision.end, decision.label, replaced, number)
+        added = self._connection.execute(
+            "INSERT INTO decisions (step, finding, action, start, end, label, replaced, previous)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, (SELECT decision FROM findings WHERE number = ?))",
+            values,
+        ).lastrowid
+        self._put_in_force(number, added, STATUS_AFTER[decision.action])
+
+    def decisions_in(self, sentence: int, without: int = -1) -> list[tuple[ReviewItem, Decision]]:
+        """The decisions in force about a sentence, in their order, except for that about one item."""
+        query = f"{_DECIDED} WHERE f.sentence = ? AND f.number <> ? ORDER BY d.id"
+        rows = self._connection.execute(query, (sentence, without)).fetchall()
+        return [(_item(row), _decision(row)) for row in rows]
+
+    def decisions_by_sentence(self) -> Iterator[tuple[int, list[tuple[ReviewItem, Decision]]]]:
+        """Index of each sentence that has decisions in force, in order, with these decisions in their order."""
+        rows = self._connection.execute(f"{_DECIDED} ORDER BY f.sentence, d.id").fetchall()
+        for sentence, group in groupby(rows, key=lambda row: int(row["sentence"])):
+            yield sentence, [(_item(row), _decision(row)) for row in group]
+
+    def last_step(self, reviewer: str) -> int | None:
+        """The reviewer's last step that is not undone."""
+        query = "SELECT max(id) FROM steps WHERE reviewer = ? AND NOT undone"
+        step: int | None = self._connection.execute(query, (reviewer,)).fetchone()[0]
+        return step
+
+    def decisions_of(self, step: int) -> list[StepDecision]:
+        query = (
+            "SELECT d.finding, f.sentence, f.decision IS d.id AS in_force, d.previous FROM decisions d JOIN findings f"
+            " ON f.number = d.finding WHERE d.step = ? ORDER BY d.id"
+        )
+        rows = self._connection.execute(query, (step,)).fetchall()
+        return [StepDecision(row[0], row[1], bool(row[2]), row[3]) for row in rows]
+
+    def restore(self, number: int, decision: int | None) -> None:
+        """Put an earlier decision in force again, or the last one before it whose step is not undone."""
+        query = "SELECT d.action, d.previous, s.undone FROM decisions d JOIN steps s ON s.id = d.step WHERE d.id = ?"
+        status: Status = "open"
+        while decision is not None:
+            row = self._connection.execute(query, (decision,)).fetchone()
+            if not row["undone"]:
+                status = STATUS_AFTER[row["action"]]
+                break
+            decision = row["previous"]
+        self._put_in_force(number, decision, status)
+
+    def mark_undone(self, step: int) -> None:
+        self._connection.execute("UPDATE steps SET undone = 1 WHERE id = ?", (step,))
+
+    def _put_in_force(self, number: int, decision: int | None, status: Status) -> None:
+        query = "UPDATE findings SET decision = ?, status = ?, version = version + 1 WHERE number = ?"
+        self._connection.execute(query, (decision, status, number))
 
 
-def _load(connection: sqlite3.Connection, folder: AuditFolder) -> None:
-    """The findings, and the sentences that they are in."""
-    findings = list(folder.findings())
-    ends: dict[int, int] = {}
-    for place, finding in enumerate(findings):
-        _check(place, finding, folder)
-        behind = max(finding.end, finding.annotated.end if finding.annotated else 0)
-        ends[finding.sentence] = max(ends.get(finding.sentence, 0), behind)
-    for number, sentence in enumerate(folder.sentences()):
-        if number in ends and len(sentence) >= ends[number]:
-            del ends[number]
-            record = json.dumps(sentence_to_record(sentence), ensure_ascii=False)
-            connection.execute("INSERT INTO sentences VALUES (?, ?)", (number, record))
-    if ends:
-        what = f"a finding points behind the words of line {min(ends) + 1} of {CORPUS}"
-        raise DataError(what, "the two do not belong together: make the audit anew", folder.path / FINDINGS)
-    connection.executemany(
-        "INSERT INTO findings (number, sentence, start, end, label, probability, kind, text, old_start, old_end, old_label)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            (place, f.sentence, f.start, f.end, f.label, f.probability, f.kind, f.text)
-            + ((f.annotated.start, f.annotated.end, f.annotated.label) if f.annotated else (None, None, None))
-            for place, f in enumerate(findings)
-        ),
-    )
+_DECIDED = (
+    "SELECT f.*, d.action, d.start AS d_start, d.end AS d_end, d.label AS d_label, d.replaced"
+    " FROM findings f JOIN decisions d ON d.id = f.decision"
+)
+_HELD = "number IN (SELECT finding FROM leases WHERE reviewer <> ? AND until > ?)"
+_SAME = (
+    "text = ? AND kind = ? AND label = ? AND status = 'open' AND number <> ?"
+    " AND old_start - start IS ? AND old_end - end IS ? AND old_label IS ?"
+)
 
 
-def _check(place: int, finding: Finding, folder: AuditFolder) -> None:
-    if not (finding.sentence >= 0 and 0 <= finding.start < finding.end and 0 <= finding.probability <= 1):
-        what = f"finding {place + 1} has offsets or a probability that cannot be"
-        raise DataError(what, "make the audit anew", folder.path / FINDINGS)
+def _same_as(item: ReviewItem) -> tuple[object, ...]:
+    old = item.annotated
+    relative = (None, None, None) if old is None else (old.start - item.start, old.end - item.end, old.label)
+    return item.text, item.kind, item.label, item.number, *relative
+
+
+def _condition(wanted: Filter) -> tuple[str, list[str]]:
+    conditions, values = ["status = ?"], [str(wanted.status)]
+    for name, value in (("label", wanted.label), ("kind", wanted.kind)):
+        if value is not None:
+            conditions.append(f"{name} = ?")
+            values.append(value)
+    return " AND ".join(conditions), values
+
+
+def _item(row: sqlite3.Row) -> ReviewItem:
+    old = None if row["old_label"] is None else Entity(row["old_start"], row["old_end"], row["old_label"])
+    names = ("number", "sentence", "start", "end", "label", "probability", "kind", "text")
+    return ReviewItem(**{name: row[name] for name in names}, annotated=old)
+
+
+def _decision(row: sqlite3.Row) -> Decision:
+    replaced = tuple(Entity(*entity) for entity in json.loads(row["replaced"]))
+    return Decision(row["action"], row["d_start"], row["d_end"], row["d_label"], replaced)

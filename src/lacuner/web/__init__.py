@@ -1,1 +1,1 @@
-"""Pages in the browser: reviewing what an audit has found."""
+"""HTTP servers: who may use them, how they run, and the review page. What is reviewed, and how, is in ``review/``."""

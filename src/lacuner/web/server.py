@@ -1,4 +1,4 @@
-"""Running the application: a port that is free, and an orderly end."""
+"""Running an application: finding a free port, and a clean shutdown."""
 
 import errno
 import signal
@@ -14,13 +14,13 @@ from fastapi import FastAPI
 
 from lacuner.errors import ConfigError
 
-USUAL_PORT = 8620
+DEFAULT_PORT = 8620
 
 
 def listen(host: str, port: int | None) -> socket.socket:
-    """A socket that listens; without a port it is the usual one, or any if that is taken."""
+    """A listening socket; without a port, on the default one, or on any free one if that is taken."""
     try:
-        return _bound(host, USUAL_PORT if port is None else port)
+        return _bound(host, DEFAULT_PORT if port is None else port)
     except OSError as error:
         if port is None and error.errno in (errno.EADDRINUSE, errno.EACCES):
             return _bound(host, 0)
@@ -28,31 +28,29 @@ def listen(host: str, port: int | None) -> socket.socket:
             what = f"--port {port}: another program listens there"
             raise ConfigError(f"{what} — choose another, or leave it out to get a free one") from error
         if error.errno == errno.EACCES:
-            raise ConfigError(f"--port {port}: you may not use it — choose one above 1023") from error
+            raise ConfigError(f"--port {port}: you are not allowed to use it — choose one above 1023") from error
         raise ConfigError(f"--host {host}: this machine cannot listen there ({error.strerror or error})") from error
 
 
 def address(host: str, port: int, token: str) -> str:
-    """What to open in the browser."""
+    """The address to open in the browser."""
     name = {"0.0.0.0": socket.gethostname(), "::": socket.gethostname()}.get(host, host)
     return f"http://{f'[{name}]' if ':' in name else name}:{port}/?token={quote(token, safe='')}"
 
 
 def serve(app: FastAPI, sock: socket.socket, started: Callable[[], None]) -> None:
-    """Answer requests until Ctrl-C or SIGTERM; ``started`` is called when the first one can come."""
+    """Answer requests until Ctrl-C or SIGTERM; ``started`` is called once requests are accepted."""
     config = uvicorn.Config(
         app, log_level="warning", access_log=False, server_header=False, lifespan="off", ws="none",
         timeout_graceful_shutdown=2,
     )  # fmt: skip
     server = _Server(config)
-    waiting = threading.Timer(0, _tell, (server, started))
-    waiting.daemon = True
-    waiting.start()
+    threading.Thread(target=_call_when_started, args=(server, started), daemon=True).start()
     server.run(sockets=[sock])
 
 
 class _Server(uvicorn.Server):
-    """Ends quietly where uvicorn would raise the signal once more when it is done."""
+    """Returns after a signal; uvicorn itself would raise the signal again after its shutdown."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -71,7 +69,7 @@ class _Server(uvicorn.Server):
         self.should_exit = True
 
 
-def _tell(server: uvicorn.Server, started: Callable[[], None]) -> None:
+def _call_when_started(server: uvicorn.Server, started: Callable[[], None]) -> None:
     tick = threading.Event()
     while not server.started and not server.should_exit:
         tick.wait(0.02)
@@ -80,13 +78,12 @@ def _tell(server: uvicorn.Server, started: Callable[[], None]) -> None:
 
 
 def _bound(host: str, port: int) -> socket.socket:
-    family, kind, protocol, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[
-        0
-    ]
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    family, kind, protocol, _, socket_address = found[0]
     sock = socket.socket(family, kind, protocol)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.bind(place)
+        sock.bind(socket_address)
         sock.listen(128)
     except BaseException:
         sock.close()

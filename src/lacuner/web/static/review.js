@@ -1,34 +1,35 @@
-// The page: one finding at a time.
+// The page: shows one item at a time, and takes decisions about it.
 
-import { server } from "./server.js";
-import { NONE, colourOf, draw, element, listen, nameOf } from "./sentence.js";
-import * as words from "./words.js";
+import { api } from "./api.js";
+import * as messages from "./messages.js";
+import { NO_ENTITY, colorOf, draw, element, labelName, listen } from "./sentence.js";
+import { load, save } from "./storage.js";
 
-const at = (id) => document.getElementById(id);
+const byId = (id) => document.getElementById(id);
 const STATUSES = ["open", "skipped", "accepted", "rejected"];
 const KINDS = ["missing", "label", "boundary"];
-const RENEW = 20_000; // milliseconds after which the server hears that somebody still looks
-const AWAY = 300_000; // without a key or a click the finding is free for others after this
-const GLANCE = 400; // in so short a time nobody has read a finding
-const PACES = 20;
+const HEARTBEAT = 20_000; // milliseconds between messages that somebody still looks at the item
+const IDLE = 300_000; // milliseconds without a key or a click after which the item is free for others
+const DOUBLE_CLICK = 400; // milliseconds; nobody has read an item in so short a time
+const PACE_WINDOW = 20; // decisions from which the reviewer's pace is estimated
 
 let labels = [];
 let estimate = null;
-let tallies = [];
-let wanted = { status: "open", label: null, kind: null };
-let finding = null;
+let counts = [];
+let filter = { status: "open", label: null, kind: null };
+let item = null;
 let span = null; // start, end and label that would be accepted
 let busy = false;
-let clashing = false;
+let conflicting = false;
 let shownAt = 0;
-let touchedAt = Date.now();
-const paces = []; // seconds that the last decisions took
+let activeAt = Date.now();
+const durations = []; // seconds that the last decisions took
 
 // ---------------------------------------------------------------- showing
 
 function notice(text, bad = false) {
-  at("notice").textContent = text;
-  at("notice").classList.toggle("bad", bad);
+  byId("notice").textContent = text;
+  byId("notice").classList.toggle("bad", bad);
 }
 
 function option(value, text, chosen) {
@@ -37,158 +38,158 @@ function option(value, text, chosen) {
   return made;
 }
 
-function showTallies() {
-  const { text, share } = words.progress(tallies);
-  at("progress").textContent = text;
-  at("bar").value = share;
-  at("bar").textContent = words.percent(share);
-  const sorted = [...paces].sort((one, other) => one - other);
-  const { list, beyond } = words.left(tallies, estimate, paces.length < 5 ? null : sorted[sorted.length >> 1]);
-  at("left").textContent = list;
-  at("left-beyond").textContent = beyond;
-  const fits = (tally, but) => ["status", "kind", "label"].every((key) => key === but || wanted[key] === null || tally[key] === wanted[key]);
+function showCounts() {
+  const { text, fraction } = messages.progress(counts);
+  byId("progress").textContent = text;
+  byId("bar").value = fraction;
+  byId("bar").textContent = messages.percent(fraction);
+  const sorted = [...durations].sort((one, other) => one - other);
+  const { list, beyond } = messages.remaining(counts, estimate, durations.length < 5 ? null : sorted[sorted.length >> 1]);
+  byId("left").textContent = list;
+  byId("left-beyond").textContent = beyond;
+  const fits = (count, ignored) => ["status", "kind", "label"].every((key) => key === ignored || filter[key] === null || count[key] === filter[key]);
   const choices = (id, values, all, name) => {
-    const counted = values.map((value) => [value, words.count(tallies, (tally) => tally[id] === value && fits(tally, id))]);
-    const options = counted.map(([value, count]) => option(value, `${name(value)} (${words.number(count)})`, wanted[id] === value));
-    at(id).replaceChildren(...(all ? [option("", all, wanted[id] === null)] : []), ...options);
+    const counted = values.map((value) => [value, messages.total(counts, (count) => count[id] === value && fits(count, id))]);
+    const options = counted.map(([value, total]) => option(value, `${name(value)} (${messages.number(total)})`, filter[id] === value));
+    byId(id).replaceChildren(...(all ? [option("", all, filter[id] === null)] : []), ...options);
   };
-  const found = new Set(tallies.map((tally) => tally.label));
+  const found = new Set(counts.map((count) => count.label));
   choices("status", STATUSES, null, (status) => status);
-  choices("kind", KINDS.filter((kind) => tallies.some((tally) => tally.kind === kind)), "all kinds", (kind) => kind);
-  choices("label", [...labels, NONE].filter((label) => found.has(label)), "all labels", nameOf);
+  choices("kind", KINDS.filter((kind) => counts.some((count) => count.kind === kind)), "all kinds", (kind) => kind);
+  choices("label", [...labels, NO_ENTITY].filter((label) => found.has(label)), "all labels", labelName);
 }
 
-const other = element("button", { type: "button", class: "quiet", "data-colour": "none", id: "other-button" }, "other… ", element("kbd", {}, "L"));
+const other = element("button", { type: "button", class: "quiet", "data-color": "none", id: "other-button" }, "other… ", element("kbd", {}, "L"));
 
 function showLabels() {
   const button = (label, key) => {
-    const made = element("button", { type: "button", "data-colour": colourOf(label, labels), "data-label": label }, nameOf(label));
+    const made = element("button", { type: "button", "data-color": colorOf(label, labels), "data-label": label }, labelName(label));
     if (key !== null) made.append(" ", element("kbd", {}, key));
     made.addEventListener("click", () => choose(label));
     return made;
   };
-  at("labels").replaceChildren(...labels.map((label, index) => button(label, index < 9 ? String(index + 1) : null)), button(NONE, "0"), other);
-  at("known-labels").replaceChildren(...labels.map((label) => element("option", { value: label })));
+  byId("labels").replaceChildren(...labels.map((label, index) => button(label, index < 9 ? String(index + 1) : null)), button(NO_ENTITY, "0"), other);
+  byId("known-labels").replaceChildren(...labels.map((label) => element("option", { value: label })));
 }
 
 function showSpan() {
-  draw(at("sentence"), finding, span, labels);
-  for (const button of at("labels").querySelectorAll("[data-label]")) button.setAttribute("aria-pressed", String(button.dataset.label === span.label));
-  const { accept, reject } = words.consequences(finding, span);
-  at("accept-text").textContent = accept;
-  at("reject-text").textContent = reject;
-  at("reset").toggleAttribute("data-none", !isChanged());
+  draw(byId("sentence"), item, span, labels);
+  for (const button of byId("labels").querySelectorAll("[data-label]")) button.setAttribute("aria-pressed", String(button.dataset.label === span.label));
+  const { accept, reject } = messages.consequences(item, span);
+  byId("accept-text").textContent = accept;
+  byId("reject-text").textContent = reject;
+  byId("reset").toggleAttribute("data-none", !isChanged());
   showArrows();
 }
 
 function showArrows() {
-  const leftToRight = getComputedStyle(at("sentence")).direction === "ltr";
-  for (const [border, name] of [["start", "beginning"], ["end", "end"]]) {
+  const leftToRight = getComputedStyle(byId("sentence")).direction === "ltr";
+  for (const [boundary, name] of [["start", "beginning"], ["end", "end"]]) {
     for (const side of ["left", "right"]) {
       const earlier = (side === "left") === leftToRight;
-      const button = at(`${border}-${side}`);
+      const button = byId(`${boundary}-${side}`);
       button.textContent = side === "left" ? "←" : "→";
       button.setAttribute("aria-label", `${name} one word ${earlier ? "earlier" : "later"}`);
     }
   }
 }
 
-/** Change the page. If that takes away what has the focus, one goes on from the sentence, or from what stands in its place. */
+/** Change the page. If that hides the element with the focus, the focus moves to the sentence, or to what replaces it. */
 function keepingFocus(work) {
   const had = document.activeElement;
   work();
-  if (had.disabled || !had.checkVisibility({ visibilityProperty: true })) at(finding ? "sentence" : "empty-button").focus();
+  if (had.disabled || !had.checkVisibility({ visibilityProperty: true })) byId(item ? "sentence" : "empty-button").focus();
 }
 
-function show(answer) {
-  if (answer.tallies) tallies = answer.tallies;
-  finding = answer.finding;
-  closeClash();
+function show(response) {
+  counts = response.counts;
+  item = response.item;
+  closeConflict();
   keepingFocus(() => {
-    at("everywhere").checked = false;
-    at("empty").hidden = finding !== null;
-    at("bottom").hidden = false; // Undo is always there
-    for (const id of ["case", "everywhere-row", "look", "accept", "reject", "skip"]) at(id).hidden = finding === null;
-    showTallies();
-    if (finding === null) showNothing(answer.elsewhere);
-    else showFinding();
+    byId("all-occurrences").checked = false;
+    byId("empty").hidden = item !== null;
+    byId("bottom").hidden = false; // Undo is always there
+    for (const id of ["item", "all-occurrences-row", "navigate", "accept", "reject", "skip"]) byId(id).hidden = item === null;
+    showCounts();
+    if (item === null) showNothing(response.held_by_others);
+    else showItem();
   });
 }
 
-function showFinding() {
-  const { decision } = finding;
+function showItem() {
+  const { decision } = item;
   span = suggestion();
-  if (decision && finding.status === "accepted") span = { start: decision.start, end: decision.end, label: decision.label };
-  at("question").textContent = words.question(finding);
-  at("facts").textContent = words.facts(finding);
-  at("everywhere-row").toggleAttribute("data-none", finding.same === 0);
-  at("everywhere").disabled = finding.same === 0;
-  at("everywhere-text").textContent = words.everywhere(finding);
-  if (span.label !== NONE && !labels.includes(span.label)) {
+  if (decision && item.status === "accepted") span = { start: decision.start, end: decision.end, label: decision.label };
+  byId("question").textContent = messages.question(item);
+  byId("facts").textContent = messages.facts(item);
+  byId("all-occurrences-row").toggleAttribute("data-none", item.other_occurrences === 0);
+  byId("all-occurrences").disabled = item.other_occurrences === 0;
+  byId("all-occurrences-text").textContent = messages.allOccurrences(item);
+  if (span.label !== NO_ENTITY && !labels.includes(span.label)) {
     labels.push(span.label);
     showLabels();
   }
   showSpan();
-  at("sentence").querySelector("mark")?.scrollIntoView({ block: "nearest" });
-  at("announcer").textContent = words.announcement(finding);
+  byId("sentence").querySelector("mark")?.scrollIntoView({ block: "nearest" });
+  byId("announcer").textContent = messages.announcement(item);
   shownAt = Date.now();
 }
 
-function showNothing(elsewhere) {
-  const { title, text, button, then } = words.nothing(tallies, wanted, elsewhere);
-  at("empty-title").textContent = title;
-  at("empty-text").textContent = text;
-  at("empty-button").textContent = button;
-  at("empty-button").onclick = () => filter(then);
-  at("announcer").textContent = `${title}. ${text}`;
+function showNothing(heldByOthers) {
+  const { title, text, button, then } = messages.nothing(counts, filter, heldByOthers);
+  byId("empty-title").textContent = title;
+  byId("empty-text").textContent = text;
+  byId("empty-button").textContent = button;
+  byId("empty-button").onclick = () => setFilter(then);
+  byId("announcer").textContent = `${title}. ${text}`;
 }
 
 // ---------------------------------------------------------------- changing the suggestion
 
-const suggestion = () => ({ start: finding.start, end: finding.end, label: finding.label });
-const isChanged = () => ["start", "end", "label"].some((key) => span[key] !== finding[key]);
+const suggestion = () => ({ start: item.start, end: item.end, label: item.label });
+const isChanged = () => ["start", "end", "label"].some((key) => span[key] !== item[key]);
 
 function change(start, end, label = span.label) {
-  if (!finding || busy || start < 0 || end > finding.words.length || start >= end) return;
+  if (!item || busy || start < 0 || end > item.words.length || start >= end) return;
   if (start === span.start && end === span.end && label === span.label) return;
   span = { start, end, label };
-  closeClash();
+  closeConflict();
   keepingFocus(showSpan);
-  at("announcer").textContent = `${words.textOf(finding, span)}, ${nameOf(label)}`;
+  byId("announcer").textContent = `${messages.textOf(item, span)}, ${labelName(label)}`;
 }
 
-const choose = (label) => finding && change(span.start, span.end, label);
+const choose = (label) => item && change(span.start, span.end, label);
 
-function move(border, side) {
-  if (!finding) return;
-  const forward = (side === "right") === (getComputedStyle(at("sentence")).direction === "ltr");
+function move(boundary, side) {
+  if (!item) return;
+  const forward = (side === "right") === (getComputedStyle(byId("sentence")).direction === "ltr");
   const step = forward ? 1 : -1;
-  if (border === "start") change(span.start + step, span.end);
+  if (boundary === "start") change(span.start + step, span.end);
   else change(span.start, span.end + step);
 }
 
 function reset() {
-  if (!finding || busy) return;
+  if (!item || busy) return;
   span = suggestion();
-  closeClash();
+  closeConflict();
   keepingFocus(showSpan);
-  at("announcer").textContent = `as suggested: ${finding.text}, ${nameOf(finding.label)}`;
+  byId("announcer").textContent = `as suggested: ${item.text}, ${labelName(item.label)}`;
 }
 
 function askForLabel() {
-  if (!finding) return;
-  at("other").value = "";
-  at("other-dialog").showModal();
+  if (!item) return;
+  byId("other").value = "";
+  byId("other-dialog").showModal();
 }
 
 function takeLabel() {
-  const label = at("other").value.trim();
+  const label = byId("other").value.trim();
   if (!label) return;
   if (/\s/.test(label)) {
     notice("A label cannot have spaces.", true);
     return;
   }
-  if (label !== NONE && !labels.includes(label)) {
+  if (label !== NO_ENTITY && !labels.includes(label)) {
     labels.push(label);
     showLabels();
     showSpan();
@@ -198,11 +199,11 @@ function takeLabel() {
 
 // ---------------------------------------------------------------- asking the server
 
-/** One request at a time: a key that is pressed meanwhile does not decide about a finding that nobody has seen. */
-async function alone(work) {
+/** One request at a time: a key that is pressed meanwhile does not decide about an item that nobody has seen. */
+async function exclusively(work) {
   if (busy) return;
   busy = true;
-  const buttons = at("bottom").querySelectorAll("button");
+  const buttons = byId("bottom").querySelectorAll("button");
   for (const button of buttons) button.setAttribute("aria-disabled", "true");
   try {
     await work();
@@ -214,64 +215,64 @@ async function alone(work) {
   }
 }
 
-function decide(action, overlaps = "ask") {
-  if (!finding) return;
-  alone(async () => {
-    const { number, version, text } = finding;
-    const everywhere = at("everywhere").checked && finding.same > 0;
-    const took = (Date.now() - shownAt) / 1000;
+function decide(action, onOverlap = "ask") {
+  if (!item) return;
+  exclusively(async () => {
+    const { number, version, text } = item;
+    const allOccurrences = byId("all-occurrences").checked && item.other_occurrences > 0;
+    const seconds = (Date.now() - shownAt) / 1000;
     try {
-      const answer = await server.decide(number, { version, action, ...span, overlaps, everywhere, wanted });
-      if (took < 120) paces.push(took);
-      if (paces.length > PACES) paces.shift();
-      notice(answer.decided > 1 || Object.keys(answer.left_out).length ? answer.message : `${answer.message.slice(0, -1)}: “${text}”.`);
-      show(answer);
+      const response = await api.decide(number, { version, action, ...span, on_overlap: onOverlap, all_occurrences: allOccurrences, filter });
+      if (seconds < 120) durations.push(seconds);
+      if (durations.length > PACE_WINDOW) durations.shift();
+      notice(response.decided > 1 || Object.keys(response.left_open).length ? response.message : `${response.message.slice(0, -1)}: “${text}”.`);
+      show(response);
     } catch (error) {
-      if (error.reason === "overlap") openClash(error, action);
-      else if (error.reason === "decided") {
-        show(await server.next(wanted));
+      if (error.reason === "overlap") openConflict(error, action);
+      else if (error.reason === "already_decided") {
+        show(await api.next(filter));
         notice(error.message, true);
       } else throw error;
     }
   });
 }
 
-const undo = () => alone(async () => {
-  const answer = await server.undo();
-  show(answer);
-  notice(answer.message);
+const undo = () => exclusively(async () => {
+  const response = await api.undo();
+  show(response);
+  notice(response.message);
 });
 
-const look = (backwards) => alone(async () => {
-  show(await server.next(wanted, finding ? finding.number : -1, backwards));
+const navigate = (backwards) => exclusively(async () => {
+  show(await api.next(filter, item ? item.number : -1, backwards));
   notice("");
 });
 
-const filter = (chosen) => alone(async () => {
-  wanted = chosen;
-  show(await server.next(wanted));
+const setFilter = (chosen) => exclusively(async () => {
+  filter = chosen;
+  show(await api.next(filter));
   notice("");
 });
 
 // ---------------------------------------------------------------- overlapping entities
 
-function openClash(refusal, action) {
-  clashing = true;
-  at("clash-text").textContent = refusal.message;
-  at("clash-replace").replaceChildren(refusal.onlyOne ? "Decide anew" : "Replace it");
-  at("clash-replace").onclick = () => decide(action, "replace");
-  at("clash-keep").hidden = Boolean(refusal.onlyOne);
-  at("clash-keep").onclick = () => decide(action, "keep");
-  at("clash").hidden = false;
-  at("clash-replace").focus();
+function openConflict(error, action) {
+  conflicting = true;
+  byId("conflict-text").textContent = error.message;
+  byId("conflict-replace").replaceChildren(error.canKeepBoth ? "Replace it" : "Change that decision");
+  byId("conflict-replace").onclick = () => decide(action, "replace");
+  byId("conflict-keep").hidden = !error.canKeepBoth;
+  byId("conflict-keep").onclick = () => decide(action, "keep");
+  byId("conflict").hidden = false;
+  byId("conflict-replace").focus();
 }
 
-function closeClash() {
-  if (!clashing) return;
-  clashing = false;
-  const inside = at("clash").contains(document.activeElement);
-  at("clash").hidden = true;
-  if (inside) at("accept").focus();
+function closeConflict() {
+  if (!conflicting) return;
+  conflicting = false;
+  const inside = byId("conflict").contains(document.activeElement);
+  byId("conflict").hidden = true;
+  if (inside) byId("accept").focus();
 }
 
 // ---------------------------------------------------------------- keys and buttons
@@ -283,12 +284,12 @@ const KEYS = {
   u: undo,
   z: undo,
   l: askForLabel,
-  n: () => look(false),
-  p: () => look(true),
-  o: () => { if (finding?.same) at("everywhere").click(); },
-  k: () => { if (clashing && !at("clash-keep").hidden) at("clash-keep").click(); },
-  0: () => choose(NONE),
-  "?": () => at("help").showModal(),
+  n: () => navigate(false),
+  p: () => navigate(true),
+  o: () => { if (item?.other_occurrences) byId("all-occurrences").click(); },
+  k: () => { if (conflicting && !byId("conflict-keep").hidden) byId("conflict-keep").click(); },
+  0: () => choose(NO_ENTITY),
+  "?": () => byId("help").showModal(),
 };
 
 function isTyping(target) {
@@ -296,9 +297,9 @@ function isTyping(target) {
 }
 
 function onKey(event) {
-  touchedAt = Date.now();
+  activeAt = Date.now();
   if (event.repeat && ["Enter", " "].includes(event.key) && event.target.closest?.("#bottom, #empty")) {
-    event.preventDefault(); // a key that is held down does not decide about what nobody has seen
+    event.preventDefault(); // a key that is held down decides about one item only
     return;
   }
   if (isTyping(event.target) || event.altKey) return;
@@ -314,11 +315,11 @@ function onKey(event) {
     return;
   }
   if (event.key === "Escape") {
-    if (clashing) closeClash();
+    if (conflicting) closeConflict();
     else reset();
     return;
   }
-  if (event.repeat || !at("shortcuts").checked) return;
+  if (event.repeat || !byId("shortcuts").checked) return;
   const key = event.key.toLowerCase();
   if (/^[1-9]$/.test(key) && labels[Number(key) - 1]) choose(labels[Number(key) - 1]);
   else if (Object.hasOwn(KEYS, key)) KEYS[key]();
@@ -328,80 +329,72 @@ function onKey(event) {
 
 function connect() {
   document.addEventListener("keydown", onKey);
-  document.addEventListener("pointerdown", () => { touchedAt = Date.now(); });
-  listen(at("sentence"), () => span, (start, end) => change(start, end));
-  for (const border of ["start", "end"]) for (const side of ["left", "right"]) at(`${border}-${side}`).addEventListener("click", () => move(border, side));
-  for (const action of ["accept", "reject", "skip"]) at(action).addEventListener("click", (event) => {
-    if (event.detail < 2 || Date.now() - shownAt > GLANCE) decide(action); // a double click is one decision
+  document.addEventListener("pointerdown", () => { activeAt = Date.now(); });
+  listen(byId("sentence"), () => span, (start, end) => change(start, end));
+  for (const boundary of ["start", "end"]) for (const side of ["left", "right"]) byId(`${boundary}-${side}`).addEventListener("click", () => move(boundary, side));
+  for (const action of ["accept", "reject", "skip"]) byId(action).addEventListener("click", (event) => {
+    if (event.detail < 2 || Date.now() - shownAt > DOUBLE_CLICK) decide(action); // a double click is one decision
   });
-  at("undo").addEventListener("click", undo);
-  at("previous").addEventListener("click", () => look(true));
-  at("next").addEventListener("click", () => look(false));
+  byId("undo").addEventListener("click", undo);
+  byId("previous").addEventListener("click", () => navigate(true));
+  byId("next").addEventListener("click", () => navigate(false));
   other.addEventListener("click", askForLabel);
-  at("reset").addEventListener("click", reset);
-  at("clash-back").addEventListener("click", closeClash);
-  at("help-button").addEventListener("click", () => at("help").showModal());
-  at("other-form").addEventListener("submit", takeLabel);
-  at("other-back").addEventListener("click", () => at("other-dialog").close());
+  byId("reset").addEventListener("click", reset);
+  byId("conflict-back").addEventListener("click", closeConflict);
+  byId("help-button").addEventListener("click", () => byId("help").showModal());
+  byId("other-form").addEventListener("submit", takeLabel);
+  byId("other-back").addEventListener("click", () => byId("other-dialog").close());
   for (const id of ["status", "kind", "label"]) connectFilter(id);
-  at("name").addEventListener("change", () => server.rename(at("name").value).catch((error) => notice(error.message, true)));
-  at("name").addEventListener("keydown", (event) => { if (event.key === "Enter" || event.key === "Escape") at("finding").focus(); });
-  at("shortcuts").checked = remembered("shortcuts") !== "off";
-  at("shortcuts").addEventListener("change", () => remember("shortcuts", at("shortcuts").checked ? "on" : "off"));
+  byId("name").addEventListener("change", () => api.rename(byId("name").value).catch((error) => notice(error.message, true)));
+  byId("name").addEventListener("keydown", (event) => { if (event.key === "Enter" || event.key === "Escape") byId("main").focus(); });
+  byId("shortcuts").checked = load("shortcuts") !== "off";
+  byId("shortcuts").addEventListener("change", () => save("shortcuts", byId("shortcuts").checked ? "on" : "off"));
   const wide = matchMedia("(min-width: 40.01rem)");
-  const unfold = () => { at("tools").open = wide.matches; };
+  const unfold = () => { byId("tools").open = wide.matches; };
   wide.addEventListener("change", unfold);
   unfold();
-  setInterval(renew, RENEW);
+  setInterval(heartbeat, HEARTBEAT);
 }
 
-/** Keys are shortcuts again once a filter was chosen with the pointer, or left with Escape. */
+/** Keys are shortcuts again once a filter was chosen with the pointer, or was left with Escape. */
 function connectFilter(id) {
   let pointed = false;
-  at(id).addEventListener("pointerdown", () => { pointed = true; });
-  at(id).addEventListener("keydown", (event) => {
+  byId(id).addEventListener("pointerdown", () => { pointed = true; });
+  byId(id).addEventListener("keydown", (event) => {
     pointed = false;
-    if (event.key === "Escape") at("finding").focus();
+    if (event.key === "Escape") byId("main").focus();
   });
-  at(id).addEventListener("change", () => {
-    if (pointed) at("finding").focus();
-    filter({ ...wanted, [id]: at(id).value || null });
+  byId(id).addEventListener("change", () => {
+    if (pointed) byId("main").focus();
+    setFilter({ ...filter, [id]: byId(id).value || null });
   });
 }
 
-function remembered(key) {
-  try { return localStorage.getItem(`lacuner-${key}`); } catch { return null; }
-}
-
-function remember(key, value) {
-  try { localStorage.setItem(`lacuner-${key}`, value); } catch { /* storage is switched off */ }
-}
-
-/** The server hears that somebody still looks, and the page hears what others have done. */
-async function renew() {
-  if (!finding || busy || document.hidden || Date.now() - touchedAt > AWAY) return;
-  const answer = await server.looking(finding.number).catch(() => null);
-  if (answer && !busy && !["SELECT", "OPTION"].includes(document.activeElement?.tagName)) {
-    tallies = answer.tallies;
-    showTallies();
+/** Tells the server that somebody still looks at the item, and shows what others have decided meanwhile. */
+async function heartbeat() {
+  if (!item || busy || document.hidden || Date.now() - activeAt > IDLE) return;
+  const response = await api.heartbeat(item.number).catch(() => null); // the next decision reports a lost server
+  if (response && !busy && !["SELECT", "OPTION"].includes(document.activeElement?.tagName)) {
+    counts = response.counts;
+    showCounts();
   }
 }
 
-async function begin() {
+async function start() {
   if (location.search) history.replaceState(null, "", location.pathname); // the token is in a cookie now
   connect();
-  await alone(async () => {
-    const about = await server.about();
-    ({ labels, tallies, estimated_missing: estimate } = about);
+  await exclusively(async () => {
+    const about = await api.about();
+    ({ labels, counts, estimated_missing: estimate } = about);
     document.title = `Review of ${about.corpus}`;
-    at("corpus").textContent = about.corpus.split(", ").map((path) => path.split(/[/\\]/).at(-1)).join(", ");
-    at("corpus").title = about.corpus;
-    at("name").value = about.name;
-    at("warning").hidden = !about.warning;
-    at("warning").textContent = about.warning ? `${about.warning}.` : "";
+    byId("corpus").textContent = about.corpus.split(", ").map((path) => path.split(/[/\\]/).at(-1)).join(", ");
+    byId("corpus").title = about.corpus;
+    byId("name").value = about.name;
+    byId("warning").hidden = !about.warning;
+    byId("warning").textContent = about.warning ? `${about.warning}.` : "";
     showLabels();
-    show(await server.next(wanted));
+    show(await api.next(filter));
   });
 }
 
-begin();
+start();

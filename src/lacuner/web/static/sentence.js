@@ -1,8 +1,8 @@
-// The sentence of a finding: words with what is annotated, and the suggestion that mouse and keys move.
-// Text gets into the page as text only, whatever it contains.
+// The sentence of an item: its words with the annotated entities, and the suggestion, which mouse and keys move.
+// Text is always inserted as text, never as markup.
 
-export const NONE = "O";
-const COLOURS = 8;
+export const NO_ENTITY = "O";
+const COLORS = 8;
 
 export function element(name, attributes = {}, ...children) {
   const made = document.createElement(name);
@@ -11,17 +11,17 @@ export function element(name, attributes = {}, ...children) {
   return made;
 }
 
-/** The colour of a label, always the same in one review. */
-export function colourOf(label, labels) {
-  const place = labels.indexOf(label);
-  return label === NONE || place < 0 ? "none" : String(place % COLOURS);
+/** The color of a label, always the same in one review. */
+export function colorOf(label, labels) {
+  const index = labels.indexOf(label);
+  return label === NO_ENTITY || index < 0 ? "none" : String(index % COLORS);
 }
 
-export const nameOf = (label) => (label === NONE ? "no entity" : label);
+export const labelName = (label) => (label === NO_ENTITY ? "no entity" : label);
 
 const overlap = (one, other) => one.start < other.end && other.start < one.end;
 
-/** Entities that can be drawn as blocks, and those that share words with the suggestion or with a block. */
+/** Entities that are drawn as blocks, and those that overlap the suggestion or a block. */
 function layers(entities, span) {
   const blocks = [];
   const under = [];
@@ -29,53 +29,53 @@ function layers(entities, span) {
   return { blocks, under };
 }
 
-/** Draw a finding into `box` as it would be if `span` were accepted. */
-export function draw(box, finding, span, labels) {
-  const { blocks, under } = layers(finding.entities, span);
+/** Draw the sentence of an item into `box` as it would be if `span` were accepted. */
+export function draw(box, item, span, labels) {
+  const { blocks, under } = layers(item.entities, span);
   const starts = new Map(blocks.map((block) => [block.start, { ...block, name: "span", class: "entity" }]));
   starts.set(span.start, { ...span, name: "mark", class: "" });
   const content = [];
   let open = null;
-  finding.words.forEach((text, index) => {
-    const gap = document.createTextNode(finding.gaps[index]);
+  item.words.forEach((text, index) => {
+    const gap = document.createTextNode(item.gaps[index]);
     (open ? open.node : content)[open ? "append" : "push"](gap);
     if (!open && starts.has(index)) {
       const range = starts.get(index);
-      open = { range, node: element(range.name, { class: range.class, "data-colour": colourOf(range.label, labels) }) };
+      open = { range, node: element(range.name, { class: range.class, "data-color": colorOf(range.label, labels) }) };
       if (range.name === "mark") open.node.append(element("span", { class: "unseen" }, "suggested: "));
       content.push(open.node);
     }
     const word = element("span", { class: "word", "data-index": index }, text);
     const old = under.find((entity) => entity.start <= index && index < entity.end);
-    if (old && !isRelabelled(finding, span, old)) {
+    if (old && !hasSameSpan(span, old)) {
       word.classList.add("old");
-      word.setAttribute("data-colour", colourOf(old.label, labels));
+      word.setAttribute("data-color", colorOf(old.label, labels));
       word.title = `annotated: ${old.label}`;
     }
     (open ? open.node : content)[open ? "append" : "push"](word);
     if (open && index === open.range.end - 1) {
-      open.node.append(tag(finding, open.range, span, under));
+      open.node.append(tag(open.range, span, under));
       open = null;
     }
   });
-  content.push(document.createTextNode(finding.gaps.at(-1)));
+  content.push(document.createTextNode(item.gaps.at(-1)));
   box.replaceChildren(...content);
 }
 
-const isRelabelled = (finding, span, old) => old.start === span.start && old.end === span.end;
+const hasSameSpan = (span, old) => old.start === span.start && old.end === span.end;
 
-/** The label behind an entity; where another one is annotated, that one is struck out before it. */
-function tag(finding, range, span, under) {
+/** The label after an entity; if the same words are annotated with another label, that one is shown struck through. */
+function tag(range, span, under) {
   const made = element("bdi", { class: "tag" });
-  const old = range.name === "mark" ? under.find((entity) => isRelabelled(finding, span, entity) && entity.label !== range.label) : null;
+  const old = range.name === "mark" ? under.find((entity) => hasSameSpan(span, entity) && entity.label !== range.label) : null;
   if (old) made.append(element("s", {}, old.label), " → ");
-  made.append(nameOf(range.label));
+  made.append(labelName(range.label));
   return made;
 }
 
 /**
  * Let the pointer mark words: click, drag, or shift and click. `change` gets the new start and end when it is released;
- * until then the words only change colour, so that they stay where they are under the pointer.
+ * until then the words only change color, so that they do not move under the pointer.
  */
 export function listen(box, current, change) {
   let anchor = null;

@@ -6,7 +6,7 @@ from lacuner.audit.audit import Audit
 from lacuner.audit.finding import Finding
 from lacuner.audit.folder import AuditFolder
 from lacuner.audit.model import Estimate
-from lacuner.review.decisions import Decisions
+from lacuner.review.review import Review
 
 
 def test_a_corpus_that_changed_since_the_audit_is_said_and_nothing_else_happens(tmp_path: Path) -> None:
@@ -29,7 +29,7 @@ def test_an_audit_that_lacuner_writes_can_be_reviewed(tmp_path: Path) -> None:
     )
     about = {"corpus": "names.conll", "hash": "0", "sentences": 4, "entities": 4}
     Audit(corpus, found, Estimate(2.0, 1.0, 3.0, {"LOC": (2.0, 1.0, 3.0)}, 0.6), about).write(tmp_path / "audit")
-    with Decisions(AuditFolder.open(tmp_path / "audit")) as opened:
-        assert sum(tally.count for tally in opened.tallies()) == 2
-        shown = opened.show("ada-12345678", 1)
-        assert (shown.case.kind, shown.case.annotated) == ("boundary", Entity(0, 2, "LOC"))
+    with Review(AuditFolder.open(tmp_path / "audit")) as opened:
+        assert sum(count.count for count in opened.counts()) == 2
+        view = opened.view("ada-12345678", 1)
+        assert (view.item.kind, view.item.annotated) == ("boundary", Entity(0, 2, "LOC"))

@@ -1,0 +1,125 @@
+import pytest
+from fastapi import FastAPI, Request
+from fastapi.responses import PlainTextResponse
+from fastapi.testclient import TestClient
+
+from lacuner.web.access import AccessMiddleware, AccessPolicy
+
+TOKEN = "a-token-for-tests"
+ADDRESS = "http://127.0.0.1:8620"
+BEARER = {"Authorization": f"Bearer {TOKEN}"}
+
+
+class Application:
+    """A page and an API that counts its calls, behind a policy."""
+
+    def __init__(self, policy: AccessPolicy) -> None:
+        self.calls = 0
+        app = FastAPI()
+        app.add_middleware(AccessMiddleware, policy=policy)
+
+        @app.get("/")
+        def page(request: Request) -> PlainTextResponse:
+            response = PlainTextResponse("the page")
+            if policy.token_in_address(request):
+                policy.set_cookie(response)
+            return response
+
+        @app.get("/api/thing")
+        @app.post("/api/thing")
+        def call() -> dict[str, bool]:
+            self.calls += 1
+            return {"called": True}
+
+        self.client = TestClient(app, base_url=ADDRESS)
+
+
+@pytest.fixture
+def application() -> Application:
+    return Application(AccessPolicy(TOKEN))
+
+
+@pytest.fixture
+def stranger(application: Application) -> TestClient:
+    """A browser that does not know the token."""
+    return application.client
+
+
+@pytest.fixture
+def browser(stranger: TestClient) -> TestClient:
+    """A browser that has opened the address with the token."""
+    assert stranger.get("/", params={"token": TOKEN}).status_code == 200
+    return stranger
+
+
+def test_nothing_is_answered_without_the_token(stranger: TestClient, application: Application) -> None:
+    assert stranger.get("/").status_code == 401
+    assert stranger.get("/", params={"token": TOKEN[:-1]}).status_code == 401
+    refused = stranger.post("/api/thing")
+    assert (refused.status_code, refused.json()["reason"]) == (401, "access")
+    assert application.calls == 0
+
+
+def test_the_token_moves_from_the_address_into_a_cookie_that_scripts_cannot_read(stranger: TestClient) -> None:
+    cookie = stranger.get("/", params={"token": TOKEN}).headers["set-cookie"].lower()
+    assert "httponly" in cookie
+    assert "samesite=strict" in cookie
+    assert stranger.get("/").status_code == 200
+
+
+def test_programs_may_send_the_token_in_a_header(stranger: TestClient) -> None:
+    assert stranger.get("/api/thing", headers=BEARER).status_code == 200
+
+
+def test_the_token_counts_in_the_address_of_the_page_only(stranger: TestClient) -> None:
+    assert stranger.post(f"/api/thing?token={TOKEN}").status_code == 401
+    assert stranger.get(f"/api/thing?token={TOKEN}").status_code == 401
+
+
+@pytest.mark.parametrize(
+    "origin", ["http://evil.example", "http://127.0.0.1:3000", "null", "http://localhost:8620", "http://[", "//["]
+)
+def test_pages_of_other_origins_are_refused(browser: TestClient, application: Application, origin: str) -> None:
+    assert browser.post("/api/thing", headers={"Origin": origin}).status_code == 403
+    assert application.calls == 0
+
+
+def test_the_page_itself_is_no_other_origin(browser: TestClient) -> None:
+    assert browser.post("/api/thing", headers={"Origin": ADDRESS}).status_code == 200
+
+
+def test_a_malformed_origin_is_refused_before_the_token_is_checked(stranger: TestClient) -> None:
+    assert stranger.post("/api/thing", headers={"Origin": "http://["}).status_code == 403
+
+
+def test_pages_that_browsers_call_foreign_are_refused(browser: TestClient) -> None:
+    for site in ("cross-site", "same-site"):
+        headers = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": "no-cors"}
+        assert browser.get("/api/thing", headers=headers).status_code == 403
+    link = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
+    assert browser.get("/", headers=link).status_code == 200  # a link in a mail
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:8620", "127.0.0.1.evil.example", "10.0.0.7:8620", ""])
+def test_names_that_were_pointed_at_this_machine_are_refused(browser: TestClient, host: str) -> None:
+    assert browser.get("/api/thing", headers={"Host": host}).status_code == 421
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:8620", "localhost:9999", "[::1]:8620", "LOCALHOST"])
+def test_this_machine_has_several_names(stranger: TestClient, host: str) -> None:
+    assert stranger.get("/api/thing", headers=BEARER | {"Host": host}).status_code == 200
+
+
+def test_a_server_for_others_answers_to_addresses_and_its_own_name() -> None:
+    client = Application(AccessPolicy(TOKEN, "0.0.0.0")).client
+    assert client.get("/api/thing", headers=BEARER | {"Host": "192.168.1.5:8620"}).status_code == 200
+    assert client.get("/api/thing", headers=BEARER | {"Host": "evil.example"}).status_code == 421
+    assert client.get("/api/thing", headers={"Host": "192.168.1.5:8620"}).status_code == 401
+
+
+def test_responses_carry_headers_that_keep_scripts_of_others_out(browser: TestClient) -> None:
+    for path in ("/", "/api/thing", "/nowhere"):
+        headers = browser.get(path).headers
+        assert headers["content-security-policy"].startswith("default-src 'self'")
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["referrer-policy"] == "no-referrer"
