@@ -71,7 +71,7 @@ def test_a_changed_corpus_is_said_and_the_export_goes_on(audit: Path, tmp_path: 
 def test_what_cannot_be_reviewed_is_said_in_a_sentence(audit: Path, tmp_path: Path, run) -> None:
     code, _, said = run("review", tmp_path)
     assert code == 1
-    assert "this is no audit (summary.json is not there) — give the folder that lacuner audit has written" in said
+    assert "this is not an audit (summary.json is missing) — give the folder that lacuner audit has written" in said
     code, _, said = run("review", audit, "--token", "short")
     assert (code, said) == (2, "--token: 5 characters are easy to guess — use at least 8\n")
     for token in ("пароль12345678", "schlüssel-123", "two\nlines-123"):

@@ -2,10 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from handmade_audit import MAY, MONTH, NEWSPAPER, TEAM, TURIN, TURIN_AGAIN, small_audit
+from handmade_audit import MAY, MONTH, NEWSPAPER, TEAM, TURIN, TURIN_AGAIN, small_audit, small_corpus
 from lacuner import Corpus, Entity, Span
 from lacuner.audit.folder import AuditFolder
-from lacuner.errors import ConfigError
+from lacuner.errors import DataError
 from lacuner.review.export import export_corpus
 from lacuner.review.review import Review
 from lacuner.supervision.spans import build_targets
@@ -77,7 +77,23 @@ def test_training_is_told_what_was_accepted_and_what_was_rejected(review: Review
         assert corpus[sentence].possible_labels(start, end, corpus.labels) == {"O"}
 
 
-def test_the_files_of_the_audit_are_never_written_over(review: Review, tmp_path: Path) -> None:
-    for name in ("corpus.jsonl", "findings.jsonl", "review.sqlite"):
-        with pytest.raises(ConfigError, match="belongs to the audit"):
-            export_corpus(review, tmp_path / "audit" / name)
+def test_the_files_of_the_audit_are_never_overwritten(review: Review, tmp_path: Path) -> None:
+    (tmp_path / "audit" / "exports").mkdir()
+    (tmp_path / "link.jsonl").symlink_to(tmp_path / "audit" / "corpus.jsonl")
+    before = (tmp_path / "audit" / "corpus.jsonl").read_bytes()
+    names = ("corpus.jsonl", "findings.jsonl", "summary.json", "report.html", "review.sqlite", "exports/prodigy.jsonl")
+    for path in (*(tmp_path / "audit" / name for name in names), tmp_path / "link.jsonl"):
+        with pytest.raises(DataError, match="--export would overwrite a file of the audit"):
+            export_corpus(review, path)
+    assert (tmp_path / "audit" / "corpus.jsonl").read_bytes() == before
+    export_corpus(review, tmp_path / "audit" / "reviewed.jsonl")  # the folder may hold other files
+
+
+def test_the_audited_corpus_is_never_overwritten(tmp_path: Path) -> None:
+    source = tmp_path / "train.conll"
+    small_corpus().write(source)
+    before = source.read_bytes()
+    folder = AuditFolder.open(small_audit(tmp_path / "audit", source))
+    with Review(folder) as review, pytest.raises(DataError, match="--export would overwrite the audited corpus"):
+        export_corpus(review, tmp_path / "audit" / ".." / "train.conll")
+    assert source.read_bytes() == before

@@ -1,4 +1,4 @@
-"""The folder that ``lacuner audit`` writes; it is read without loading what trains models."""
+"""The folder that ``lacuner audit`` writes. Reading it does not load torch."""
 
 import hashlib
 import json
@@ -18,7 +18,7 @@ from lacuner.errors import DataError
 FORMAT_VERSION = 1
 CORPUS, FINDINGS, SUMMARY, REPORT, EXPORTS = "corpus.jsonl", "findings.jsonl", "summary.json", "report.html", "exports"
 DECISIONS = "review.sqlite"
-"""What reviewers have decided about the findings; ``lacuner review`` writes it."""
+"""The decisions of reviewers about the findings; ``lacuner review`` writes it."""
 
 
 @dataclass(frozen=True)
@@ -35,38 +35,49 @@ class AuditFolder:
 
     @classmethod
     def open(cls, path: Path) -> "AuditFolder":
-        """Look whether an audit is there, and whether this version can read it."""
+        """Check that the folder holds an audit that this version can read."""
         remedy = "give the folder that lacuner audit has written"
         try:
             summary = json.loads((path / SUMMARY).read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            why = f"{SUMMARY} is not there" if isinstance(error, FileNotFoundError) else str(error)
-            raise DataError(f"this is no audit ({why})", remedy, path) from error
+            why = f"{SUMMARY} is missing" if isinstance(error, FileNotFoundError) else str(error)
+            raise DataError(f"this is not an audit ({why})", remedy, path) from error
         version = summary.get("format_version") if isinstance(summary, dict) else None
         if version != FORMAT_VERSION:
             what = f"the audit has format version {version}, not {FORMAT_VERSION}"
-            raise DataError(what, "make it anew with this version, or take the version that wrote it", path)
+            raise DataError(what, "run the audit again with this version, or use the version that wrote it", path)
         for name in (CORPUS, FINDINGS):
             if not (path / name).is_file():
-                raise DataError(f"this is no whole audit ({name} is not there)", remedy, path)
+                raise DataError(f"the audit is incomplete ({name} is missing)", remedy, path)
         return cls(path, summary)
 
     @property
     def name(self) -> str:
-        """What was audited."""
+        """The audited corpus, as the user named it."""
         return str(self.summary.get("corpus", self.path.name))
+
+    @property
+    def files(self) -> list[Path]:
+        """The files and folders of the audit and its review; nothing else may be written over them."""
+        names = (CORPUS, FINDINGS, SUMMARY, REPORT, EXPORTS, DECISIONS, f"{DECISIONS}-wal", f"{DECISIONS}-shm")
+        return [self.path / name for name in names]
+
+    @property
+    def audited_files(self) -> list[Path]:
+        """The files that were audited, where the summary names them."""
+        return [Path(name) for name in self.summary.get("files", ())]
 
     def sentences(self) -> Iterator[Sentence]:
         """The corpus as it was audited."""
         return stream_sentences(self.path / CORPUS)
 
     def findings(self) -> Iterator[Finding]:
-        """All of them, best first."""
+        """All findings, the most probable first."""
         path = self.path / FINDINGS
         return (Finding.from_record(record, path, line) for line, record in read_records(path))
 
     def hashes(self) -> dict[str, str]:
-        """Tell whether the audit itself is still as it was."""
+        """SHA-256 of the files that decisions refer to; they tell whether the audit has changed."""
         found = {}
         for name in (CORPUS, FINDINGS):
             with (self.path / name).open("rb") as file:
@@ -74,21 +85,21 @@ class AuditFolder:
         return found
 
     def warning(self) -> str | None:
-        """A sentence, if the files that were audited have changed since; nothing is said of files that are gone."""
-        paths = [Path(name) for name in self.summary.get("files", ())]
+        """A sentence if the audited files have changed since; ``None`` if not, or if they are gone."""
+        paths = self.audited_files
         if not paths or not all(path.is_file() for path in paths):
             return None
         if hash_of_files(paths) == self.summary["hash"]:
             return None
         has = "has" if len(paths) == 1 else "have"
         return (
-            f"{self.name} {has} changed since the audit; the review and --export go on with the audit's own copy, "
-            f"{self.path / CORPUS}, so nothing is lost — audit again if the changes should count"
+            f"{self.name} {has} changed since the audit; the review and --export use the audit's own copy, "
+            f"{self.path / CORPUS}, so nothing is lost — audit again to include the changes"
         )
 
 
 def count_decisions(folder: Path) -> int:
-    """How many findings somebody has decided about."""
+    """Number of findings about which something is decided."""
     path = folder / DECISIONS
     if not path.is_file() or not path.stat().st_size:
         return 0
@@ -100,7 +111,7 @@ def count_decisions(folder: Path) -> int:
 
 
 def hash_of_files(paths: Iterable[Path]) -> str:
-    """Tells whether files have changed."""
+    """SHA-256 over the contents of files, in their order."""
     digest = hashlib.sha256()
     for path in paths:
         with path.open("rb") as file:

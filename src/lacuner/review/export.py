@@ -5,11 +5,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from lacuner.audit.folder import CORPUS, DECISIONS, FINDINGS, REPORT, SUMMARY
 from lacuner.corpus import Sentence
 from lacuner.corpus.corpus import Format, write_sentences
-from lacuner.corpus.files import STANDARD_INPUT
-from lacuner.errors import ConfigError
+from lacuner.corpus.files import STANDARD_INPUT, refuse_overwriting
 from lacuner.review.decisions import apply_decisions
 from lacuner.review.items import Status
 from lacuner.review.review import Review
@@ -52,13 +50,11 @@ def export_corpus(review: Review, out: Path) -> ExportReport:
     """Write the corpus with all decisions applied; everything that is not decided is written as it was read.
 
     Raises:
-        ConfigError: ``out`` is a file of the audit.
+        DataError: ``out`` is a file of the audit, or one that was audited.
     """
     folder = review.folder
-    if str(out) != STANDARD_INPUT and out.resolve().parent == folder.path.resolve() and out.name in _OWN:
-        raise ConfigError(
-            f"--export {out}: this file belongs to the audit, and the review needs it; choose another name"
-        )
+    protected = {"a file of the audit": folder.files, "the audited corpus": folder.audited_files}
+    refuse_overwriting(out, protected, "--export")
     counts: dict[Status, int] = {"accepted": 0, "rejected": 0, "skipped": 0, "open": 0}
     for count in review.counts():
         counts[count.status] += count.count
@@ -66,9 +62,6 @@ def export_corpus(review: Review, out: Path) -> ExportReport:
     written: Format | None = "jsonl" if str(out) == STANDARD_INPUT else None
     write_sentences(_reviewed(review, report), out, written)
     return report
-
-
-_OWN = (CORPUS, FINDINGS, SUMMARY, REPORT, DECISIONS)
 
 
 def _reviewed(review: Review, report: ExportReport) -> Iterator[Sentence]:
