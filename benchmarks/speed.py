@@ -1,4 +1,4 @@
-"""What our code costs: models on top of the bare encoder, ``annotate`` beside spaCy and the bare search.
+"""What our code costs: models on top of the bare encoder, ``annotate`` beside spaCy and the bare search, and starting up.
 
 Every step of ours is followed (or preceded, in turns) by the bare encoder's step on the same batch, so that a noisy machine
 hurts both alike; only the ratio counts. Batches are those of CoNLL-03 if LACUNER_DATA has it, else of the built-in sample.
@@ -13,6 +13,8 @@ import multiprocessing
 import os
 import random
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +22,7 @@ from typing import Any
 
 import torch
 
+import lacuner.sample
 from lacuner import Corpus, Sentence
 from lacuner.corpus.corpus import sentence_from_text
 from lacuner.corpus.tokenize import cut_words
@@ -214,6 +217,24 @@ def compare_matchers(corpus: Corpus) -> list[dict[str, Any]]:
     return rows
 
 
+def measure_start() -> list[dict[str, Any]]:
+    """Commands that need no model, against an interpreter that does nothing."""
+    sample = str(Path(lacuner.sample.__file__).with_name("dev.conll"))
+
+    def run(*arguments: str) -> None:
+        subprocess.run([sys.executable, *arguments], stdout=subprocess.DEVNULL, check=True)
+
+    rows = []
+    for command in (["--help"], ["methods"], ["inspect", sample]):
+
+        def ours(number: int, command: list[str] = command) -> None:
+            run("-m", "lacuner", *command)
+
+        _, ratios = in_turns(ours, lambda number: run("-c", "pass"), 2 * ROUNDS + 1)
+        rows.append(row(f"lacuner {command[0]}", "start", ratios, "python -c pass", None))
+    return rows
+
+
 def run_bare(encoder: Any, inputs: Any) -> torch.Tensor:
     """The encoder alone: for a transformer, what Hugging Face gives, without anything of ours around it."""
     if isinstance(encoder, TransformerEncoder):
@@ -222,9 +243,10 @@ def run_bare(encoder: Any, inputs: Any) -> torch.Tensor:
     return encoder(inputs).first  # type: ignore[no-any-return]
 
 
-def row(name: str, phase: str, ratios: list[float], yardstick: str, rate: float) -> dict[str, Any]:
+def row(name: str, phase: str, ratios: list[float], yardstick: str, rate: float | None) -> dict[str, Any]:
+    words = None if rate is None else round(rate)
     ratio = round(statistics.median(ratios), 3)
-    return {"name": name, "phase": phase, "ratio": ratio, "yardstick": yardstick, "words_per_second": round(rate)}
+    return {"name": name, "phase": phase, "ratio": ratio, "yardstick": yardstick, "words_per_second": words}
 
 
 def peak_memory(method: str) -> dict[str, Any]:
@@ -284,13 +306,14 @@ def main() -> None:
         rows += compare_taggers("recurrent", make_recurrent, corpus, arguments.batches)
     rows += compare_taggers(label, make_transformer, corpus, arguments.batches)
     rows += compare_matchers(corpus)
+    rows += measure_start()
     rows += [peak_memory(name) for name in arguments.methods]
     print(f"{arguments.batches} batches of {BATCH_TOKENS} tokens from {source}, {torch.get_num_threads()} threads\n")
     width = max(len(item["name"]) for item in rows)
     print(f"{'':{width}}  {'phase':<8} {'ratio':>6}  {'against':<22} {'words/s':>8}")
     for item in rows:
         line = f"{item['name']:{width}}  {item['phase']:<8} {item['ratio']:6.2f}  {item['yardstick']:<22}"
-        print(f"{line} {item['words_per_second']:8,}")
+        print(f"{line} {item['words_per_second']:8,}" if item["words_per_second"] is not None else line.rstrip())
     build = Path("build")
     build.mkdir(exist_ok=True)
     (build / "speed.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")

@@ -1,85 +1,60 @@
 """``lacuner methods``."""
 
 from textwrap import fill
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+from lacuner.cli.catalog import Catalog, MethodEntry, find_method, read_catalog
 from lacuner.cli.console import print_json
 from lacuner.cli.options import Json
 
 
 def methods(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="One method, with its parameters.", show_default=False)
+        str | None,
+        typer.Argument(metavar="[NAME]", help="Show this method and all its parameters.", show_default=False),
     ] = None,
     json: Json = False,
 ) -> None:
-    """What methods there are, where they come from, and what can be set.
+    """List the training methods, the papers that they come from, and what can be set.
 
     Example: `lacuner methods uniform`
     """
-    from lacuner.methods.registry import LEVELS, registry
-
-    found = registry()
-    chosen = [found.method(name)] if name else [found.methods[key] for key in sorted(found.methods)]
+    catalog = read_catalog()
+    chosen = [find_method(catalog, name)] if name else list(catalog["methods"].values())
     if json:
-        print_json(
-            [
-                {"name": m.name, "level": m.level, "paper": m.paper, "summary": m.summary, "parameters": _parameters(m)}
-                for m in chosen
-            ]
-        )
-        return
-    if name:
+        print_json([entry | {"parameters": _values(entry)} for entry in chosen])
+    elif name:
         print(_describe(chosen[0]))
-        return
-    width = max(len(method.name) for method in chosen) + 1
-    for level, kind_of in LEVELS.items():
-        print(f"Methods that {'score spans' if level == 'span' else 'tag words'}:\n")
-        for method in (method for method in chosen if method.level == level):
-            print(f"{method.name:<{width}} {method.summary}")
-            print(f"{'':<{width}} {method.paper}")
-        print("\n  Their parts, which can be exchanged with --set KIND=NAME:")
-        for kind in kind_of.kinds():
-            choices = sorted(found.choices(kind, level)) + (["none"] if kind_of.optional(kind) else [])
-            print(f"    {kind:<11} {', '.join(choices)}")
-        print()
+    else:
+        print(_list(catalog))
 
 
-def _parameters(method: Any) -> dict[str, Any]:
+def _values(method: MethodEntry) -> dict[str, object]:
     """``{"negatives": "uniform", "negatives.ratio": 0.35, …}``."""
-    return {key: default for key, default, _ in _rows(method)}
+    return {parameter["key"]: parameter["value"] for parameter in method["parameters"]}
 
 
-def _rows(method: Any) -> list[tuple[str, Any, str]]:
-    from lacuner.training.settings import TrainingConfig
+def _list(catalog: Catalog) -> str:
+    lines: list[str] = []
+    width = max(map(len, catalog["methods"])) + 1
+    for level, parts in catalog["parts"].items():
+        lines += [f"Methods that {'score spans' if level == 'span' else 'tag words'}:", ""]
+        for method in catalog["methods"].values():
+            if method["level"] == level:
+                lines += [f"{method['name']:<{width}} {method['summary']}", f"{'':<{width}} {method['paper']}"]
+        lines += ["", "  Their parts, which can be exchanged with --set KIND=NAME:"]
+        lines += [f"    {kind:<11} {', '.join(choices)}" for kind, choices in parts.items()] + [""]
+    return "\n".join(lines)
 
-    rows: list[tuple[str, Any, str]] = []
-    for kind in method.kinds():
-        part = getattr(method, kind)
-        if part is None:
-            rows.append((kind, "none", ""))
-            continue
-        rows.append((kind, part.name, _first_sentence(part)))
-        for field, info in type(part).model_fields.items():
-            if field != "name":
-                value = getattr(part, field)
-                rows.append((f"{kind}.{field}", "none" if value is None else value, info.description or ""))
-    described = TrainingConfig.model_fields
-    rows += [
-        (f"training.{name}", value, described[name].description or "" if name in described else "")
-        for name, value in method.training.items()
+
+def _describe(method: MethodEntry) -> str:
+    lines = [
+        f"{method['name']} ({method['level']} level)",
+        fill(method["summary"], 100),
+        fill(method["paper"], 100),
+        "",
     ]
-    return rows
-
-
-def _first_sentence(part: Any) -> str:
-    line = next(iter((type(part).__doc__ or "").strip().splitlines()), "")
-    return (line.partition(": ")[2] or line).replace("`", "")
-
-
-def _describe(method: Any) -> str:
-    lines = [f"{method.name} ({method.level} level)", fill(method.summary, 100), fill(method.paper, 100), ""]
-    lines += [f"  {key:<24} {default!s:<14} {text}" for key, default, text in _rows(method)]
+    lines += [f"  {p['key']:<24} {p['value']!s:<14} {p['description']}" for p in method["parameters"]]
     return "\n".join([*lines, "", "Change any of them with --set KEY=VALUE."])
