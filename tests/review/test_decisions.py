@@ -51,7 +51,15 @@ def test_a_missing_entity_that_is_none_is_rejected_and_what_is_rejected_is_the_s
     assert after(MISSING, "reject", start=3).non_entities == (Span(5, 6),)
 
 
-def test_borders_and_labels_can_be_changed() -> None:
+def test_a_rejection_is_about_exactly_its_span() -> None:
+    phrase = ReviewItem(0, 2, 5, "MISC", 0.9, "missing", "Times readers love", number=4)
+    rejected = after(phrase, "reject")
+    assert rejected.possible_labels(2, 5, ("LOC", "MISC")) == {"O"}
+    for start, end in ((2, 3), (3, 5), (4, 6), (2, 6)):
+        assert rejected.possible_labels(start, end, ("LOC", "MISC")) == {"O", "LOC", "MISC"}
+
+
+def test_boundaries_and_labels_can_be_changed() -> None:
     assert after(MISSING, "accept", start=4, label="MISC").entities[1] == Entity(4, 6, "MISC")
     assert after(BOUNDARY, "accept", end=2, label="ORG").entities == (Entity(0, 2, "ORG"),)
     assert after(BOUNDARY, "accept", end=2, label="ORG").non_entities == ()

@@ -1,4 +1,4 @@
-"""The report as a page that needs nothing but itself: no network, no other file."""
+"""The report of an audit as one self-contained HTML file: no network, no other files."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,9 +13,9 @@ from lacuner.corpus.corpus import open_for_writing
 if TYPE_CHECKING:
     from lacuner.audit.audit import Audit
 
-_SHOWN = 300
-"""Findings of each label that the page shows; the file has all of them."""
-_COLOURS = 8
+_MAX_SHOWN = 300
+"""Findings of each label that the page shows; ``findings.jsonl`` has all of them."""
+_COLORS = 8
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1a1a1a; --paper: #fff; --faint: #666; --line: #ddd; --soft: #f5f5f4; }
 @media (prefers-color-scheme: dark) {
@@ -44,14 +44,14 @@ mark.l6 { background: #d8e39a } mark.l7 { background: #e3cdb4 } mark.none { back
 
 
 def write_page(path: Path, audit: "Audit") -> None:
-    """Write the page."""
+    """Write the report."""
     with open_for_writing(path) as file:
         file.writelines(_page(audit))
 
 
 def _page(audit: "Audit") -> Iterator[str]:
     labels = sorted({finding.label for finding in audit.findings}, key=lambda label: (label == OUTSIDE, label))
-    colour = {label: "none" if label == OUTSIDE else f"l{number % _COLOURS}" for number, label in enumerate(labels)}
+    color = {label: "none" if label == OUTSIDE else f"l{number % _COLORS}" for number, label in enumerate(labels)}
     estimate = audit.estimate
     name = escape(str(audit.about.get("corpus", "the corpus")))
     yield "<!doctype html>\n<html lang=en>\n<meta charset=utf-8>\n"
@@ -60,9 +60,9 @@ def _page(audit: "Audit") -> Iterator[str]:
     yield f"<h1>About {estimate.total:,.0f} entities seem to be missing in {name}</h1>\n"
     yield (
         f"<p>Between {estimate.low:,.0f} and {estimate.high:,.0f}, with 95 % confidence. "
-        f"{audit.about['entities']:,} are annotated in {audit.about['sentences']:,} sentences; that would be "
-        f"{estimate.annotated_share:.0%} of all. This counts what was missed by chance. A dictionary misses the same names "
-        "everywhere; of those, models see only some, and more are missing than are counted here.</p>\n"
+        f"{audit.about['entities']:,} are annotated in {audit.about['sentences']:,} sentences; about "
+        f"{estimate.annotated_share:.0%} of all. This counts entities that were missed by chance. A dictionary misses the same "
+        "names everywhere; models find only some of those, so more are missing than estimated here.</p>\n"
     )
     yield "<table><thead><tr><th>label<th>annotated<th>missing<th>between<th>and<th>listed below</thead><tbody>\n"
     for label, (total, low, high) in estimate.labels.items():
@@ -76,18 +76,18 @@ def _page(audit: "Audit") -> Iterator[str]:
     for number, label in enumerate(labels):
         found = [finding for finding in audit.findings if finding.label == label]
         yield f"<section id='label-{number}'><h2>{_title(label)}</h2>\n"
-        if len(found) > _SHOWN:
-            yield f"<p class=about>The first {_SHOWN} of {len(found):,}; findings.jsonl has all of them.</p>\n"
+        if len(found) > _MAX_SHOWN:
+            yield f"<p class=about>The first {_MAX_SHOWN} of {len(found):,}; findings.jsonl has all of them.</p>\n"
         yield "<ol>\n"
-        for finding in found[:_SHOWN]:
-            yield f"<li>{_sentence(audit.corpus[finding.sentence], finding, colour[label])}"
+        for finding in found[:_MAX_SHOWN]:
+            yield f"<li>{_sentence(audit.corpus[finding.sentence], finding, color[label])}"
             yield f"<span class=about>{_about(audit.corpus[finding.sentence], finding)}</span>\n"
         yield "</ol></section>\n"
     yield "</main>\n</html>\n"
 
 
 def _title(label: str) -> str:
-    return "Annotated, but perhaps no entity" if label == OUTSIDE else escape(label)
+    return "Annotated, but perhaps not an entity" if label == OUTSIDE else escape(label)
 
 
 def _about(sentence: Sentence, finding: Finding) -> str:
@@ -95,24 +95,24 @@ def _about(sentence: Sentence, finding: Finding) -> str:
     if finding.annotated is not None:
         words = sentence.text_of(finding.annotated.start, finding.annotated.end)
         old = f"; annotated: “{escape(words)}” {escape(finding.annotated.label)}"
-    kind = {"missing": "missing", "label": "another label", "boundary": "other borders"}[finding.kind]
+    kind = {"missing": "missing", "label": "another label", "boundary": "other boundaries"}[finding.kind]
     kind = "no entity" if finding.label == OUTSIDE else kind
     return f"{finding.probability:.0%} · {kind}{old} · sentence {finding.sentence + 1:,}"
 
 
-def _sentence(sentence: Sentence, finding: Finding, colour: str) -> str:
-    """The words, with the finding marked, and what is annotated underlaid."""
+def _sentence(sentence: Sentence, finding: Finding, color: str) -> str:
+    """The sentence with the finding marked and the annotated entities highlighted."""
     offsets = sentence.offsets()
     text = " ".join(sentence.tokens) if sentence.text is None else sentence.text
     opening: dict[int, str] = defaultdict(str)
     closing: dict[int, str] = defaultdict(str)
     end = 0
-    for entity in sentence.entities:  # those that overlap others are told apart by their labels only
+    for entity in sentence.entities:  # one that overlaps another gets its label only
         if entity.end <= finding.start or entity.start >= finding.end:
             opening[entity.start] += "<span class=known>" if entity.start >= end else ""
             closing[entity.end - 1] += f"<sup>{escape(entity.label)}</sup>" + ("</span>" if entity.start >= end else "")
             end = max(end, entity.end)
-    opening[finding.start] += f"<mark class={colour}>"
+    opening[finding.start] += f"<mark class={color}>"
     closing[finding.end - 1] += f"<sup>{escape(finding.label)}</sup></mark>"
     return "".join(_pieces(text, offsets, opening, closing))
 

@@ -115,7 +115,7 @@ def _serve(review: "Review", host: str, port: int | None, token: str | None, bro
 
     serve(create_app(review, AccessPolicy(secret, host, f"lacuner-{chosen}")), sock, started)
     undecided = sum(count.count for count in review.counts() if count.status in ("open", "skipped"))
-    say(f"Stopped; everything is stored. {undecided:,} findings are left; the same command resumes the review.")
+    say(f"\nStopped; everything is stored. {undecided:,} findings are left; the same command resumes the review.")
 
 
 def _has_screen() -> bool:
