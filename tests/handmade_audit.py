@@ -2,10 +2,12 @@
 
 import hashlib
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from lacuner import Corpus, Entity, Sentence
+from lacuner.review.review import Review
 
 
 def finding(
@@ -68,3 +70,11 @@ def small_audit(folder: Path, source: Path | None = None) -> Path:
 
 
 TURIN, NEWSPAPER, TEAM, MONTH, TURIN_AGAIN, TURIN_THIRD, MAY = range(7)
+
+
+def statuses(review: Review) -> dict[str, int]:
+    """How many findings have each status."""
+    counts: Counter[str] = Counter()
+    for count in review.counts():
+        counts[count.status] += count.count
+    return dict(counts)

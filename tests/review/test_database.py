@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from handmade_audit import TURIN, finding, small_audit, small_corpus, write_audit
+from handmade_audit import TURIN, finding, small_audit, small_corpus, statuses, write_audit
 from lacuner.audit.folder import AuditFolder
 from lacuner.errors import DataError
 from lacuner.review.database import transaction
@@ -27,13 +27,6 @@ def connection(tmp_path: Path) -> Iterator[sqlite3.Connection]:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return small_audit(tmp_path / "audit")
-
-
-def statuses(review: Review) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for count in review.counts():
-        counts[count.status] = counts.get(count.status, 0) + count.count
-    return counts
 
 
 def children(connection: sqlite3.Connection) -> int:

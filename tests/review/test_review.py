@@ -1,7 +1,10 @@
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from handmade_audit import (
     MAY,
@@ -14,9 +17,10 @@ from handmade_audit import (
     finding,
     small_audit,
     small_corpus,
+    statuses,
     write_audit,
 )
-from lacuner import Corpus, Entity
+from lacuner import Corpus, Entity, Sentence
 from lacuner.audit.folder import AuditFolder
 from lacuner.review.conflicts import ConflictError
 from lacuner.review.items import Filter
@@ -47,13 +51,6 @@ def folder(tmp_path: Path) -> Path:
 def review(folder: Path, clock: Clock):
     with Review(AuditFolder.open(folder), clock) as opened:
         yield opened
-
-
-def statuses(review: Review) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for count in review.counts():
-        counts[count.status] = counts.get(count.status, 0) + count.count
-    return counts
 
 
 def number_of(view) -> int | None:
@@ -251,6 +248,21 @@ def test_undoing_does_not_let_entities_overlap_silently(review: Review) -> None:
     assert statuses(review) == {"accepted": 2, "open": 5}
 
 
+def nested_review(folder: Path) -> Review:
+    corpus = Corpus((Sentence(("New", "York", "Times", "readers"), (Entity(0, 2, "LOC"), Entity(0, 3, "ORG"))),))
+    findings = [finding(corpus, 0, 0, 2, "O", old=Entity(0, 2, "LOC")), finding(corpus, 0, 2, 4, "MISC", 0.5)]
+    return Review(AuditFolder.open(write_audit(folder, corpus, findings)))
+
+
+def test_undoing_brings_back_entities_that_overlapped_before(tmp_path: Path) -> None:
+    with nested_review(tmp_path / "nested") as review:
+        review.decide(ADA, 0, 0, "accept")  # "New York" inside "New York Times" is no entity
+        assert review.undo(ADA).view.sentence.entities == (Entity(0, 2, "LOC"), Entity(0, 3, "ORG"))
+        review.decide(ADA, 1, 0, "accept", on_overlap="keep")
+        review.decide(ADA, 1, 1, "reject")
+        assert len(review.undo(ADA).view.sentence.entities) == 3
+
+
 def test_nonsense_is_refused(review: Review) -> None:
     for wrong in ({"start": 5, "end": 5}, {"end": 7}, {"start": -1}, {"label": ""}, {"label": "A B"}):
         with pytest.raises(ConflictError) as refused:
@@ -327,3 +339,48 @@ def test_fifty_thousand_findings_are_no_burden(tmp_path: Path) -> None:
         assert opened.decide(ADA, view.item.number, 0, "reject", all_occurrences=True).decided == 2_000
     assert ready - began < 3  # generous: the machine may be busy
     assert (done - ready) / 20 < 0.5
+
+
+OPERATIONS = st.tuples(
+    st.sampled_from((ADA, GRACE, BOB)),
+    st.integers(0, 6),
+    st.sampled_from(("accept", "reject", "skip")),
+    st.sampled_from((None, (0, 1), (0, 4), (3, 6), (5, 6))),
+    st.sampled_from((None, "LOC", "MISC", "O")),
+    st.sampled_from(("ask", "replace", "keep")),
+    st.booleans(),
+)
+
+
+@settings(max_examples=settings().max_examples // 4)  # each one writes a database
+@given(st.lists(st.one_of(OPERATIONS, st.sampled_from((ADA, GRACE, BOB))), max_size=12))
+def test_whoever_decides_and_undoes_whatever_everything_can_be_undone(tmp_path_factory, operations) -> None:
+    folder = small_audit(tmp_path_factory.mktemp("audits") / "audit")
+    with Review(AuditFolder.open(folder)) as review:
+        original = [review.view(ADA, number).sentence for number in range(7)]
+        for operation in operations:
+            with suppress(ConflictError):
+                if isinstance(operation, str):
+                    review.undo(operation)
+                else:
+                    decide(review, *operation)
+            assert sum(statuses(review).values()) == 7
+        while undo_one(review, (ADA, GRACE, BOB)):
+            pass
+        assert statuses(review) == {"open": 7}
+        assert [review.view(ADA, number).sentence for number in range(7)] == original
+
+
+def decide(review: Review, reviewer: str, number: int, action, span, label, on_overlap, all_occurrences) -> None:
+    start, end = span or (None, None)
+    version = review.view(reviewer, number).version
+    review.decide(reviewer, number, version, action, start, end, label, on_overlap, all_occurrences)
+
+
+def undo_one(review: Review, reviewers: tuple[str, ...]) -> bool:
+    """Whether one of them could undo a step."""
+    for reviewer in reviewers:
+        with suppress(ConflictError):
+            review.undo(reviewer)
+            return True
+    return False

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from handmade_audit import TEAM, TURIN, small_audit
+from handmade_audit import TEAM, TURIN, small_audit, statuses
 from lacuner.audit.folder import AuditFolder
 from lacuner.review.decisions import Decision
 from lacuner.review.review import Review
@@ -27,13 +27,6 @@ def store(folder: Path) -> Iterator[ReviewStore]:
     opened = ReviewStore(AuditFolder.open(folder))
     yield opened
     opened.close()
-
-
-def statuses(store: ReviewStore) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for count in store.counts():
-        counts[count.status] = counts.get(count.status, 0) + count.count
-    return counts
 
 
 def accept(store: ReviewStore, number: int, step: int) -> None:
@@ -102,7 +95,7 @@ def test_a_kill_loses_nothing_and_leaves_nothing_half_done(folder: Path) -> None
     process.join()
     assert process.exitcode == -9
     with Review(AuditFolder.open(folder)) as again:
-        assert statuses(again._store) == {"accepted": 1, "rejected": 1, "open": 5}
+        assert statuses(again) == {"accepted": 1, "rejected": 1, "open": 5}
 
 
 def test_records_of_the_database_are_json_that_anybody_can_read(folder: Path, store: ReviewStore) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from handmade_audit import finding, small_audit, write_audit
+from handmade_audit import finding, small_audit, statuses, write_audit
 from lacuner import Corpus, Entity, Sentence
 from lacuner.audit.folder import AuditFolder
 from lacuner.review.review import Review
@@ -54,11 +54,8 @@ class Server:
         self.review.close()
 
     def statuses(self) -> dict[str, int]:
-        counts: dict[str, int] = {}
         with Review(AuditFolder.open(self.folder)) as review:
-            for count in review.counts():
-                counts[count.status] = counts.get(count.status, 0) + count.count
-        return counts
+            return statuses(review)
 
     def sentence_of(self, number: int) -> Sentence:
         with Review(AuditFolder.open(self.folder)) as review:

@@ -94,9 +94,15 @@ def overlap_error(sentence: Sentence, item: ReviewItem, decision: Decision, conf
     return ConflictError("overlap", " ".join(parts), conflict)
 
 
-def check_undo(before: Sentence, after: Sentence) -> None:
-    """Refuse to undo what would make two entities overlap that did not overlap before."""
-    for one, other in sorted(_overlaps(after) - _overlaps(before)):
+def check_undo(earlier: Sentence, before: Sentence, after: Sentence) -> None:
+    """Refuse to undo a step if an entity that comes back overlaps one that was added after the step.
+
+    Args:
+        earlier: the sentence with the decisions that were made before the step. Its overlaps may come back.
+        before: the sentence as it is now.
+        after: the sentence without the step.
+    """
+    for one, other in sorted(_overlaps(after) - _overlaps(before) - _overlaps(earlier)):
         both = f"{_quoted(after, one)} and {_quoted(after, other)}"
         raise ConflictError("overlap", f"Undoing this would let {both} overlap; change the later one of them first.")
 

@@ -11,7 +11,7 @@ from lacuner.audit.folder import AuditFolder
 from lacuner.corpus import Sentence
 from lacuner.review.conflicts import ConflictError, check_decision, check_undo, find_conflict, overlap_error
 from lacuner.review.decisions import STATUS_AFTER, Action, Decision, apply_decisions
-from lacuner.review.items import ALL_OPEN, Count, Filter, ReviewItem, Status
+from lacuner.review.items import ALL_OPEN, MAX_NUMBER, Count, Filter, ReviewItem, Status
 from lacuner.review.store import ReviewStore
 
 LEASE_SECONDS = 60.0
@@ -214,7 +214,7 @@ class Review:
             for decision in in_force:
                 self._store.restore(decision.number, decision.previous)
             for index, sentence in before.items():
-                check_undo(sentence, self._sentence(index))
+                check_undo(self._sentence(index, before=decisions[0].id), sentence, self._sentence(index))
             self._store.mark_undone(step)
             view = self.view(reviewer, decisions[0].number)
             return Undone(view, len(in_force), len(decisions) - len(in_force))
@@ -233,9 +233,9 @@ class Review:
         others = self._store.count_occurrences(item)
         return ItemView(item, sentence, stored.status, stored.version, stored.decision, stored.reviewer, others)
 
-    def _sentence(self, index: int, without: int = -1) -> Sentence:
-        """A sentence with all decisions about it, except for that about one item."""
-        decided = self._store.decisions_in(index, without)
+    def _sentence(self, index: int, without: int = -1, before: int = MAX_NUMBER) -> Sentence:
+        """A sentence with all decisions about it, except for that about one item, or those since a certain one."""
+        decided = self._store.decisions_in(index, without, before)
         sentence = self._store.sentence(index)
         return apply_decisions(sentence, decided) if decided else sentence
 

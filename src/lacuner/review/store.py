@@ -53,12 +53,14 @@ class StepDecision:
     """One decision of a step.
 
     Attributes:
+        id: grows with time.
         number: of the item.
         sentence: index of the item's sentence.
         in_force: whether nobody has decided about the item since.
         previous: id of the decision that it replaced.
     """
 
+    id: int
     number: int
     sentence: int
     in_force: bool
@@ -203,10 +205,18 @@ class ReviewStore:
         ).lastrowid
         self._put_in_force(number, added, STATUS_AFTER[decision.action])
 
-    def decisions_in(self, sentence: int, without: int = -1) -> list[tuple[ReviewItem, Decision]]:
-        """The decisions in force about a sentence, in their order, except for that about one item."""
-        query = f"{_DECIDED} WHERE f.sentence = ? AND f.number <> ? ORDER BY d.id"
-        rows = self._connection.execute(query, (sentence, without)).fetchall()
+    def decisions_in(
+        self, sentence: int, without: int = -1, before: int = MAX_NUMBER
+    ) -> list[tuple[ReviewItem, Decision]]:
+        """The decisions in force about a sentence, in their order.
+
+        Args:
+            sentence: its index.
+            without: number of an item whose decision is left out.
+            before: id of a decision; this one and later ones are left out.
+        """
+        query = f"{_DECIDED} WHERE f.sentence = ? AND f.number <> ? AND d.id < ? ORDER BY d.id"
+        rows = self._connection.execute(query, (sentence, without, before)).fetchall()
         return [(_item(row), _decision(row)) for row in rows]
 
     def decisions_by_sentence(self) -> Iterator[tuple[int, list[tuple[ReviewItem, Decision]]]]:
@@ -223,11 +233,11 @@ class ReviewStore:
 
     def decisions_of(self, step: int) -> list[StepDecision]:
         query = (
-            "SELECT d.finding, f.sentence, f.decision IS d.id AS in_force, d.previous FROM decisions d JOIN findings f"
+            "SELECT d.id, d.finding, f.sentence, f.decision IS d.id, d.previous FROM decisions d JOIN findings f"
             " ON f.number = d.finding WHERE d.step = ? ORDER BY d.id"
         )
         rows = self._connection.execute(query, (step,)).fetchall()
-        return [StepDecision(row[0], row[1], bool(row[2]), row[3]) for row in rows]
+        return [StepDecision(row[0], row[1], row[2], bool(row[3]), row[4]) for row in rows]
 
     def restore(self, number: int, decision: int | None) -> None:
         """Put an earlier decision in force again, or the last one before it whose step is not undone."""
