@@ -45,8 +45,9 @@ speed: setup ## Cost of models against the bare encoder, of annotate against spa
 catalog: setup ## Describe all methods in src/lacuner/cli/catalog.json, after one of them or a setting has changed
 	$(BIN)/python -c "from lacuner.cli.catalog import write_catalog; write_catalog()"
 
-results: setup ## The figures of the README, on the corpora below LACUNER_DATA (about an hour)
-	$(BIN)/python benchmarks/results.py
+results: setup ## The results on the whole of CoNLL-03, from the corpus below LACUNER_DATA (about an hour), and the tables of the README
+	$(BIN)/lacuner bench masked --profile whole --out docs/results/conll03
+	$(BIN)/lacuner bench tables README.md
 
 clean: ## Remove everything that was made
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

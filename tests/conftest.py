@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from lacuner import Corpus, Entity, Recognizer, Sentence
-from lacuner.bench.recipe import Places
+from lacuner.bench.path_templates import PathTemplates
 from lacuner.cli import main
 from lacuner.sample import read_sample
 
@@ -121,5 +121,5 @@ def data(toy: Corpus, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def places(data: Path) -> Places:
-    return Places(data)
+def paths(data: Path) -> PathTemplates:
+    return PathTemplates(data)

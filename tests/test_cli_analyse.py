@@ -190,7 +190,7 @@ def test_the_bound_in_theory_and_on_data(run, files):
     assert [row["vacuous"] for row in theory["lengths"][:4]] == [True, True, True, False]
     assert all(row["exact"] >= row["bound"] for row in theory["lengths"])
 
-    code, output, _ = run("bound", "masked.conll", "--gold", "gold.conll", "--fewest", 1, "--json")
+    code, output, _ = run("bound", "masked.conll", "--gold", "gold.conll", "--min-count", 1, "--json")
     real = json.loads(output)
     assert code == 0
     assert real["sentences"] == 25 == sum(row["sentences"] for row in real["lengths"])
@@ -198,24 +198,24 @@ def test_the_bound_in_theory_and_on_data(run, files):
     mean = sum(row["exact"] * row["sentences"] for row in real["lengths"]) / 25
     assert real["exact"] == pytest.approx(mean)
 
-    code, output, _ = run("bound", "masked.conll", "--missing", 0.5, "--fewest", 1, "--ratio", 0.001)
+    code, output, _ = run("bound", "masked.conll", "--missing", 0.5, "--min-count", 1, "--ratio", 0.001)
     assert code == 0
     assert "50% of all entities assumed hidden" in output
     assert "its proof does not hold for n = 5 to 7" in output
-    assert "up to √n entities" in run("bound", "masked.conll", "--fewest", 1)[1]
+    assert "up to √n entities" in run("bound", "masked.conll", "--min-count", 1)[1]
     assert "√n entities, all of them hidden" in run("bound")[1]
     assert "√n entities, 30% of them hidden" in run("bound", "--missing", 0.3)[1]
 
 
 def test_sparsity(run, files):
-    code, output, log = run("sparsity", "gold.conll", "--fewest", 6, "--json", "--figure", "figure.png")
+    code, output, log = run("sparsity", "gold.conll", "--min-count", 6, "--json", "--figure", "figure.png")
     report = json.loads(output)
     assert code == 0
     assert (report["sentences"], report["sparse"]) == (25, 1.0)
     assert [row["length"] for row in report["lengths"]] == [5, 6]
     assert report["lengths"][0].items() >= {"mean": 2.0, "variance": 0.0, "bar": [2.0, 2.0]}.items()
     assert "1 lengths with fewer than 6 sentences are left out" in log
-    assert "at most √n" in run("sparsity", "gold.conll", "--fewest", 1)[1]
+    assert "at most √n" in run("sparsity", "gold.conll", "--min-count", 1)[1]
 
 
 @pytest.mark.parametrize(
@@ -242,7 +242,7 @@ def test_sparsity(run, files):
         (["bound", "masked.conll", "--gold", "gold.conll", "--missing", "0.5"], 2, "without --missing"),
         (["bound", "masked.conll", "--missing", "1"], 2, "--missing 1: then DATA would have no label"),
         (["bound", "masked.conll", "--gold", "short.conll"], 1, "short.conll: the two files have different"),
-        (["bound", "masked.conll", "--fewest", "99"], 1, "masked.conll: no length has 99 sentences"),
+        (["bound", "masked.conll", "--min-count", "99"], 1, "masked.conll: no length has 99 sentences"),
         (["sparsity", "empty.conll"], 1, "empty.conll: there is no sentence"),
         (["o-values", "masked.conll"], 2, "Give either --gold GOLD or --hidden FILE"),
         (["o-values", "gold.conll", "--gold", "gold.conll"], 1, "gold.conll: no entity is hidden — give data"),
@@ -265,5 +265,5 @@ def test_errors_are_one_sentence_without_a_traceback(run, files, toy, arguments,
 
 def test_files_need_not_be_columns(run, files):
     Corpus.read("masked.conll").write("masked.jsonl")
-    code, output, _ = run("bound", "masked.jsonl", "--gold", "gold.conll", "--fewest", 1, "--json")
+    code, output, _ = run("bound", "masked.jsonl", "--gold", "gold.conll", "--min-count", 1, "--json")
     assert (code, json.loads(output)["sentences"]) == (0, 25)

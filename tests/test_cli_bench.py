@@ -16,10 +16,11 @@ from rich.console import Console
 
 from lacuner import Corpus
 from lacuner.bench import planning, recipe
-from lacuner.bench.recipe import Places, Recipe, build_recipe
+from lacuner.bench.folder import read_results
+from lacuner.bench.path_templates import PathTemplates
+from lacuner.bench.recipe import Recipe, build_recipe
 from lacuner.bench.results import Title
-from lacuner.bench.runner import read_results
-from lacuner.bench.runs import Cell
+from lacuner.bench.runs import Run
 from lacuner.cli import bench_progress, main
 from lacuner.cli.bench_progress import BenchProgress
 from lacuner.encoders.recurrent import RecurrentConfig
@@ -30,7 +31,7 @@ pytest.importorskip("matplotlib")
 RECIPE = """
 title = "Two methods"
 data = ["toy"]
-runs = ["full", "uniform", "uniform negatives.ratio=1"]
+methods = ["full", "uniform", "uniform negatives.ratio=1"]
 hidden = [0.3]
 seeds = [1]
 baseline = "full"
@@ -45,11 +46,11 @@ sentences = { train = 20, dev = 10, test = 10 }
 """
 COSTS = {"seconds", "cpu_seconds", "training_seconds", "peak_memory_mb"}
 Answer = tuple[int, str, str]
-Run = Callable[..., Answer]
+Command = Callable[..., Answer]
 
 
 @pytest.fixture
-def run(run: Run) -> Run:
+def run(run: Command) -> Command:
     """As everywhere, but with ``bench`` before the arguments."""
     return partial(run, "bench")
 
@@ -62,7 +63,7 @@ class Place:
     data: Path
 
     def options(self, out: Path) -> list[str]:
-        """What two benches must have in common to come out the same: how many threads a cell has is part of it."""
+        """What two benches must have in common to come out the same: how many threads a run has is part of it."""
         return [str(self.recipe), "--data", str(self.data), "--out", str(out), "--workers", "2", "--json"]
 
 
@@ -105,7 +106,7 @@ def main_table(out: Path) -> list[str]:
 
 
 def outcomes(out: Path) -> dict[str, dict[str, Any]]:
-    """Everything that came out of the cells and does not depend on the day, by their keys."""
+    """Everything that came out of the runs and does not depend on the day, by their keys."""
     results = read_results(out / "results.jsonl")
     return {one["key"]: {name: value for name, value in one.items() if name not in COSTS} for one in results}
 
@@ -122,8 +123,8 @@ def wait_for(condition: Callable[[], bool], seconds: float = 600) -> None:
         time.sleep(0.2)
 
 
-def test_encoders_are_loaded_only_for_cells_that_are_still_to_be_run(
-    run: Run, place: Place, done: Done, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_encoders_are_loaded_only_for_runs_that_are_still_to_be_run(
+    run: Command, place: Place, done: Done, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(self: RecurrentConfig) -> None:
         raise ConfigError("the hub is not there")
@@ -136,21 +137,21 @@ def test_encoders_are_loaded_only_for_cells_that_are_still_to_be_run(
     assert not (tmp_path / "new" / "recipe.json").exists()
 
 
-def test_a_bench_runs_all_cells_and_reports(done: Done) -> None:
+def test_a_bench_runs_all_runs_and_reports(done: Done) -> None:
     assert done.code == 0, done.log
     report = json.loads(done.output)
     assert report.keys() == {"report", "failed", "results", "table"}
     assert (report["report"], report["failed"], report["results"]) == (str(done.out / "report.md"), 0, 3)
-    scores = {row["run"]: row["f1"] for row in report["table"]}
+    scores = {row["method"]: row["f1"] for row in report["table"]}
     assert scores["uniform"] > 0.5
     results = read_results(done.out / "results.jsonl")
-    assert [one["run"] for one in results] == ["full", "uniform", "uniform negatives.ratio=1"]
-    assert {one["run"]: one["test"]["f1"] for one in results} == scores
+    assert [one["method"] for one in results] == ["full", "uniform", "uniform negatives.ratio=1"]
+    assert {one["method"]: one["test"]["f1"] for one in results} == scores
 
 
 def test_whatever_else_is_said_goes_to_standard_error(done: Done) -> None:
     assert len(done.output.splitlines()) == 1
-    for text in ("Two methods: checking", "3 cells, 0 of them done", "3/3  toy 0.3, ", "F1 "):
+    for text in ("Two methods: checking", "3 runs, 0 of them done", "3/3  toy 0.3, ", "F1 "):
         assert text in done.log
 
 
@@ -163,7 +164,7 @@ def test_the_report_has_a_table_and_figures(done: Done) -> None:
     assert figures(done.out).keys() == {"epochs.svg", "epochs.png"}
 
 
-def test_a_report_can_be_made_again_to_the_byte(run: Run, done: Done, tmp_path: Path) -> None:
+def test_a_report_can_be_made_again_to_the_byte(run: Command, done: Done, tmp_path: Path) -> None:
     for name in ("recipe.json", "results.jsonl"):
         shutil.copy(done.out / name, tmp_path)
     code, output, log = run("report", tmp_path)
@@ -176,24 +177,24 @@ def test_a_report_can_be_made_again_to_the_byte(run: Run, done: Done, tmp_path: 
     assert "figures" not in (tmp_path / "report.md").read_text()
 
 
-def test_the_same_command_again_runs_nothing(run: Run, place: Place, done: Done) -> None:
+def test_the_same_command_again_runs_nothing(run: Command, place: Place, done: Done) -> None:
     before = {path: path.read_bytes() for path in done.out.rglob("*") if path.is_file()}
     code, output, log = run("run", *place.options(done.out))
     assert (code, output) == (0, done.output)
-    assert "3 cells, 3 of them done already." in log
+    assert "3 runs, 3 of them done already." in log
     assert {path: path.read_bytes() for path in done.out.rglob("*") if path.is_file()} == before
 
 
-def test_results_of_another_bench_are_taken(run: Run, place: Place, done: Done, tmp_path: Path) -> None:
-    renamed = RECIPE.replace('"full"', '"naive"') + '\n[run.naive]\nmethod = "full"\n'
+def test_results_of_another_bench_are_taken(run: Command, place: Place, done: Done, tmp_path: Path) -> None:
+    renamed = RECIPE.replace('"full"', '"naive"') + '\n[method.naive]\nmethod = "full"\n'
     (tmp_path / "renamed.toml").write_text(renamed)
     options = ["--data", place.data, "--out", tmp_path / "out", "--reuse", done.out / "results.jsonl"]
     code, output, log = run(tmp_path / "renamed.toml", *options)
     assert code == 0, log
-    assert "3 cells, 3 of them done already." in log
+    assert "3 runs, 3 of them done already." in log
     assert output.splitlines()[:5] == [line.replace("full", "naive") for line in main_table(done.out)]
     assert outcomes(tmp_path / "out").keys() == outcomes(done.out).keys()
-    assert not (tmp_path / "out" / "cells").exists()
+    assert not (tmp_path / "out" / "runs").exists()
 
 
 @pytest.mark.slow
@@ -202,7 +203,7 @@ def test_results_of_another_bench_are_taken(run: Run, place: Place, done: Done, 
     [("span-vectors", 4, "vectors-sample-0.5"), ("uncertainty", 2, "uncertainty-sample-0.5")],
 )
 def test_a_recipe_of_the_package_runs_on_the_sample(
-    run: Run, name: str, count: int, figure: str, tmp_path: Path
+    run: Command, name: str, count: int, figure: str, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
     code, _, said = run(name, "--profile", "quick", "--data", tmp_path / "nowhere", "--out", out, "--workers", 2)
@@ -212,7 +213,7 @@ def test_a_recipe_of_the_package_runs_on_the_sample(
     assert {path.name for path in (out / "figures").iterdir()} >= {f"{figure}.svg", f"{figure}.png"}
 
 
-def test_a_bench_that_is_killed_goes_on_where_it_was(run: Run, place: Place, done: Done, tmp_path: Path) -> None:
+def test_a_bench_that_is_killed_goes_on_where_it_was(run: Command, place: Place, done: Done, tmp_path: Path) -> None:
     out = tmp_path / "out"
 
     def processes() -> list[str]:
@@ -221,14 +222,14 @@ def test_a_bench_that_is_killed_goes_on_where_it_was(run: Run, place: Place, don
 
     def is_amid() -> bool:
         """Something is done, and something has begun."""
-        begun, finished = (len(list(out.glob(f"cells/*/{name}.json"))) for name in ("cell", "result"))
+        begun, finished = (len(list(out.glob(f"runs/*/{name}.json"))) for name in ("run", "result"))
         return 0 < finished < begun
 
     command = [sys.executable, "-c", "from lacuner.cli import main; main()", "bench", *place.options(out)]
     with (tmp_path / "log.txt").open("w") as log:
         bench = subprocess.Popen(command, stdout=log, stderr=log)
     try:
-        wait_for(lambda: (out / "cells").exists() or bench.poll() is not None)
+        wait_for(lambda: (out / "runs").exists() or bench.poll() is not None)
         wait_for(lambda: bool(processes()) or bench.poll() is not None)
         code, output, said = run(*place.options(out), "--profile", "quick")
         assert (code, output) == (1, "")
@@ -240,20 +241,20 @@ def test_a_bench_that_is_killed_goes_on_where_it_was(run: Run, place: Place, don
         bench.kill()
         bench.wait()
     wait_for(lambda: not processes())
-    finished = {path: path.read_bytes() for path in out.glob("cells/*/result.json")}
+    finished = {path: path.read_bytes() for path in out.glob("runs/*/result.json")}
     assert 0 < len(finished) < 3
 
     code, output, said = run(*place.options(out))
     assert code == 0, said
-    assert f"3 cells, {len(finished)} of them done already." in said
+    assert f"3 runs, {len(finished)} of them done already." in said
     assert {path: path.read_bytes() for path in finished} == finished
     assert json.loads(output)["table"] == json.loads(done.output)["table"]
     assert main_table(out) == main_table(done.out)
     assert outcomes(out) == outcomes(done.out)
 
 
-def test_a_cell_that_fails_is_reported_and_the_rest_goes_on(
-    run: Run, place: Place, toy: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_run_that_fails_is_reported_and_the_rest_goes_on(
+    run: Command, place: Place, toy: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.copytree(place.data, tmp_path / "data")
     shutil.copytree(place.data / "toy", tmp_path / "data" / "lost")
@@ -261,8 +262,8 @@ def test_a_cell_that_fails_is_reported_and_the_rest_goes_on(
     text = RECIPE.replace('["toy"]', '["lost", "toy"]').replace('"full"', '"uniform"')
     (tmp_path / "lost.toml").write_text(text.replace('"uniform", "uniform", "uniform negatives.ratio=1"', '"uniform"'))
 
-    def plan(content: Recipe, places: Places) -> list[Cell]:
-        planned = real(content, places)
+    def plan(content: Recipe, paths: PathTemplates) -> list[Run]:
+        planned = real(content, paths)
         shutil.rmtree(tmp_path / "data" / "lost")
         return planned
 
@@ -276,12 +277,32 @@ def test_a_cell_that_fails_is_reported_and_the_rest_goes_on(
     assert [row["column"] for row in report["table"]] == ["toy 0.3"]
     (reason,) = [line for line in log.splitlines() if line.startswith("failed: ")]
     assert reason.startswith("failed: lost 0.3, uniform, recurrent, seed 1: labels can be hidden only where")
-    assert f" — see {out}/cells/" in reason
+    assert f" — see {out}/runs/" in reason
     assert "Traceback" not in log
     written = (out / "report.md").read_bytes()
     assert written.decode().endswith(f"## Failed\n\n* {reason.removeprefix('failed: ')}\n")
     assert run("report", out)[0] == 0
     assert (out / "report.md").read_bytes() == written
+
+
+@pytest.mark.parametrize("name", ["report.md", "results.jsonl"])
+def test_files_of_somebody_else_are_not_overwritten(
+    run: Command, place: Place, done: Done, tmp_path: Path, name: str
+) -> None:
+    (tmp_path / name).write_text("mine")
+    code, output, log = run(*place.options(tmp_path), "--reuse", done.out / "results.jsonl")
+    assert (code, output) == (2, "")
+    assert f"{tmp_path}: it has files that no bench has written ({name}) — choose a new or empty folder" in log
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [(name, "mine")]
+
+
+def test_the_tables_of_a_page_are_made_again(run: Command, done: Done) -> None:
+    page = done.out.parent / "page.md"
+    page.write_text("<!-- lacuner bench: done; full; uniform -->\n\n")
+    code, output, log = run("tables", page)
+    assert (code, output) == (0, ""), log
+    assert f"{page}: 1 table made again." in log
+    assert page.read_text().splitlines()[2:4] == main_table(done.out)[:2]
 
 
 @pytest.fixture
@@ -290,14 +311,14 @@ def recipes(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
     folder = tmp_path / "recipes"
     folder.mkdir()
     (folder / "two.toml").write_text(RECIPE)
-    (folder / "alone.toml").write_text('title = "One method"\ndata = ["toy"]\nruns = ["full"]\n')
+    (folder / "alone.toml").write_text('title = "One method"\ndata = ["toy"]\nmethods = ["full"]\n')
     monkeypatch.setattr(recipe, "_RECIPES", folder)
     monkeypatch.setenv("LACUNER_DATA", str(place.data))
     monkeypatch.chdir(tmp_path)
     return folder
 
 
-def test_a_dry_run_says_what_would_be_run(run: Run, recipes: Path, tmp_path: Path) -> None:
+def test_a_dry_run_says_what_would_be_run(run: Command, recipes: Path, tmp_path: Path) -> None:
     code, output, log = run("two", "--dry-run")
     assert code == 0
     keys, names = zip(*(line.split("  ") for line in output.splitlines()), strict=True)
@@ -306,14 +327,14 @@ def test_a_dry_run_says_what_would_be_run(run: Run, recipes: Path, tmp_path: Pat
         "toy 0.3, uniform, recurrent, seed 1",
         "toy 0.3, uniform negatives.ratio=1, recurrent, seed 1",
     )
-    assert "3 cells" in log
+    assert "3 runs" in log
     code, output, _ = run("two", "--dry-run", "--json")
     assert code == 0
-    assert [cell["key"] for cell in json.loads(output)] == list(keys)
+    assert [run["key"] for run in json.loads(output)] == list(keys)
     assert [path.name for path in tmp_path.iterdir()] == ["recipes"]
 
 
-def test_run_need_not_be_said_and_options_may_come_first(run: Run, recipes: Path) -> None:
+def test_run_need_not_be_said_and_options_may_come_first(run: Command, recipes: Path) -> None:
     orders: Sequence[Sequence[object]] = [
         ("run", "two", "--profile", "quick", "--dry-run"),
         ("two", "--profile", "quick", "--dry-run"),
@@ -328,7 +349,7 @@ def test_run_need_not_be_said_and_options_may_come_first(run: Run, recipes: Path
 
 
 def test_results_stand_in_a_folder_with_the_name_of_the_recipe(
-    run: Run, recipes: Path, done: Done, tmp_path: Path
+    run: Command, recipes: Path, done: Done, tmp_path: Path
 ) -> None:
     code, _, log = run("two", "--reuse", done.out / "results.jsonl", "--no-figures")
     assert code == 0, log
@@ -337,27 +358,27 @@ def test_results_stand_in_a_folder_with_the_name_of_the_recipe(
     }  # fmt: skip
 
 
-def test_the_list_of_recipes(run: Run, recipes: Path) -> None:
+def test_the_list_of_recipes(run: Command, recipes: Path) -> None:
     assert run("list")[:2] == (0, "alone  One method\ntwo    Two methods\n")
     code, output, _ = run("list", "--json")
     assert code == 0
     assert json.loads(output) == [{"name": "alone", "title": "One method"}, {"name": "two", "title": "Two methods"}]
 
 
-@pytest.mark.parametrize("command", ["run", "report", "list"])
-def test_every_command_has_help_with_an_example(run: Run, command: str) -> None:
+@pytest.mark.parametrize("command", ["run", "report", "tables", "list"])
+def test_every_command_has_help_with_an_example(run: Command, command: str) -> None:
     code, output, _ = run(command, "--help")
     assert code == 0
     assert "Example: lacuner bench" in " ".join(output.split())
 
 
 @pytest.mark.parametrize("option", ["--help", "-h"])
-def test_bench_says_which_commands_there_are(run: Run, option: str) -> None:
+def test_bench_says_which_commands_there_are(run: Command, option: str) -> None:
     code, output, _ = run(option)
     assert code == 0
     text = " ".join(output.split())
     assert "lacuner bench RECIPE is short for lacuner bench run RECIPE" in text
-    assert all(f"│ {command} " in text for command in ("run", "report", "list"))
+    assert all(f"│ {command} " in text for command in ("run", "report", "tables", "list"))
 
 
 @pytest.mark.parametrize(
@@ -373,7 +394,7 @@ def test_bench_says_which_commands_there_are(run: Run, option: str) -> None:
         (["typo.toml"], "typo.toml: there is no setting sedes; there are: about, baseline"),
         (["typo.toml", "--dry-run", "--json"], "typo.toml: there is no setting sedes"),
         (["broken.toml"], "broken.toml: not TOML"),
-        (["method.toml"], "method.toml: run 'fulll' with encoder 'recurrent': there is no method 'fulll'"),
+        (["method.toml"], "method.toml: method 'fulll' with encoder 'recurrent': there is no method 'fulll'"),
         (["two", "--data", "recipes"], "dataset toy: there is no folder"),
         (["two", "--reuse", "nothing.jsonl"], "nothing.jsonl: "),
         (["two", "--out", "typo.toml"], "typo.toml: File exists — choose another folder with --out"),
@@ -382,7 +403,7 @@ def test_bench_says_which_commands_there_are(run: Run, option: str) -> None:
     ],
 )
 def test_errors_are_one_sentence_without_a_traceback(
-    run: Run, recipes: Path, tmp_path: Path, arguments: list[str], message: str
+    run: Command, recipes: Path, tmp_path: Path, arguments: list[str], message: str
 ) -> None:
     (tmp_path / "typo.toml").write_text("sedes = [3]\n" + RECIPE)
     (tmp_path / "broken.toml").write_text("title = Two methods")
@@ -395,7 +416,7 @@ def test_errors_are_one_sentence_without_a_traceback(
 
 
 def test_what_figures_need_is_looked_for_before_anything_is_run(
-    run: Run, recipes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Command, recipes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     code, _, log = run("two")
@@ -408,12 +429,12 @@ def test_a_terminal_shows_the_table_so_far_and_what_runs(place: Place, monkeypat
     screen = io.StringIO()
     monkeypatch.setattr(bench_progress, "errors", Console(file=screen, force_terminal=True, width=100))
     content = build_recipe(
-        {"title": "Both", "data": ["toy"], "runs": ["mine", "uniform"], "seeds": [1], "hidden": [0.3],
-         "run": {"mine": {"method": "full"}}}, "standard",
+        {"title": "Both", "data": ["toy"], "methods": ["mine", "uniform"], "seeds": [1], "hidden": [0.3],
+         "method": {"mine": {"method": "full"}}}, "standard",
     )  # fmt: skip
-    mine, uniform = planning.plan(content, Places(place.data))
+    mine, uniform = planning.plan(content, PathTemplates(place.data))
     with BenchProgress(Title("both", "standard", content)) as progress:
-        reused = mine.as_dict() | {"run": "as another recipe calls it", "test": {"f1": 0.25}}
+        reused = mine.as_dict() | {"method": "as another recipe calls it", "test": {"f1": 0.25}}
         progress.begun([mine, uniform], {mine.key: reused})
         progress.started(uniform)
         progress.progress(uniform, "epoch 3 of 9")
@@ -423,18 +444,18 @@ def test_a_terminal_shows_the_table_so_far_and_what_runs(place: Place, monkeypat
         Console(file=screen, force_terminal=True, width=100).print(progress._picture())
     shown = screen.getvalue()
     assert "toy 0.3, uniform, recurrent, seed 1: epoch 3 of 9" in shown
-    assert all(text in shown for text in ("Both", "mine", "25.0", "75.0", "2/2 cells, 0 cells left"))
+    assert all(text in shown for text in ("Both", "mine", "25.0", "75.0", "2/2 runs, 0 runs left"))
     assert "another recipe" not in shown
 
 
 def test_columns_that_do_not_fit_stand_below_each_other(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     shares = [number / 20 for number in range(1, 13)]
     content = build_recipe(
-        {"title": "Many", "data": ["toy"], "runs": ["full", "uniform"], "seeds": [1], "hidden": shares}, "standard"
+        {"title": "Many", "data": ["toy"], "methods": ["full", "uniform"], "seeds": [1], "hidden": shares}, "standard"
     )
-    planned = planning.plan(content, Places(place.data))
+    planned = planning.plan(content, PathTemplates(place.data))
     progress = BenchProgress(Title("many", "standard", content))
-    progress.begun(planned, {cell.key: cell.as_dict() | {"test": {"f1": cell.hidden}} for cell in planned})
+    progress.begun(planned, {run.key: run.as_dict() | {"test": {"f1": run.hidden}} for run in planned})
     screen = io.StringIO()
     monkeypatch.setattr(bench_progress, "errors", Console(file=screen, width=60))
     bench_progress.errors.print(progress._picture())
@@ -447,11 +468,13 @@ def test_columns_that_do_not_fit_stand_below_each_other(place: Place, monkeypatc
 
 
 def test_brackets_in_names_are_shown_as_they_are(place: Place) -> None:
-    runs = {"a[/b]": {"method": "full"}, "[b]": {"method": "uniform"}}
-    content = build_recipe({"title": "[x]", "data": ["toy"], "runs": [*runs], "seeds": [1], "run": runs}, "standard")
-    planned = planning.plan(content, Places(place.data))
+    tables = {"a[/b]": {"method": "full"}, "[b]": {"method": "uniform"}}
+    content = build_recipe(
+        {"title": "[x]", "data": ["toy"], "methods": [*tables], "seeds": [1], "method": tables}, "standard"
+    )
+    planned = planning.plan(content, PathTemplates(place.data))
     progress = BenchProgress(Title("names", "standard", content))
-    progress.begun(planned, {cell.key: cell.as_dict() | {"test": {"f1": 0.5}} for cell in planned})
+    progress.begun(planned, {run.key: run.as_dict() | {"test": {"f1": 0.5}} for run in planned})
     screen = io.StringIO()
     Console(file=screen, width=100).print(progress._picture())
     assert all(name in screen.getvalue() for name in ("[x]", "a[/b]", "[b]"))

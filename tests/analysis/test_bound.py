@@ -17,7 +17,7 @@ from lacuner.analysis.bound import (
     negatives_drawn,
     probability_of_zero_missampling,
     theoretical_curve,
-    with_assumed_share,
+    with_assumed_fraction,
 )
 from lacuner.methods.composition import Draw
 from lacuner.methods.method import Step
@@ -140,6 +140,6 @@ def test_theory_has_no_sentences_and_the_square_root_of_entities():
 def test_assumptions_about_what_is_hidden():
     assert as_many_as_allowed(9, 1) == (9, 1, 2)
     assert as_many_as_allowed(9, 7) == (9, 7, 0)
-    assumed = with_assumed_share([(5, 0), (5, 2), (8, 3)], 0.75)
+    assumed = with_assumed_fraction([(5, 0), (5, 2), (8, 3)], 0.75)
     assert assumed == [(5, 0, 3), (5, 2, 3), (8, 3, 9)]
-    assert with_assumed_share([(5, 2)], 0.0) == [(5, 2, 0)]
+    assert with_assumed_fraction([(5, 2)], 0.0) == [(5, 2, 0)]

@@ -19,7 +19,7 @@ from lacuner.analysis.figures import (
     uncertainty_figure,
 )
 from lacuner.analysis.missampling import EpochMissampling
-from lacuner.analysis.o_values import DECISIONS, SHARES, Detection, EpochOValues, OValueRun
+from lacuner.analysis.o_values import DECISIONS, FRACTIONS, Detection, EpochOValues, OValueRun
 from lacuner.analysis.sparsity import sparsity_by_length
 from lacuner.analysis.uncertainty import BANDS, BandResult, UncertaintyRun
 from lacuner.errors import ConfigError, DataError
@@ -34,7 +34,7 @@ def run(seed, test=None):
 
 
 def watched(decision, count):
-    found = tuple(Detection(share, 9, 0.9 - share, 2 * share) for share in SHARES)
+    found = tuple(Detection(fraction, 9, 0.9 - fraction, 2 * fraction) for fraction in FRACTIONS)
     seen = tuple(EpochOValues(n, 1 + n / 3, 2 + n / 2, 0.7, found) for n in range(1, count + 1))
     return OValueRun(decision, 1, 1000, 120, seen)
 
@@ -81,7 +81,7 @@ def test_curves_can_be_told_apart_without_colours():
 def test_a_dozen_curves_have_a_dozen_markers_and_those_of_one_colour_other_lines():
     looks = styles(12)
     assert len({marker for _, marker, _ in looks}) == 12
-    assert len({(colour, line) for colour, _, line in looks}) == 12
+    assert len({(color, line) for color, _, line in looks}) == 12
     assert len(set(styles(36))) == 36
 
 

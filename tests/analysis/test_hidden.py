@@ -4,7 +4,7 @@ import logging
 import pytest
 
 from lacuner import Corpus, Entity, Sentence
-from lacuner.analysis.hidden import annotated_places, hidden_against_gold, read_hidden
+from lacuner.analysis.hidden import annotated_spans, hidden_against_gold, read_hidden
 from lacuner.errors import DataError
 
 WORDS = ("Ada", "Lovelace", "met", "Bob")
@@ -26,7 +26,7 @@ def test_an_entity_is_hidden_if_exactly_its_span_has_no_label():
 
 
 def test_a_span_with_two_labels_is_one_place():
-    assert annotated_places(Sentence(WORDS, (Entity(0, 2, "PER"), Entity(0, 2, "ORG")))) == {(0, 2)}
+    assert annotated_spans(Sentence(WORDS, (Entity(0, 2, "PER"), Entity(0, 2, "ORG")))) == {(0, 2)}
 
 
 @pytest.mark.parametrize("other", [[GOLD], [GOLD, Sentence(("Another",))]])
@@ -55,8 +55,8 @@ def test_what_mask_writes_is_what_gold_tells(toy, tmp_path):
         ({"sentence": True, "start": 0, "end": 2, "label": "PER"}, '"sentence" must be a whole number'),
         ({"sentence": 1, "start": 0, "end": 2, "label": "PER"}, "there is no sentence 1 in the training data"),
         ({"sentence": -1, "start": 0, "end": 2, "label": "PER"}, "there is no sentence -1"),
-        ({"sentence": 0, "start": 3, "end": 9, "label": "PER"}, "does not stand in sentence 0"),
-        ({"sentence": 0, "start": 0, "end": 2, "label": "PER", "text": "Alan Turing"}, "does not stand in sentence 0"),
+        ({"sentence": 0, "start": 3, "end": 9, "label": "PER"}, "is not in sentence 0"),
+        ({"sentence": 0, "start": 0, "end": 2, "label": "PER", "text": "Alan Turing"}, "is not in sentence 0"),
         ({"sentence": 0, "start": 2, "end": 2, "label": "PER"}, "is not an entity"),
     ],
 )

@@ -7,10 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lacuner import Corpus, Entity, Recognizer, Sentence, Span
-from lacuner.analysis.hidden import hidden_against_gold
 from lacuner.analysis.o_values import (
     DECISIONS,
-    SHARES,
+    FRACTIONS,
     OValueObserver,
     average_precision,
     detect,
@@ -39,38 +38,28 @@ def quick(method="crf", **more):
     return resolve_settings(method, overrides=QUICK | more)
 
 
-@pytest.fixture
-def masked(toy):
-    return toy.mask(0.5, seed=1)
-
-
-@pytest.fixture
-def hidden(toy, masked):
-    return hidden_against_gold(masked, toy, "gold")
-
-
 def columns(rows):
     values, hidden = zip(*rows, strict=True)
     return np.array(values), np.array(hidden)
 
 
 @given(st.lists(st.frozensets(place, max_size=3), min_size=1, max_size=4), st.data())
-def test_words_are_those_of_the_places(places, data):
-    asked = data.draw(st.lists(st.tuples(st.integers(0, len(places) - 1), st.integers(0, 20)), max_size=30))
+def test_words_are_those_of_the_spans(spans, data):
+    asked = data.draw(st.lists(st.tuples(st.integers(0, len(spans) - 1), st.integers(0, 20)), max_size=30))
     table = np.array(asked, dtype=np.int64).reshape(-1, 2)
-    expected = [any(start <= word < end for start, end in places[index]) for index, word in asked]
-    assert words_of(places, table[:, 0], table[:, 1]).tolist() == expected
+    expected = [any(start <= word < end for start, end in spans[index]) for index, word in asked]
+    assert words_of(spans, table[:, 0], table[:, 1]).tolist() == expected
 
 
 @given(words, st.lists(st.floats(0.001, 1), min_size=1, max_size=4))
-def test_detection_is_that_of_picking_word_by_word(rows, shares):
+def test_detection_is_that_of_picking_word_by_word(rows, fractions):
     order = sorted(range(len(rows)), key=lambda index: rows[index][0])
-    for share, found in zip(shares, detect(*columns(rows), shares), strict=True):
-        count = math.ceil(round(share * len(rows), 9))
+    for fraction, found in zip(fractions, detect(*columns(rows), fractions), strict=True):
+        count = math.ceil(round(fraction * len(rows), 9))
         hits = 0
         for index in order[:count]:
             hits += rows[index][1]
-        assert (found.share, found.picked) == (share, count)
+        assert (found.fraction, found.picked) == (fraction, count)
         assert found.precision == pytest.approx(hits / count)
         assert found.recall == pytest.approx(hits / sum(hidden for _, hidden in rows))
 
@@ -110,12 +99,12 @@ def test_ten_percent_of_ten_words_is_one():
 
 
 def test_the_shares_are_those_of_the_paper_and_two_more():
-    assert SHARES[0] == 0.1 * 2**-5
-    assert SHARES[5:] == (0.1, 0.2, 0.4)
+    assert FRACTIONS[0] == 0.1 * 2**-5
+    assert FRACTIONS[5:] == (0.1, 0.2, 0.4)
 
 
 @pytest.mark.parametrize("decision", DECISIONS)
-def test_every_epoch_shows_what_its_model_thinks(toy, masked, hidden, decision):
+def test_every_epoch_shows_the_o_values_of_its_model(toy, masked, hidden, decision):
     """Training stopped after each epoch, and each word asked about by itself."""
     settings = with_decision(quick(), decision)
     run = measure_o_values(masked, hidden, settings)
@@ -145,7 +134,7 @@ def test_every_epoch_shows_what_its_model_thinks(toy, masked, hidden, decision):
         assert epoch.hidden == pytest.approx(np.mean([value for value, lacking in rows if lacking]), rel=1e-4, abs=1e-5)
         assert epoch.outside == pytest.approx(np.mean([value for value, lacking in rows if not lacking]), rel=1e-4)
         assert epoch.average_precision == pytest.approx(average_precision(values, is_hidden), abs=0.02)
-        assert [found.share for found in epoch.detection] == list(SHARES)
+        assert [found.fraction for found in epoch.detection] == list(FRACTIONS)
     assert run.base_rate == run.hidden / run.words
 
 

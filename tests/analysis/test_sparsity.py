@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lacuner.analysis.sparsity import share_of_sparse_sentences, sparsity_by_length
+from lacuner.analysis.sparsity import fraction_of_sparse_sentences, sparsity_by_length
 
 sentences = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 5)), max_size=40)
 
@@ -29,7 +29,7 @@ def test_rows_are_means_and_variances_of_each_length(pairs):
 def test_the_share_is_that_of_all_sentences(pairs):
     filled = [(n, count) for n, count in pairs if n]
     expected = fmean(count <= math.sqrt(n) for n, count in filled) if filled else 0
-    assert share_of_sparse_sentences(sparsity_by_length(pairs)) == pytest.approx(expected)
+    assert fraction_of_sparse_sentences(sparsity_by_length(pairs)) == pytest.approx(expected)
 
 
 def test_exactly_the_square_root_is_sparse():

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lacuner import Corpus, Sentence, Span
-from lacuner.analysis.hidden import annotated_places, hidden_against_gold
+from lacuner.analysis.hidden import annotated_spans
 from lacuner.analysis.missampling import MissamplingObserver
 from lacuner.analysis.uncertainty import (
     BANDS,
@@ -54,16 +54,6 @@ def test_halves_are_a_partition_that_the_seed_decides(count):
     assert count < 100 or split_in_halves(count, 2) != (one, other)
 
 
-@pytest.fixture
-def masked(toy):
-    return toy.mask(0.5, seed=1)
-
-
-@pytest.fixture
-def hidden(toy, masked):
-    return hidden_against_gold(masked, toy, "gold")
-
-
 def test_the_chosen_negatives_are_neither_annotated_nor_hidden(toy, masked, hidden, model):
     reviewed = Corpus(tuple(replace(s, complete=True, non_entities=(Span(len(s) - 1, len(s)),)) for s in masked))
     sampling = Uniform(ratio=0.6)
@@ -73,7 +63,7 @@ def test_the_chosen_negatives_are_neither_annotated_nor_hidden(toy, masked, hidd
             chosen, _ = variants[band]
             for sentence, before, places in zip(chosen, corpus, hidden, strict=True):
                 negatives = {(span.start, span.end) for span in sentence.non_entities}
-                assert not negatives & (places | annotated_places(before))
+                assert not negatives & (places | annotated_spans(before))
                 assert len(negatives) == math.ceil(0.6 * len(before))
                 assert (sentence.tokens, sentence.entities, sentence.complete) == (
                     before.tokens, before.entities, False,
@@ -91,7 +81,7 @@ def test_the_bands_are_those_of_the_oracles_entropy(masked, hidden, model):
         uncertainty = {
             (start, end): -sum(p * math.log(p) for p in row if p > 0)
             for start, end, row in zip(spans.start.tolist(), spans.end.tolist(), probabilities.tolist(), strict=True)
-            if (start, end) not in hidden[index] | annotated_places(sentence)
+            if (start, end) not in hidden[index] | annotated_spans(sentence)
         }
         assert len(uncertainty) == n * (n + 1) // 2 - len(sentence.entities) - len(hidden[index])
         falling, k = sorted(uncertainty.values(), reverse=True), math.ceil(n / 2)

@@ -11,7 +11,7 @@ pytest.importorskip("matplotlib")
 from handmade import record, results
 
 from lacuner.analysis.missampling import EpochMissampling
-from lacuner.analysis.o_values import SHARES, Detection, EpochOValues, OValueRun
+from lacuner.analysis.o_values import FRACTIONS, Detection, EpochOValues, OValueRun
 from lacuner.bench.figures import draw_figures, epochs_figure, masking_figure, vector_figure
 from lacuner.bench.results import Results
 from lacuner.errors import ConfigError
@@ -57,7 +57,7 @@ def uncertain() -> Results:
 
 
 def watched_o_values(decision: Any, count: int) -> dict[str, Any]:
-    found = tuple(Detection(share, 9, 0.9 - share, 2 * share) for share in SHARES)
+    found = tuple(Detection(share, 9, 0.9 - share, 2 * share) for share in FRACTIONS)
     seen = tuple(EpochOValues(n, n / 3, n / 2, 0.7, found) for n in range(1, count + 1))
     return OValueRun(decision, 1, 1000, 120, seen).as_dict()
 
@@ -147,9 +147,9 @@ def test_the_legend_has_room_however_long_the_names_are(length: int) -> None:
 
 def test_the_legend_is_in_the_order_of_the_recipe() -> None:
     records = [record("crf", data="a", epochs=[0.1, 0.2]), record("full", data="b", epochs=[0.1, 0.2])]
-    figure = epochs_figure(results(records, runs=["full", "crf"]))
-    colours = [line.get_color() for axes in figure.axes for line in axes.get_lines()]
-    assert [line.get_color() for line in figure.legends[0].get_lines()] == colours[::-1]
+    figure = epochs_figure(results(records, methods=["full", "crf"]))
+    colors = [line.get_color() for axes in figure.axes for line in axes.get_lines()]
+    assert [line.get_color() for line in figure.legends[0].get_lines()] == colors[::-1]
 
 
 def test_every_encoder_has_a_panel_in_which_runs_look_alike() -> None:
@@ -216,7 +216,9 @@ def test_uncertainty_has_a_figure_for_each_encoder(tmp_path: Path, monkeypatch: 
 
     small = [{name: value for name, value in one.items() if name != "rows"} for one in uncertain().records]
     large = [one | {"encoder": "large", "test": {"f1": one["test"]["f1"] / 2}} for one in small]
-    figures = figures_of(results([*small, *large], experiment="uncertainty", runs=["uniform"]), tmp_path, monkeypatch)
+    figures = figures_of(
+        results([*small, *large], experiment="uncertainty", methods=["uniform"]), tmp_path, monkeypatch
+    )
     heights = {name: [bar.get_height() for bar in figure.axes[0].patches] for name, figure in figures.items()}
     assert heights == {
         "uncertainty-toy-0.5-recurrent": approx(80, 70, 40),
@@ -242,7 +244,7 @@ def test_o_values_are_shown_after_three_epochs_if_there_are_so_many(
 
 def test_what_is_not_there_is_not_drawn(tmp_path: Path) -> None:
     assert draw_figures(results([record("full", hidden=0.5, epochs=[0.5])]), tmp_path) == []
-    assert list((tmp_path / "figures").iterdir()) == []
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_datasets_name_may_be_a_path(tmp_path: Path) -> None:

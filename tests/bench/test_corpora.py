@@ -7,15 +7,15 @@ from handmade import copied, recipe
 
 from lacuner import Corpus
 from lacuner.bench.corpora import check_files, read_corpora
+from lacuner.bench.path_templates import PathTemplates
 from lacuner.bench.planning import plan
-from lacuner.bench.recipe import Places
 from lacuner.errors import ConfigError, LacunerError
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 7, 10, 13, 24, 25, 26, 1000])
-def test_fewer_sentences_are_evenly_spaced(places: Places, toy: Corpus, count: int) -> None:
-    (cell,) = plan(recipe(runs=["full"], sentences={"test": count}), places)
-    tokens = read_corpora(cell, places).test.tokens
+def test_fewer_sentences_are_evenly_spaced(paths: PathTemplates, toy: Corpus, count: int) -> None:
+    (run,) = plan(recipe(methods=["full"], sentences={"test": count}), paths)
+    tokens = read_corpora(run, paths).test.tokens
     found = [toy.tokens.index(sentence) for sentence in tokens]
     assert len(found) == min(count, 25)
     assert found[0] == 0
@@ -24,9 +24,9 @@ def test_fewer_sentences_are_evenly_spaced(places: Places, toy: Corpus, count: i
     assert min(distances) > 0
 
 
-def test_labels_are_hidden_by_the_seed_and_it_is_known_which(places: Places, toy: Corpus) -> None:
-    cells = plan(recipe(runs=["full"], hidden=[0.4], seeds=[1, 2], sentences={"train": 20}), places)
-    first, second = (read_corpora(cell, places) for cell in cells)
+def test_labels_are_hidden_by_the_seed_and_it_is_known_which(paths: PathTemplates, toy: Corpus) -> None:
+    runs = plan(recipe(methods=["full"], hidden=[0.4], seeds=[1, 2], sentences={"train": 20}), paths)
+    first, second = (read_corpora(run, paths) for run in runs)
     assert first.train.tokens == second.train.tokens
     assert [sentence.entities for sentence in first.train] != [sentence.entities for sentence in second.train]
     known = {sentence.tokens: sentence for sentence in toy}
@@ -40,61 +40,63 @@ def test_labels_are_hidden_by_the_seed_and_it_is_known_which(places: Places, toy
 
 
 def test_what_is_hidden_is_known_where_gold_labels_are_of_the_same_sentences(
-    data: Path, places: Places, toy: Corpus
+    data: Path, paths: PathTemplates, toy: Corpus
 ) -> None:
-    (cell,) = plan(recipe(runs=["full"], sentences={"train": 10}), places)
-    corpora = read_corpora(cell, places)
+    (run,) = plan(recipe(methods=["full"], sentences={"train": 10}), paths)
+    corpora = read_corpora(run, paths)
     assert corpora.hidden is not None
     assert sum(map(len, corpora.hidden)) + sum(len(s.entities) for s in corpora.train) == 20
 
     copied(data / "toy", data / "shorter")
     toy[:24].write(data / "shorter" / "train.gold.conll")
-    (cell,) = plan(recipe(runs=["full"], data=["shorter"]), places)
-    assert read_corpora(cell, places).hidden is None
+    (run,) = plan(recipe(methods=["full"], data=["shorter"]), paths)
+    assert read_corpora(run, paths).hidden is None
 
 
-def test_data_can_be_in_several_files_complete_and_beside_trusted_data(data: Path, places: Places, toy: Corpus) -> None:
+def test_data_can_be_in_several_files_complete_and_beside_trusted_data(
+    data: Path, paths: PathTemplates, toy: Corpus
+) -> None:
     toy[:5].write(data / "toy" / "a.conll")
     toy[5:7].write(data / "toy" / "b.jsonl")
     dataset = {"toy": {"train": ["a.conll", "b.jsonl"], "trusted": "dev.conll", "complete": True}}
-    (cell,) = plan(recipe(runs=["full"], dataset=dataset), places)
-    corpora = read_corpora(cell, places)
+    (run,) = plan(recipe(methods=["full"], dataset=dataset), paths)
+    corpora = read_corpora(run, paths)
     assert corpora.train.tokens == toy[:7].tokens
     assert all(sentence.complete for sentence in corpora.train)
     assert corpora.trusted is not None
     assert len(corpora.trusted) == 25
-    assert set(cell.files) == {"a.conll", "b.jsonl", "dev.conll", "test.conll", "train.gold.conll"}
+    assert set(run.files) == {"a.conll", "b.jsonl", "dev.conll", "test.conll", "train.gold.conll"}
 
 
 def test_the_sample_needs_no_folder(tmp_path: Path, sample: dict[str, Corpus]) -> None:
-    (cell,) = plan(recipe(data=["sample"], runs=["full"], hidden=[0.5]), Places(tmp_path / "nowhere"))
-    corpora = read_corpora(cell, Places(tmp_path / "nowhere"))
+    (run,) = plan(recipe(data=["sample"], methods=["full"], hidden=[0.5]), PathTemplates(tmp_path / "nowhere"))
+    corpora = read_corpora(run, PathTemplates(tmp_path / "nowhere"))
     assert corpora.train.tokens == sample["train"].tokens
     assert corpora.test is not corpora.dev
     assert corpora.hidden is not None
 
 
-def test_dev_data_may_have_as_many_gaps_as_training_data(places: Places) -> None:
+def test_dev_data_may_have_as_many_gaps_as_training_data(paths: PathTemplates) -> None:
     masked = {"toy": {"mask_dev": True}}
-    cells = plan(recipe(runs=["full"], hidden=[0.5], seeds=[1, 2], naive="full", dataset=masked), places)
-    for cell in cells:
-        plain = read_corpora(replace(cell, config=cell.config | {"dataset": {}}), places)
-        corpora = read_corpora(cell, places)
+    runs = plan(recipe(methods=["full"], hidden=[0.5], seeds=[1, 2], naive="full", dataset=masked), paths)
+    for run in runs:
+        plain = read_corpora(replace(run, config=run.config | {"dataset": {}}), paths)
+        corpora = read_corpora(run, paths)
         assert corpora.test.sentences == plain.test.sentences
-        dev = plain.dev if cell.complete else plain.dev.mask(0.5, cell.seed)
+        dev = plain.dev if run.complete else plain.dev.mask(0.5, run.seed)
         assert corpora.dev.sentences == dev.sentences
-    assert [cell.complete for cell in cells] == [False, True] * 2
-    (plain_cell,) = plan(recipe(runs=["full"], hidden=[0.5]), places)
-    assert plain_cell.key != cells[0].key
-    with pytest.raises(ConfigError, match=r"^toy, full, recurrent, seed 1: mask_dev hides .* give shares in hidden"):
-        plan(recipe(runs=["full"], dataset=masked), places)
+    assert [run.complete for run in runs] == [False, True] * 2
+    (plain_run,) = plan(recipe(methods=["full"], hidden=[0.5]), paths)
+    assert plain_run.key != runs[0].key
+    with pytest.raises(ConfigError, match=r"^toy, full, recurrent, seed 1: mask_dev hides .* give fractions in hidden"):
+        plan(recipe(methods=["full"], dataset=masked), paths)
 
 
-def test_data_that_changed_since_the_plan_is_not_taken_for_the_planned_one(places: Places) -> None:
-    (cell,) = plan(recipe(runs=["full"]), places)
-    check_files(cell, places)
-    for files in (cell.files | {"train.conll": "0"}, cell.files | {"more.conll": "0"}):
+def test_data_that_changed_since_the_plan_is_not_taken_for_the_planned_one(paths: PathTemplates) -> None:
+    (run,) = plan(recipe(methods=["full"]), paths)
+    check_files(run, paths)
+    for files in (run.files | {"train.conll": "0"}, run.files | {"more.conll": "0"}):
         with pytest.raises(
             LacunerError, match=r"^(train|more)\.conll changed while the bench was running — start it again"
         ):
-            check_files(replace(cell, files=files), places)
+            check_files(replace(run, files=files), paths)

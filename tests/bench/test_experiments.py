@@ -8,9 +8,9 @@ from handmade import SMALL, recipe
 
 from lacuner import Corpus, Recognizer
 from lacuner.analysis.o_values import OValueRun
-from lacuner.bench.experiments import project, run_cell, span_vectors
+from lacuner.bench.experiments import project, run_experiment, span_vectors
+from lacuner.bench.path_templates import PathTemplates
 from lacuner.bench.planning import plan
-from lacuner.bench.recipe import Places
 from lacuner.bench.significance import unpack
 from lacuner.training.loop import Observer
 
@@ -27,18 +27,18 @@ class Epochs(Observer):
         self.count += 1
 
 
-def outcome(places: Places, observer: Observer | None = None, **changes: Any) -> dict[str, Any]:
-    """The result of the only cell of a recipe, as it is read again."""
-    given = {"runs": ["uniform"], "hidden": [0.3], "settings": SMALL} | changes
-    (cell,) = plan(recipe(**given), places)
-    result = run_cell(cell, places, observer or Observer())
-    assert result.items() >= cell.as_dict().items()
+def outcome(paths: PathTemplates, observer: Observer | None = None, **changes: Any) -> dict[str, Any]:
+    """The result of the only run of a recipe, as it is read again."""
+    given = {"methods": ["uniform"], "hidden": [0.3], "settings": SMALL} | changes
+    (run,) = plan(recipe(**given), paths)
+    result = run_experiment(run, paths, observer or Observer())
+    assert result.items() >= run.as_dict().items()
     return json.loads(json.dumps(result))
 
 
-def test_a_model_is_trained_chosen_and_tested(places: Places) -> None:
+def test_a_model_is_trained_chosen_and_tested(paths: PathTemplates) -> None:
     observer = Epochs()
-    result = outcome(places, observer)
+    result = outcome(paths, observer)
     assert observer.count == len(result["epochs"]) == 8
     assert result["dev"]["f1"] == max(result["epochs"]) == result["epochs"][result["best_epoch"] - 1] > 0.3
     assert result["sentences"] == {"train": 25, "test": 25}
@@ -54,16 +54,16 @@ def test_a_model_is_trained_chosen_and_tested(places: Places) -> None:
     assert {"missampling", "vectors"}.isdisjoint(result)
 
 
-def test_the_same_cell_comes_out_the_same(places: Places) -> None:
+def test_the_same_run_comes_out_the_same(paths: PathTemplates) -> None:
     first, second = (
-        {name: value for name, value in outcome(places, runs=["weighted"]).items() if name not in COSTS}
+        {name: value for name, value in outcome(paths, methods=["weighted"]).items() if name not in COSTS}
         for _ in range(2)
     )
     assert first == second
 
 
-def test_measuring_changes_nothing_but_adds_something(places: Places) -> None:
-    plain, measured = (outcome(places, measure=measure) for measure in ([], ["missampling", "vectors"]))
+def test_measuring_changes_nothing_but_adds_something(paths: PathTemplates) -> None:
+    plain, measured = (outcome(paths, measure=measure) for measure in ([], ["missampling", "vectors"]))
     assert measured["test"] == plain["test"]
     assert measured["counts"] == plain["counts"]
     assert [epoch["epoch"] for epoch in measured["missampling"]] == list(range(1, 9))
@@ -72,22 +72,22 @@ def test_measuring_changes_nothing_but_adds_something(places: Places) -> None:
     assert {point["label"] for point in measured["vectors"]} == {"O", "PER", "LOC"}
 
 
-def test_the_naive_method_takes_every_hidden_entity_for_a_negative(places: Places) -> None:
-    result = outcome(places, runs=["full"], measure=["missampling"])
+def test_the_naive_method_takes_every_hidden_entity_for_a_negative(paths: PathTemplates) -> None:
+    result = outcome(paths, methods=["full"], measure=["missampling"])
     hidden = 50 - result["entities"]
     assert {(epoch["missampled"], epoch["ever_drawn"]) for epoch in result["missampling"]} == {(hidden, 1.0)}
 
 
-def test_nothing_is_missampled_in_trusted_sentences(data: Path, places: Places, toy: Corpus) -> None:
+def test_nothing_is_missampled_in_trusted_sentences(data: Path, paths: PathTemplates, toy: Corpus) -> None:
     toy[:7].write(data / "toy" / "trusted.conll")
     dataset = {"toy": {"trusted": "trusted.conll"}}
-    result = outcome(places, runs=["full"], measure=["missampling"], dataset=dataset)
+    result = outcome(paths, methods=["full"], measure=["missampling"], dataset=dataset)
     assert {epoch["missampled"] for epoch in result["missampling"]} == {50 - result["entities"]}
 
 
-def test_the_uncertainty_experiment_is_three_rows(places: Places) -> None:
+def test_the_uncertainty_experiment_is_three_rows(paths: PathTemplates) -> None:
     observer = Epochs()
-    result = outcome(places, observer, experiment="uncertainty")
+    result = outcome(paths, observer, experiment="uncertainty")
     assert observer.count == 4 * 8  # the oracle, and three models
     assert list(result["rows"]) == ["top-k", "middle-k", "bottom-k"]
     entropies = [row["uncertainty"] for row in result["rows"].values()]
@@ -97,8 +97,8 @@ def test_the_uncertainty_experiment_is_three_rows(places: Places) -> None:
     assert "test" not in result
 
 
-def test_o_values_are_looked_at_after_every_epoch(places: Places) -> None:
-    result = outcome(places, runs=["token head.angle=true"], experiment="o-values")
+def test_o_values_are_looked_at_after_every_epoch(paths: PathTemplates) -> None:
+    result = outcome(paths, methods=["token head.angle=true"], experiment="o-values")
     found = OValueRun.from_dict(result["o_values"])
     assert (found.decision, found.seed) == ("angle", 1)
     assert [epoch.epoch for epoch in found.epochs] == list(range(1, 9))
@@ -123,15 +123,15 @@ def test_points_are_near_each_other_where_vectors_are() -> None:
     points = project(vectors, labels, seed=1)
     assert points == project(vectors, labels, seed=1)
     assert [point["label"] for point in points] == labels
-    places = np.array([(point["x"], point["y"]) for point in points])
-    distances = np.linalg.norm(places[:, None] - places[None], axis=-1)
+    points_at = np.array([(point["x"], point["y"]) for point in points])
+    distances = np.linalg.norm(points_at[:, None] - points_at[None], axis=-1)
     np.fill_diagonal(distances, np.inf)
     nearest = distances.argmin(1)
     assert all(labels[place] == labels[other] for place, other in enumerate(nearest))
 
 
-def test_an_audit_is_measured_in_its_own_order_and_in_that_of_cleanlab(places: Places) -> None:
-    result = outcome(places, experiment="audit", hidden=[0.5])
+def test_an_audit_is_measured_in_its_own_order_and_in_that_of_cleanlab(paths: PathTemplates) -> None:
+    result = outcome(paths, experiment="audit", hidden=[0.5])
     ours, theirs = result["rows"]["uniform"]["audit"], result["rows"]["uniform, ranked by cleanlab"]["audit"]
     assert ours["missing"] == theirs["missing"] == 50 - result["entities"]
     assert 0 < ours["right"] <= ours["found"]
@@ -139,9 +139,9 @@ def test_an_audit_is_measured_in_its_own_order_and_in_that_of_cleanlab(places: P
     assert "estimate" not in theirs
 
 
-def test_a_review_takes_the_complete_labels_for_the_reviewer(places: Places) -> None:
-    result = outcome(places, experiment="review", hidden=[0.5])
+def test_a_review_takes_the_complete_labels_for_the_reviewer(paths: PathTemplates) -> None:
+    result = outcome(paths, experiment="review", hidden=[0.5])
     before, after = result["rows"]["uniform"], result["rows"]["uniform, 200 findings reviewed"]
-    assert before["test"] == outcome(places, hidden=[0.5])["test"]
+    assert before["test"] == outcome(paths, hidden=[0.5])["test"]
     assert after["test"]["f1"] > before["test"]["f1"]
     assert result["entities"] < 50

@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lacuner.bench import recipe as module
+from lacuner.bench.path_templates import PathTemplates
 from lacuner.bench.planning import plan
 from lacuner.bench.recipe import (
     PROFILES,
-    Places,
     Recipe,
     build_recipe,
     find_recipe,
@@ -30,7 +30,7 @@ from lacuner.errors import ConfigError
 TOML = """
 title = "Two methods"
 data = ["one", "two"]
-runs = ["full", "crf"]
+methods = ["full", "crf"]
 hidden = [0.0, 0.2, 0.4, 0.6]
 encoders = ["big"]
 baseline = "full"
@@ -47,7 +47,7 @@ model = "bert-base-cased"
 
 [[when]]
 encoders = ["big"]
-runs = ["crf"]
+methods = ["crf"]
 skip = true
 
 [profile.quick]
@@ -120,7 +120,7 @@ def test_the_standard_profile_is_taken_unless_another_is_asked_for() -> None:
 def test_quick_needs_no_data_and_few_sentences(file: Path) -> None:
     quick = read_recipe(file, "quick")
     assert (quick.data, quick.encoders, quick.when) == (("sample",), ("recurrent",), ())
-    assert quick.runs == ("full", "crf")
+    assert quick.methods == ("full", "crf")
     assert quick.hidden == (0.2, 0.6)  # the least and the greatest
     assert (quick.sentences.train, quick.sentences.dev) == (30, 60)
     assert quick.settings["training"] == {"epochs": 3, "clip": 1.0, "batch_tokens": 64}
@@ -134,17 +134,17 @@ def test_quick_needs_no_data_and_few_sentences(file: Path) -> None:
         {"encoders": ["bert-base-cased"], "when": [{"encoders": ["bert-base-cased"], "skip": True}]},
         {"hidden": [0.0]},
         {"hidden": [0.9]},
-        {"runs": ["uniform"], "experiment": "uncertainty"},
-        {"runs": ["crf", "token head.angle=true"], "experiment": "o-values"},
+        {"methods": ["uniform"], "experiment": "uncertainty"},
+        {"methods": ["crf", "token head.angle=true"], "experiment": "o-values"},
         {"measure": ["missampling", "vectors"], "naive": "full", "baseline": "uniform", "paper": {"full": {"toy": 3}}},
         {"sentences": {"train": 9, "test": 9}, "settings": {"training": {"epochs": 99}}},
     ],
 )
 def test_quick_works_for_any_recipe(changes: dict[str, Any], tmp_path: Path) -> None:
-    cells = plan(build_recipe(CONTENT | changes, "quick"), Places(tmp_path / "empty"))
-    assert {cell.data for cell in cells} == {"sample"}
-    assert all(cell.hidden or cell.complete for cell in cells)
-    assert {cell.config["settings"]["training"]["epochs"] for cell in cells} == {3}
+    runs = plan(build_recipe(CONTENT | changes, "quick"), PathTemplates(tmp_path / "empty"))
+    assert {run.data for run in runs} == {"sample"}
+    assert all(run.hidden or run.complete for run in runs)
+    assert {run.config["settings"]["training"]["epochs"] for run in runs} == {3}
 
 
 def test_a_recipe_can_be_written_as_json_and_read_again(file: Path) -> None:
@@ -171,10 +171,13 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"dataset": {"toy": {"sentences": {"trian": 3}}}}, r"dataset\.toy\.sentences\.trian"),
     ({"dataset": {"toy": "here"}}, r"dataset\.toy is no table; write \[dataset\.toy\]"),
     ({"dataset": ["toy"]}, r"dataset is no table; write \[dataset\.NAME\]"),
-    ({"run": {"full": {"method": "full", "seting": {}}}}, r"no setting run\.full\.seting; .*run\.full\.settings"),
-    ({"run": {"full": {"settings": {}}}}, r"run\.full\.method is missing"),
+    (
+        {"method": {"full": {"method": "full", "seting": {}}}},
+        r"no setting method\.full\.seting; .*method\.full\.settings",
+    ),
+    ({"method": {"full": {"settings": {}}}}, r"method\.full\.method is missing"),
     ({"encoder": {"recurrent": {"model": "recurrent", "size": 3}}}, r"no setting encoder\.recurrent\.size"),
-    ({"when": [{"skip": True}, {"run": ["full"]}]}, r"no setting when\[2\]\.run; .*when\[2\]\.runs"),
+    ({"when": [{"skip": True}, {"method": ["full"]}]}, r"no setting when\[2\]\.method; .*when\[2\]\.methods"),
     ({"when": [3]}, r"when\[1\]"),
     ({"when": {"skip": True}}, r"when="),
     ({"sentences": {"train": 0}}, r"sentences\.train=0: .*greater than or equal to 1"),
@@ -184,28 +187,28 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"paper": {"top-k": {"toy": 1.0}}}, r"paper: top-k is not in the recipe"),
     ({"paper": {"full · flat": {"toy": 1.0}}}, r"paper: full · flat is not in the recipe; .*full · recurrent"),
     ({"paper": {"full": {"toy": "high"}}}, r"paper\.full\.toy='high': .*number"),
-    ({"run": {"other": {"method": "full"}}}, r"run: other is not in the recipe; there are: full, uniform"),
+    ({"method": {"other": {"method": "full"}}}, r"method: other is not in the recipe; there are: full, uniform"),
     ({"dataset": {"other": {}}}, r"dataset: other is not in the recipe; there are: sample, toy"),
     ({"encoder": {"other": {"model": "x"}}}, r"encoder: other is not in the recipe; there are: recurrent"),
-    ({"when": [{"runs": ["crf"]}]}, r"when\[1\]\.runs: crf is not in the recipe; there are: full, uniform"),
+    ({"when": [{"methods": ["crf"]}]}, r"when\[1\]\.methods: crf is not in the recipe; there are: full, uniform"),
     ({"when": [{"data": ["toys"]}]}, r"when\[1\]\.data: toys is not in the recipe; there are: sample, toy"),
     ({"when": [{}, {"encoders": ["flat"]}]}, r"when\[2\]\.encoders: flat is not in the recipe; .*: recurrent"),
     ({"when": [{"hidden": [0.7]}]}, r"when\[1\]\.hidden: 0\.7 is not in the recipe; there are: 0\.0, 0\.5"),
-    ({"data": ["toy", "toy"]}, r"data=.*toy stands there twice"),
-    ({"runs": ["full", "full"]}, r"runs=.*full stands there twice"),
-    ({"encoders": ["flat", "flat"]}, r"encoders=.*flat stands there twice"),
-    ({"hidden": [0.5, 0.5]}, r"hidden=.*0\.5 stands there twice"),
-    ({"seeds": [3, 4, 3]}, r"seeds=.*3 stands there twice"),
+    ({"data": ["toy", "toy"]}, r"data=.*toy is listed twice"),
+    ({"methods": ["full", "full"]}, r"methods=.*full is listed twice"),
+    ({"encoders": ["flat", "flat"]}, r"encoders=.*flat is listed twice"),
+    ({"hidden": [0.5, 0.5]}, r"hidden=.*0\.5 is listed twice"),
+    ({"seeds": [3, 4, 3]}, r"seeds=.*3 is listed twice"),
     ({"hidden": [1.0]}, r"hidden=.*at least 0 and less than 1"),
     ({"hidden": [0.5, -0.1]}, r"hidden=.*at least 0 and less than 1"),
     ({"hidden": [float("nan")]}, r"hidden=.*at least 0 and less than 1"),
     ({"data": []}, r"data=\[\]: .*at least 1"),
     ({"seeds": []}, r"seeds=\[\]: .*at least 1"),
-    ({"runs": ["full", " "]}, r"runs=.*a name is empty"),
-    ({"runs": "full"}, r"runs='full'"),
+    ({"methods": ["full", " "]}, r"methods=.*a name is empty"),
+    ({"methods": "full"}, r"methods='full'"),
     ({"experiment": "magic"}, r"experiment='magic': .*'training', 'uncertainty', 'o-values', 'audit' or 'review'"),
     ({"measure": ["heat"]}, r"measure\.0='heat': .*'missampling' or 'vectors'"),
-    ({"experiment": "uncertainty"}, r"runs: uncertainty is about three models of one run"),
+    ({"experiment": "uncertainty"}, r"methods: uncertainty is about three models of one method"),
     ({"sentences": {"tain": 5}}, r"there is no setting sentences\.tain; there are: sentences\.dev, .*sentences\.train"),
     (
         {"dataset": {"toy": {"sentences": {"tain": 5}}}},
@@ -217,13 +220,16 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"paper": {"full": {"toi": 1.0}}}, r"paper\.full: toi is not in the recipe; there are: .*toy"),
     (
         {"experiment": "audit", "naive": "full"},
-        r"naive: the experiment audit has no gap in F1 to be closed; leave it out",
+        r"naive: the experiment audit has no gap in F1 to close; leave it out",
     ),
     (
         {"data": ["toy", "toy 0.5"], "hidden": [0.0, 0.5]},
         r"data: two columns would be called 'toy 0.5'; rename a dataset",
     ),
-    ({"runs": ["full", "full, all labels"]}, r"runs: 'full, all labels' is called like what is trained on all labels"),
+    (
+        {"methods": ["full", "full, all labels"]},
+        r"methods: 'full, all labels' is the name of a row that is trained on all labels",
+    ),
 ]
 
 
@@ -244,14 +250,14 @@ def test_a_mistake_in_a_profile_that_is_not_asked_for_is_refused_too(
 
 
 def test_what_only_another_profile_has_may_be_talked_about() -> None:
-    other = {"runs": ["crf"], "data": ["more"], "encoders": ["flat"], "hidden": [0.9]}
+    other = {"methods": ["crf"], "data": ["more"], "encoders": ["flat"], "hidden": [0.9]}
     said = {
         "baseline": "crf", "naive": "crf", "paper": {"crf · flat": {"more 0.9": 1.0}}, "dataset": {"more": {}},
-        "when": [{"runs": ["crf"], "data": ["more"], "encoders": ["flat"], "hidden": [0.9]}],
+        "when": [{"methods": ["crf"], "data": ["more"], "encoders": ["flat"], "hidden": [0.9]}],
     }  # fmt: skip
     with pytest.raises(ConfigError):
         build_recipe(CONTENT | said, "standard")
-    assert build_recipe(CONTENT | said | {"profile": {"full": other}}, "standard").runs == ("full", "uniform")
+    assert build_recipe(CONTENT | said | {"profile": {"full": other}}, "standard").methods == ("full", "uniform")
 
 
 @pytest.mark.parametrize(
@@ -275,7 +281,7 @@ def test_the_recipe_in_the_docs_is_a_recipe() -> None:
     page = (Path(__file__).parents[2] / "docs" / "bench.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"```toml\n(.*?)```", page, flags=re.DOTALL)
     for profile in PROFILES:
-        assert build_recipe(tomllib.loads(block), profile).runs[-1] == "mixed"
+        assert build_recipe(tomllib.loads(block), profile).methods[-1] == "mixed"
 
 
 def test_the_message_says_which_file_it_is_about(file: Path, tmp_path: Path) -> None:
@@ -285,7 +291,7 @@ def test_the_message_says_which_file_it_is_about(file: Path, tmp_path: Path) -> 
     with pytest.raises(ConfigError, match=r"two\.toml: there is no setting dataset\.two\.file"):
         read_recipe(file)
     file.write_text("title = \n", encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"two\.toml: not TOML \(.*line 1.*\) — mend it there"):
+    with pytest.raises(ConfigError, match=r"two\.toml: not TOML \(.*line 1.*\) — correct it there"):
         read_recipe(file)
     file.write_bytes(b'title = "\xff"')
     with pytest.raises(ConfigError, match=r"two\.toml: not TOML"):
@@ -318,47 +324,6 @@ def test_a_mark_at_the_beginning_of_a_file_is_no_mistake(file: Path) -> None:
     before = read_recipe(file)
     file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes())
     assert read_recipe(file) == before
-
-
-def test_only_whole_names_of_folders_are_hidden(tmp_path: Path) -> None:
-    places = Places(tmp_path)
-    kept = f"{tmp_path}2/words.txt"
-    assert places.hide([str(tmp_path), f"{tmp_path}/words.txt", kept]) == ["{data}", "{data}/words.txt", kept]
-
-
-def test_paths_are_filled_in_and_hidden_again(tmp_path: Path) -> None:
-    places = Places(tmp_path)
-    package = Path(json.__file__).parent
-    settings = {"a": "{data}/words.txt", "b": [{"c": "{package:json}/tool.py"}, 3, None], "d": "plain {x}"}
-    filled = {"a": f"{tmp_path}/words.txt", "b": [{"c": f"{package}/tool.py"}, 3, None], "d": "plain {x}"}
-    assert places.fill(settings) == filled
-    assert places.hide(filled) == settings
-    assert places.fill("{data}:{package:json}:{package:email}") == (f"{tmp_path}:{package}:{package.parent / 'email'}")
-
-
-@given(st.text(st.sampled_from("{}data:packge json/"), max_size=30))
-def test_what_is_filled_in_is_what_was_hidden(text: str) -> None:
-    places = Places("/some/where")
-    assert places.fill(places.hide(text)) == places.fill(text)
-
-
-def test_what_is_not_closed_is_no_package(tmp_path: Path) -> None:
-    assert Places(tmp_path).fill("{package:json") == "{package:json"
-
-
-@pytest.mark.parametrize("name", ["no_such_package", "no_such_package.part", ""])
-def test_a_missing_package_is_named(tmp_path: Path, name: str) -> None:
-    with pytest.raises(ConfigError, match=rf"{{package:{name}}}: the package {name} is not installed — install it"):
-        Places(tmp_path).fill({"encoder": {"model": f"{{package:{name}}}/model"}})
-
-
-def test_the_data_lies_where_it_is_said_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("LACUNER_DATA", "elsewhere")
-    assert Places("here").data == tmp_path / "here"
-    assert Places().data == tmp_path / "elsewhere"
-    monkeypatch.delenv("LACUNER_DATA")
-    assert Places().data == tmp_path / ".." / "shared" / "data"
 
 
 def test_reading_a_recipe_takes_no_model(file: Path) -> None:

@@ -43,7 +43,7 @@ def test_the_order_of_seeds_does_not_matter(values: list[float]) -> None:
 
 def test_rows_stand_in_the_order_of_the_recipe_and_columns_in_that_of_the_cells() -> None:
     records = [record(run, hidden=hidden) for hidden in (0.6, 0.2) for run in ("crf", "full")]
-    found = results(records, runs=["full", "crf"])
+    found = results(records, methods=["full", "crf"])
     assert (found.rows, found.columns) == (["full", "crf"], ["toy 0.6", "toy 0.2"])
 
 
@@ -302,7 +302,7 @@ def test_precision_and_recall_are_means_over_the_seeds() -> None:
 
 
 def test_missing_cells_are_empty_and_failures_are_listed() -> None:
-    title = Title("test", "quick", recipe(runs=["full", "crf"], naive="full", baseline="full"))
+    title = Title("test", "quick", recipe(methods=["full", "crf"], naive="full", baseline="full"))
     records = [record("full", 0.5), record("crf", 0.6, hidden=0.7)]
     text = report(Results.of(title, records, {"1": "toy 0.7, full: it broke", "2": "toy 0.5, crf: no memory"}))
     cells = table(text)
@@ -339,8 +339,8 @@ def test_the_main_table_for_machines_has_fractions() -> None:
     same = {"encoder": "recurrent", "column": "toy 0.5"}
     assert found["results"] == 4
     assert found["table"] == [
-        {"run": "full", "row": "full", "f1": 0.6, "deviation": pytest.approx(0.02**0.5), "seeds": 2, **same},
-        {"run": "crf", "row": "crf", "f1": 0.25, "deviation": None, "seeds": 1, **same},
+        {"method": "full", "row": "full", "f1": 0.6, "deviation": pytest.approx(0.02**0.5), "seeds": 2, **same},
+        {"method": "crf", "row": "crf", "f1": 0.25, "deviation": None, "seeds": 1, **same},
     ]
 
 
@@ -364,10 +364,10 @@ def test_a_folder_that_no_bench_has_written_is_refused(tmp_path: Path, content: 
         Title.read(tmp_path)
 
 
-def test_a_report_says_how_many_cells_are_still_to_come() -> None:
+def test_a_report_says_how_many_runs_are_still_to_come() -> None:
     records = [record("full", seed=1), record("full", seed=2)]
-    assert "**2 of 6 cells so far**, seeds 1, 2" in report(results(records, cells=6))
-    assert ": 2 results, seeds 1, 2" in report(results(records, cells=2))
+    assert "**2 of 6 runs so far**, seeds 1, 2" in report(results(records, runs=6))
+    assert ": 2 results, seeds 1, 2" in report(results(records, runs=2))
     assert ": 2 results, seeds 1, 2" in report(results(records))
 
 
@@ -379,8 +379,8 @@ def test_a_mean_of_fewer_seeds_is_marked() -> None:
 
 
 def test_a_report_without_results_says_so() -> None:
-    text = report(results([], runs=["full"], data=["toy"], hidden=[0.0]))
-    assert "no cell has a result yet." in text
+    text = report(results([], methods=["full"], data=["toy"], hidden=[0.0]))
+    assert "no run has a result yet." in text
     assert "|" not in text
 
 
@@ -388,11 +388,11 @@ def test_figures_of_dev_data_are_called_so() -> None:
     dataset = {"dev": "dev.conll", "test": "dev.conll"}
     on_dev = record("full", config={"dataset": dataset})
     text = report(results([on_dev]))
-    assert "Epochs are chosen on the same dev data that the figures are about." in text
+    assert "Epochs are selected on the same dev data that the figures are about." in text
     assert "F1 on dev data in percent" in text
     mixed = report(results([on_dev, record("full", data="b", config={"dataset": dataset | {"test": "test.conll"}})]))
     assert "F1 on test data in percent, mean ± standard deviation over seeds. Of toy 0.5: on dev data." in mixed
-    assert "tested once. Of toy 0.5, they are chosen on the data that the figures are about." in mixed
+    assert "tested once. Of toy 0.5, they are selected on the data that the figures are about." in mixed
 
 
 def test_the_table_that_is_shown_says_something_in_every_experiment() -> None:

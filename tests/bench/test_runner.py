@@ -10,17 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from handmade import recipe
 
 from lacuner.bench import runner
-from lacuner.bench.recipe import Places
-from lacuner.bench.runner import Outcome, RunObserver, known_results, locked, read_results, run_cells
-from lacuner.bench.runs import Cell
-from lacuner.errors import ConfigError, LacunerError
+from lacuner.bench.folder import cached_results, locked, read_results
+from lacuner.bench.path_templates import PathTemplates
+from lacuner.bench.results import Title
+from lacuner.bench.runner import Outcome, RunObserver, execute_runs
+from lacuner.bench.runs import Run
 
-WHOLE = {
-    "key": "1", "data": "toy", "hidden": 0.5, "run": "a", "encoder": "recurrent", "seed": 1, "version": "0.1",
-}  # fmt: skip
-"""What every result has."""
 WORKER = """#!{python} -IS
 import json, os, signal, sys, time
 from pathlib import Path
@@ -28,18 +26,18 @@ from pathlib import Path
 m, module, folder, parent = sys.argv[1:]
 assert (m, module, int(parent)) == ("-m", "lacuner.bench.worker", os.getppid())
 folder = Path(folder)
-assert [path.name for path in folder.iterdir() if path.name != "log.txt"] == ["cell.json"]
-cell = json.loads((folder / "cell.json").read_text())
+assert [path.name for path in folder.iterdir() if path.name != "log.txt"] == ["run.json"]
+run = json.loads((folder / "run.json").read_text())
 
 
 def note(what):
     with open({journal!r}, "a") as file:
         threads, data = os.environ["OMP_NUM_THREADS"], os.environ["LACUNER_DATA"]
-        file.write(json.dumps([what, cell["key"], os.getpid(), threads, data]) + "\\n")
+        file.write(json.dumps([what, run["key"], os.getpid(), threads, data]) + "\\n")
 
 
 note("begins")
-job = cell["config"]["job"]
+job = run["config"]["job"]
 if job == "fail":
     (folder / "failure.txt").write_text("there is nothing to learn\\n\\nTraceback: somewhere\\n")
     sys.exit(1)
@@ -52,9 +50,9 @@ if job == "wait":
     (folder / "progress.txt").write_text("epoch 1 of 2")
     time.sleep(60)
 time.sleep(0.1)
-measured = {{name: [cell["seed"]] for name in cell["config"]["measure"]}}
-result = {{"test": {{"f1": cell["seed"] / 10}}, "seconds": 0.1}} | measured
-(folder / "result.json").write_text(json.dumps(cell | result))
+measured = {{name: [run["seed"]] for name in run["config"]["measure"]}}
+result = {{"test": {{"f1": run["seed"] / 10}}, "version": "0.1", "seconds": 0.1}} | measured
+(folder / "result.json").write_text(json.dumps(run | result))
 note("ends")
 """
 
@@ -69,7 +67,7 @@ class Journal:
         return [json.loads(line) for line in self.path.read_text().splitlines()] if self.path.exists() else []
 
     def begun(self) -> list[str]:
-        """The keys of the cells, as their processes began."""
+        """The keys of the runs, as their processes began."""
         return [key for what, key, *_ in self.lines() if what == "begins"]
 
     def most_at_a_time(self) -> int:
@@ -101,34 +99,35 @@ class Log(RunObserver):
     events: list[tuple[Any, ...]] = field(default_factory=list)
     written: list[int] = field(default_factory=list)
 
-    def begun(self, cells: Sequence[Cell], results: dict[str, dict[str, Any]]) -> None:
-        self.events.append(("begun", len(cells), len(results)))
+    def begun(self, runs: Sequence[Run], results: dict[str, dict[str, Any]]) -> None:
+        self.events.append(("begun", len(runs), len(results)))
 
-    def started(self, cell: Cell) -> None:
-        self.events.append(("started", cell.seed))
+    def started(self, run: Run) -> None:
+        self.events.append(("started", run.seed))
         self.written.append(len(read_results(self.out / "results.jsonl")))
 
-    def finished(self, cell: Cell, result: dict[str, Any]) -> None:
-        self.events.append(("finished", cell.seed, result["test"]["f1"]))
+    def finished(self, run: Run, result: dict[str, Any]) -> None:
+        self.events.append(("finished", run.seed, result["test"]["f1"]))
 
-    def failed(self, cell: Cell, reason: str) -> None:
-        self.events.append(("failed", cell.seed, reason))
+    def failed(self, run: Run, reason: str) -> None:
+        self.events.append(("failed", run.seed, reason))
 
 
-def cell(seed: int = 1, job: str = "work", run: str = "full", measure: Sequence[str] = ()) -> Cell:
+def a_run(seed: int = 1, job: str = "work", method: str = "full", measure: Sequence[str] = ()) -> Run:
     config = {"dataset": {"folder": None}, "settings": {"method": {}}, "job": job, "measure": list(measure)}
-    return Cell("toy", 0.5, False, run, "recurrent", seed, config, {"train.conll": "0"})
+    return Run("toy", 0.5, False, method, "recurrent", seed, config, {"train.conll": "0"})
 
 
-def run(cells: Sequence[Cell], out: Path, reuse: Sequence[Path] = (), **more: Any) -> Outcome:
+def execute(runs: Sequence[Run], out: Path, reuse: Sequence[Path] = (), **more: Any) -> Outcome:
     elsewhere = [result for path in reuse for result in read_results(path)]
     with locked(out):
-        return run_cells(cells, out, Places(out / "data"), known_results(cells, out, elsewhere), **more)
+        Title("test", "standard", recipe()).write(out)
+        return execute_runs(runs, out, PathTemplates(out / "data"), cached_results(runs, out, elsewhere), **more)
 
 
 def written(out: Path) -> list[tuple[str, str, float]]:
     """Key, run and score of every line of ``results.jsonl``."""
-    return [(one["key"], one["run"], one["test"]["f1"]) for one in read_results(out / "results.jsonl")]
+    return [(one["key"], one["method"], one["test"]["f1"]) for one in read_results(out / "results.jsonl")]
 
 
 def is_running(process: int) -> bool:
@@ -139,12 +138,12 @@ def is_running(process: int) -> bool:
     return True
 
 
-def test_every_cell_is_run_once_and_results_stand_in_the_order_of_the_cells(journal: Journal, tmp_path: Path) -> None:
-    cells = [cell(seed) for seed in (3, 1, 2, 5, 4)]
-    outcome = run(cells, tmp_path / "out")
-    assert sorted(journal.begun()) == sorted(one.key for one in cells)
-    assert written(tmp_path / "out") == [(one.key, "full", one.seed / 10) for one in cells]
-    assert outcome.records(cells) == read_results(tmp_path / "out" / "results.jsonl")
+def test_every_run_is_run_once_and_results_stand_in_the_order_of_the_runs(journal: Journal, tmp_path: Path) -> None:
+    runs = [a_run(seed) for seed in (3, 1, 2, 5, 4)]
+    outcome = execute(runs, tmp_path / "out")
+    assert sorted(journal.begun()) == sorted(one.key for one in runs)
+    assert written(tmp_path / "out") == [(one.key, "full", one.seed / 10) for one in runs]
+    assert outcome.records(runs) == read_results(tmp_path / "out" / "results.jsonl")
     assert outcome.failures == {}
 
 
@@ -152,58 +151,58 @@ def test_every_cell_is_run_once_and_results_stand_in_the_order_of_the_cells(jour
 def test_so_many_processes_run_at_a_time_and_share_the_cores(
     journal: Journal, tmp_path: Path, workers: int | None, threads: str
 ) -> None:
-    cells = [cell(seed) for seed in range(6)]
-    run(cells, tmp_path / "out", workers=workers)
+    runs = [a_run(seed) for seed in range(6)]
+    execute(runs, tmp_path / "out", workers=workers)
     assert len(journal.begun()) == 6
     assert journal.most_at_a_time() <= (workers or 4)
     assert {line[3] for line in journal.lines()} == {threads}
     if workers == 1:
-        assert journal.begun() == [one.key for one in cells]
+        assert journal.begun() == [one.key for one in runs]
 
 
-def test_few_cells_get_all_the_cores_and_are_told_where_the_data_is(journal: Journal, tmp_path: Path) -> None:
-    run([cell()], tmp_path / "out", workers=3)
+def test_few_runs_get_all_the_cores_and_are_told_where_the_data_is(journal: Journal, tmp_path: Path) -> None:
+    execute([a_run()], tmp_path / "out", workers=3)
     assert {tuple(line[3:]) for line in journal.lines()} == {("4", str(tmp_path / "out" / "data"))}
 
 
 def test_what_is_done_is_never_done_again(journal: Journal, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    first = run([cell(1), cell(2)], out)
-    second = run([cell(1), cell(2), cell(3)], out)
-    assert sorted(journal.begun()) == sorted(cell(seed).key for seed in (1, 2, 3))
+    first = execute([a_run(1), a_run(2)], out)
+    second = execute([a_run(1), a_run(2), a_run(3)], out)
+    assert sorted(journal.begun()) == sorted(a_run(seed).key for seed in (1, 2, 3))
     assert second.results.items() > first.results.items()
-    third = run([cell(3)], out)
+    third = execute([a_run(3)], out)
     assert len(journal.begun()) == 3
-    assert written(out) == [(cell(3).key, "full", 0.3)]
-    assert third.results.keys() == {cell(3).key}
-    run([cell(1), cell(2)], out)  # they are not in results.jsonl any more, but they were run
+    assert written(out) == [(a_run(3).key, "full", 0.3)]
+    assert third.results.keys() == {a_run(3).key}
+    execute([a_run(1), a_run(2)], out)  # they are not in results.jsonl any more, but they were run
     assert len(journal.begun()) == 3
 
 
 def test_a_line_of_results_is_enough(journal: Journal, tmp_path: Path) -> None:
-    """The folders of the cells may be thrown away."""
+    """The folders of the runs may be thrown away."""
     out = tmp_path / "out"
-    run([cell(1)], out)
-    (out / "cells").rename(tmp_path / "elsewhere")
-    run([cell(1), cell(2)], out)
-    assert journal.begun() == [cell(1).key, cell(2).key]
+    execute([a_run(1)], out)
+    (out / "runs").rename(tmp_path / "elsewhere")
+    execute([a_run(1), a_run(2)], out)
+    assert journal.begun() == [a_run(1).key, a_run(2).key]
     assert len(written(out)) == 2
 
 
 def test_results_of_another_bench_are_taken_under_the_names_of_this_one(journal: Journal, tmp_path: Path) -> None:
-    run([cell(1, run="a"), cell(2, run="a")], tmp_path / "one")
-    run([cell(3, run="a")], tmp_path / "two")
+    execute([a_run(1, method="a"), a_run(2, method="a")], tmp_path / "one")
+    execute([a_run(3, method="a")], tmp_path / "two")
     files = [tmp_path / name / "results.jsonl" for name in ("one", "two")]
-    cells = [cell(seed, run="b") for seed in (1, 3, 4)]
-    outcome = run(cells, tmp_path / "out", reuse=files)
+    runs = [a_run(seed, method="b") for seed in (1, 3, 4)]
+    outcome = execute(runs, tmp_path / "out", reuse=files)
     assert len(journal.begun()) == 4
-    assert written(tmp_path / "out") == [(cell(seed).key, "b", seed / 10) for seed in (1, 3, 4)]
-    assert {one["run"] for one in outcome.records(cells)} == {"b"}
+    assert written(tmp_path / "out") == [(a_run(seed).key, "b", seed / 10) for seed in (1, 3, 4)]
+    assert {one["method"] for one in outcome.records(runs)} == {"b"}
 
 
-def test_a_result_that_measures_more_serves_cells_that_want_less(journal: Journal, tmp_path: Path) -> None:
-    run([cell(measure=["missampling", "vectors"])], tmp_path / "more")
-    run([cell(measure=["missampling"])], tmp_path / "less", reuse=[tmp_path / "more" / "results.jsonl"])
+def test_a_result_that_measures_more_serves_runs_that_want_less(journal: Journal, tmp_path: Path) -> None:
+    execute([a_run(measure=["missampling", "vectors"])], tmp_path / "more")
+    execute([a_run(measure=["missampling"])], tmp_path / "less", reuse=[tmp_path / "more" / "results.jsonl"])
     assert len(journal.begun()) == 1
     (taken,) = read_results(tmp_path / "less" / "results.jsonl")
     assert taken["missampling"] == [1]
@@ -212,107 +211,107 @@ def test_a_result_that_measures_more_serves_cells_that_want_less(journal: Journa
 
 
 def test_a_result_that_measures_less_is_not_enough(journal: Journal, tmp_path: Path) -> None:
-    run([cell()], tmp_path / "out")
-    run([cell(measure=["vectors"])], tmp_path / "out")
+    execute([a_run()], tmp_path / "out")
+    execute([a_run(measure=["vectors"])], tmp_path / "out")
     assert len(journal.begun()) == 2
     assert [one["vectors"] for one in read_results(tmp_path / "out" / "results.jsonl")] == [[1]]
-    run([cell(), cell(2)], tmp_path / "other")
+    execute([a_run(), a_run(2)], tmp_path / "other")
     files = [tmp_path / name / "results.jsonl" for name in ("other", "out")]
-    run([cell(measure=["vectors"])], tmp_path / "third", reuse=files)
+    execute([a_run(measure=["vectors"])], tmp_path / "third", reuse=files)
     assert len(journal.begun()) == 4
 
 
-def test_what_is_measured_beside_a_training_takes_the_place_of_nothing(journal: Journal, tmp_path: Path) -> None:
-    plain, measured = cell(), cell(measure=["missampling"])
-    run([plain], tmp_path / "out")
-    run([measured], tmp_path / "out")
+def test_what_is_measured_beside_a_run_replaces_nothing(journal: Journal, tmp_path: Path) -> None:
+    plain, measured = a_run(), a_run(measure=["missampling"])
+    execute([plain], tmp_path / "out")
+    execute([measured], tmp_path / "out")
     assert len(journal.begun()) == 2
     for known in (plain, measured, plain):
-        run([known], tmp_path / "out")
+        execute([known], tmp_path / "out")
     assert len(journal.begun()) == 2
-    shutil.rmtree(tmp_path / "out" / "cells" / measured.folder)
-    run([plain], tmp_path / "out")
+    shutil.rmtree(tmp_path / "out" / "runs" / measured.folder)
+    execute([plain], tmp_path / "out")
     assert len(journal.begun()) == 2
 
 
 def test_a_richer_result_is_kept_beside_a_poorer_one(journal: Journal, tmp_path: Path) -> None:
-    plain, measured = cell(), cell(measure=["missampling"])
-    run([measured], tmp_path / "rich")
-    run([plain], tmp_path / "out")
-    run([measured], tmp_path / "out", [tmp_path / "rich" / "results.jsonl"])
-    run([measured], tmp_path / "out")
+    plain, measured = a_run(), a_run(measure=["missampling"])
+    execute([measured], tmp_path / "rich")
+    execute([plain], tmp_path / "out")
+    execute([measured], tmp_path / "out", [tmp_path / "rich" / "results.jsonl"])
+    execute([measured], tmp_path / "out")
     assert len(journal.begun()) == 2
     assert len(written(tmp_path / "out")) == 1
 
 
 def test_measures_that_are_not_asked_for_are_left_out_of_rows_too() -> None:
-    rich = cell(measure=["missampling"]).as_dict() | {"rows": {"full, reviewed": {"missampling": [], "test": {}}}}
-    assert cell().result_from(rich) == cell().as_dict() | {"rows": {"full, reviewed": {"test": {}}}}
+    rich = a_run(measure=["missampling"]).as_dict() | {"rows": {"full, reviewed": {"missampling": [], "test": {}}}}
+    assert a_run().result_from(rich) == a_run().as_dict() | {"rows": {"full, reviewed": {"test": {}}}}
 
 
 def test_another_recipe_in_the_same_folder_loses_nothing(journal: Journal, tmp_path: Path) -> None:
-    run([cell(1), cell(2)], tmp_path / "out")
-    shutil.rmtree(tmp_path / "out" / "cells")
-    run([cell(3)], tmp_path / "out")
-    run([cell(1), cell(2), cell(3)], tmp_path / "out")
+    execute([a_run(1), a_run(2)], tmp_path / "out")
+    shutil.rmtree(tmp_path / "out" / "runs")
+    execute([a_run(3)], tmp_path / "out")
+    execute([a_run(1), a_run(2), a_run(3)], tmp_path / "out")
     assert len(journal.begun()) == 3
     assert [one["seed"] for one in read_results(tmp_path / "out" / "results.jsonl")] == [1, 2, 3]
 
 
-def test_a_file_of_results_that_was_cut_off_is_made_anew(
+def test_a_file_of_results_that_was_cut_off_is_made_again(
     journal: Journal, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    run([cell(1), cell(2)], tmp_path / "out")
+    execute([a_run(1), a_run(2)], tmp_path / "out")
     path = tmp_path / "out" / "results.jsonl"
     whole = path.read_bytes()
     path.write_bytes(whole[:-20])
-    run([cell(1), cell(2)], tmp_path / "out")
+    execute([a_run(1), a_run(2)], tmp_path / "out")
     assert len(journal.begun()) == 2
     assert path.read_bytes() == whole
-    assert "results.jsonl:2 is not a whole result" in caplog.text
+    assert "results.jsonl:2 is not a complete result" in caplog.text
 
 
 @pytest.mark.parametrize("content", ["{}", "[]", '{"test": 1}', '{"config": {}}'])
-def test_a_damaged_result_is_made_anew(journal: Journal, tmp_path: Path, content: str) -> None:
-    run([cell()], tmp_path / "out")
+def test_a_damaged_result_is_made_again(journal: Journal, tmp_path: Path, content: str) -> None:
+    execute([a_run()], tmp_path / "out")
     (tmp_path / "out" / "results.jsonl").unlink()
-    (tmp_path / "out" / "cells" / cell().key / "result.json").write_text(content)
-    run([cell()], tmp_path / "out")
+    (tmp_path / "out" / "runs" / a_run().key / "result.json").write_text(content)
+    execute([a_run()], tmp_path / "out")
     assert len(journal.begun()) == 2
 
 
 def test_rows_are_called_as_the_run_is_called_here(journal: Journal, tmp_path: Path) -> None:
     rows = {"a": {"test": {"f1": 0.1}}, "a, 200 findings reviewed": {"test": {"f1": 0.2}}, "ab": {}}
-    known = cell(run="a").as_dict() | {"rows": rows, "seconds": 1.0}
-    found = cell(run="b").result_from(known)
+    known = a_run(method="a").as_dict() | {"rows": rows, "seconds": 1.0}
+    found = a_run(method="b").result_from(known)
     assert found is not None
     assert found["rows"] == {"b": rows["a"], "b, 200 findings reviewed": rows["a, 200 findings reviewed"], "ab": {}}
 
 
-def test_a_result_is_known_by_what_it_says_about_its_cell(journal: Journal, tmp_path: Path) -> None:
+def test_a_result_is_known_by_what_it_says_about_its_run(journal: Journal, tmp_path: Path) -> None:
     """Keys may once have been made in another way."""
-    run([cell(1), cell(2)], tmp_path / "old")
+    execute([a_run(1), a_run(2)], tmp_path / "old")
     first, second = read_results(tmp_path / "old" / "results.jsonl")
     del second["config"]
     lines = [json.dumps(one | {"key": "made in another way"}) for one in (first, second)]
     (tmp_path / "file.jsonl").write_text("\n".join(lines))
-    run([cell(1), cell(2)], tmp_path / "out", reuse=[tmp_path / "file.jsonl"])
-    assert sorted(journal.begun()) == sorted([cell(1).key, cell(2).key, cell(2).key])
-    assert [one["key"] for one in read_results(tmp_path / "out" / "results.jsonl")] == [cell(1).key, cell(2).key]
+    execute([a_run(1), a_run(2)], tmp_path / "out", reuse=[tmp_path / "file.jsonl"])
+    assert sorted(journal.begun()) == sorted([a_run(1).key, a_run(2).key, a_run(2).key])
+    assert [one["key"] for one in read_results(tmp_path / "out" / "results.jsonl")] == [a_run(1).key, a_run(2).key]
 
 
 def test_a_result_of_another_version_is_not_taken(journal: Journal, tmp_path: Path) -> None:
-    run([replace(cell(), version="0.0.0")], tmp_path / "old")
-    run([cell()], tmp_path / "out", reuse=[tmp_path / "old" / "results.jsonl"])
+    execute([replace(a_run(), training_version=0)], tmp_path / "old")
+    execute([a_run()], tmp_path / "out", reuse=[tmp_path / "old" / "results.jsonl"])
     assert len(journal.begun()) == 2
 
 
-def test_equal_cells_under_two_names_are_run_once_and_are_two_rows(journal: Journal, tmp_path: Path) -> None:
-    cells = [cell(run="a"), cell(2, run="a"), cell(run="b")]
-    outcome = run(cells, tmp_path / "out")
-    assert sorted(journal.begun()) == sorted({one.key for one in cells})
+def test_equal_runs_under_two_names_are_run_once_and_are_two_rows(journal: Journal, tmp_path: Path) -> None:
+    runs = [a_run(method="a"), a_run(2, method="a"), a_run(method="b")]
+    outcome = execute(runs, tmp_path / "out")
+    assert sorted(journal.begun()) == sorted({one.key for one in runs})
     assert [(name, f1) for _, name, f1 in written(tmp_path / "out")] == [("a", 0.1), ("a", 0.2), ("b", 0.1)]
-    assert len(outcome.records(cells)) == 3
+    assert len(outcome.records(runs)) == 3
 
 
 @pytest.mark.parametrize(
@@ -323,16 +322,16 @@ def test_equal_cells_under_two_names_are_run_once_and_are_two_rows(journal: Jour
         ("half", "its process ended with code 3"),
     ],
 )
-def test_a_cell_that_fails_says_why_and_the_others_go_on(
+def test_a_run_that_fails_says_why_and_the_others_continue(
     journal: Journal, tmp_path: Path, job: str, reason: str
 ) -> None:
     out = tmp_path / "out"
     log = Log(out)
-    bad = cell(2, job)
-    outcome = run([cell(1), bad, cell(3)], out, workers=1, observer=log)
-    said = f"{reason} — see {out / 'cells' / bad.key}"
+    bad = a_run(2, job)
+    outcome = execute([a_run(1), bad, a_run(3)], out, workers=1, observer=log)
+    said = f"{reason} — see {out / 'runs' / bad.key}"
     assert outcome.failures == {bad.key: f"{bad}: {said}"}
-    assert [one["seed"] for one in outcome.records([cell(1), bad, cell(3)])] == [1, 3]
+    assert [one["seed"] for one in outcome.records([a_run(1), bad, a_run(3)])] == [1, 3]
     assert log.events == [
         ("begun", 3, 0),
         ("started", 1), ("finished", 1, 0.1),
@@ -341,80 +340,44 @@ def test_a_cell_that_fails_says_why_and_the_others_go_on(
     ]  # fmt: skip
 
 
-def test_a_cell_that_failed_is_tried_again(journal: Journal, tmp_path: Path) -> None:
+def test_a_run_that_failed_is_tried_again(journal: Journal, tmp_path: Path) -> None:
     for _ in range(2):  # the worker checks that nothing of the first time is left
-        outcome = run([cell(1, "fail"), cell(2)], tmp_path / "out", workers=1)
-        assert outcome.failures.keys() == {cell(1, "fail").key}
-    assert journal.begun().count(cell(1, "fail").key) == 2
-    assert journal.begun().count(cell(2).key) == 1
+        outcome = execute([a_run(1, "fail"), a_run(2)], tmp_path / "out", workers=1)
+        assert outcome.failures.keys() == {a_run(1, "fail").key}
+    assert journal.begun().count(a_run(1, "fail").key) == 2
+    assert journal.begun().count(a_run(2).key) == 1
 
 
-def test_results_are_written_whenever_a_cell_is_done(journal: Journal, tmp_path: Path) -> None:
+def test_results_are_written_whenever_a_run_is_done(journal: Journal, tmp_path: Path) -> None:
     log = Log(tmp_path / "out")
-    run([cell(seed) for seed in range(4)], tmp_path / "out", workers=1, observer=log)
+    execute([a_run(seed) for seed in range(4)], tmp_path / "out", workers=1, observer=log)
     assert log.written == [0, 1, 2, 3]
 
 
 def test_whoever_stops_the_runner_stops_its_processes(journal: Journal, tmp_path: Path) -> None:
     class Impatient(RunObserver):
-        def progress(self, cell: Cell, text: str) -> None:
+        def progress(self, run: Run, text: str) -> None:
             if text == "epoch 1 of 2":
                 raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run([cell(1, "wait"), cell(2, "wait")], tmp_path / "out", observer=Impatient())
+        execute([a_run(1, "wait"), a_run(2, "wait")], tmp_path / "out", observer=Impatient())
     processes = [line[2] for line in journal.lines()]
     assert processes
     assert not any(map(is_running, processes))
-    run([cell(3)], tmp_path / "out")  # and the folder is free
+    execute([a_run(3)], tmp_path / "out")  # and the folder is free
 
 
 def test_a_process_says_how_far_it_is(journal: Journal, tmp_path: Path) -> None:
     texts: list[str] = []
 
     class Watching(RunObserver):
-        def progress(self, cell: Cell, text: str) -> None:
+        def progress(self, run: Run, text: str) -> None:
             texts.append(text)
             if text.startswith("epoch"):
                 raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run([cell(1, "wait")], tmp_path / "out", observer=Watching())
+        execute([a_run(1, "wait")], tmp_path / "out", observer=Watching())
     assert texts[-1] == "epoch 1 of 2"
     assert {*texts[:-1]} <= {"starts", ""}
-
-
-def test_only_one_bench_at_a_time_runs_in_a_folder(tmp_path: Path) -> None:
-    refusal = r"another bench is running in .* — wait for it, or choose another --out"
-    with locked(tmp_path), pytest.raises(LacunerError, match=refusal), locked(tmp_path):
-        pass
-    with locked(tmp_path), locked(tmp_path / "inner"):  # it is free again, and so are other folders
-        pass
-
-
-def test_a_folder_that_cannot_be_one_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    refusal = r"file: .* — choose another folder with --out"
-    with pytest.raises(ConfigError, match=refusal), locked(tmp_path / "file"):
-        pass
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (json.dumps(WHOLE) + '\n\n{"key"', r"results\.jsonl:3: not JSON"),
-        ('{"key": "1", "run": "a", "data": "b", "seed": 1}', r"results\.jsonl:1: this is no result of a cell"),
-        ('{"key": "1"}', r"results\.jsonl:1: this is no result of a cell"),
-        ("[1]", r"results\.jsonl:1: this is no result of a cell"),
-        (b"\xff\xfe", r"results\.jsonl: .*utf-8"),
-        (None, r"results\.jsonl: .*No such file"),
-    ],
-)
-def test_what_is_no_file_of_results_is_refused(tmp_path: Path, content: str | bytes | None, message: str) -> None:
-    path = tmp_path / "results.jsonl"
-    if content is not None:
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    with pytest.raises(ConfigError, match=f"{message}.* — give the results.jsonl of a bench"):
-        read_results(path)
-    with pytest.raises(ConfigError, match=message):
-        run([cell()], tmp_path / "out", reuse=[path])

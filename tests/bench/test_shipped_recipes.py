@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from lacuner.bench.path_templates import PathTemplates
 from lacuner.bench.planning import plan
-from lacuner.bench.recipe import PROFILES, Places, known_recipes, read_recipe
+from lacuner.bench.recipe import PROFILES, known_recipes, read_recipe
 
 RECIPES = list(known_recipes().values())
 WANTED = {
@@ -30,5 +31,5 @@ def test_it_can_be_read(path: Path, profile: str) -> None:
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_the_quick_profile_needs_no_data_but_the_sample(path: Path, tmp_path: Path) -> None:
-    cells = plan(read_recipe(path, "quick"), Places(tmp_path / "nowhere"))
-    assert {cell.data for cell in cells} == {"sample"}
+    runs = plan(read_recipe(path, "quick"), PathTemplates(tmp_path / "nowhere"))
+    assert {run.data for run in runs} == {"sample"}

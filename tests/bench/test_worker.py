@@ -9,34 +9,34 @@ import pytest
 from handmade import SMALL, recipe
 
 from lacuner.bench import experiments
+from lacuner.bench.path_templates import PathTemplates
 from lacuner.bench.planning import plan
-from lacuner.bench.recipe import Places
-from lacuner.bench.runs import Cell
+from lacuner.bench.runs import Run
 from lacuner.bench.worker import main
 from lacuner.errors import TrainingError
 from lacuner.training.loop import Observer
 
 
 @pytest.fixture
-def cell(places: Places, monkeypatch: pytest.MonkeyPatch) -> Cell:
-    monkeypatch.setenv("LACUNER_DATA", str(places.data))
-    (cell,) = plan(recipe(runs=["uniform"], hidden=[0.3], settings=SMALL), places)
-    return cell
+def run(paths: PathTemplates, monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.setenv("LACUNER_DATA", str(paths.data))
+    (run,) = plan(recipe(methods=["uniform"], hidden=[0.3], settings=SMALL), paths)
+    return run
 
 
 @pytest.fixture
-def folder(cell: Cell, tmp_path: Path) -> Path:
+def folder(run: Run, tmp_path: Path) -> Path:
     """As the runner leaves it to the worker."""
-    folder = tmp_path / "cell"
+    folder = tmp_path / "run"
     folder.mkdir()
-    (folder / "cell.json").write_text(json.dumps(cell.as_dict()))
+    (folder / "run.json").write_text(json.dumps(run.as_dict()))
     return folder
 
 
-def test_a_worker_leaves_its_result_and_how_far_it_came(folder: Path, cell: Cell) -> None:
+def test_a_worker_leaves_its_result_and_how_far_it_came(folder: Path, run: Run) -> None:
     assert main(folder, os.getppid()) == 0
     result = json.loads((folder / "result.json").read_text())
-    assert result.items() >= cell.as_dict().items()
+    assert result.items() >= run.as_dict().items()
     assert (folder / "progress.txt").read_text() == f"epoch 8 of 8 done, dev F1 {100 * result['epochs'][-1]:.1f}"
     assert not (folder / "failure.txt").exists()
 
@@ -51,10 +51,10 @@ def test_a_worker_leaves_its_result_and_how_far_it_came(folder: Path, cell: Cell
 def test_a_worker_that_fails_leaves_a_sentence(
     folder: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, text: str
 ) -> None:
-    def fail(cell: Cell, places: Places, observer: Observer) -> dict[str, Any]:
+    def fail(run: Run, paths: PathTemplates, observer: Observer) -> dict[str, Any]:
         raise error
 
-    monkeypatch.setattr(experiments, "run_cell", fail)
+    monkeypatch.setattr(experiments, "run_experiment", fail)
     assert main(folder, os.getppid()) == 1
     assert (folder / "failure.txt").read_text().startswith(text)
     assert not (folder / "result.json").exists()
@@ -63,4 +63,4 @@ def test_a_worker_that_fails_leaves_a_sentence(
 def test_a_worker_whose_runner_has_gone_before_it_came_ends_at_once(folder: Path) -> None:
     command = [sys.executable, "-m", "lacuner.bench.worker", str(folder), str(os.getppid())]  # not its own parent
     assert subprocess.run(command, check=False, timeout=600).returncode == 1
-    assert [path.name for path in folder.iterdir()] == ["cell.json"]
+    assert [path.name for path in folder.iterdir()] == ["run.json"]

@@ -13,8 +13,8 @@ from lacuner.training.epochs import SpanProbabilities
 
 RANKS = (100, 500, 1000)
 
-Place = tuple[int, int, int, str]
-"""Sentence, start, end and label."""
+Suggestion = tuple[int, int, int, str]
+"""Sentence, start, end and label of an entity."""
 
 
 @dataclass(frozen=True)
@@ -24,9 +24,9 @@ class AuditQuality:
     Attributes:
         missing: entities of the complete labels that overlap nothing annotated.
         found: spans that were suggested.
-        right: of those, entities of the complete labels: borders and label.
+        right: of those, entities of the complete labels: boundaries and label.
         precision: of the first 100, 500 and 1000; what a shorter list lacks counts as wrong.
-        average_precision: precision at the place of each missing entity in the list, mean over all of them; 0 for those
+        average_precision: precision at the rank of each missing entity in the list, mean over all of them; 0 for those
             that are not in it.
     """
 
@@ -47,7 +47,7 @@ class AuditQuality:
         }
 
 
-def measure_audit(suggested: Iterable[Place], corpus: Corpus, complete: Corpus) -> AuditQuality:
+def measure_audit(suggested: Iterable[Suggestion], corpus: Corpus, complete: Corpus) -> AuditQuality:
     """Compare suggestions, best first, with the entities that are missing in a corpus.
 
     >>> from lacuner.corpus import Sentence
@@ -57,7 +57,7 @@ def measure_audit(suggested: Iterable[Place], corpus: Corpus, complete: Corpus) 
     0.5
     """
     missing = missing_entities(corpus, complete)
-    hits = np.array([place in missing for place in suggested], dtype=np.int64)
+    hits = np.array([suggestion in missing for suggestion in suggested], dtype=np.int64)
     precision = hits.cumsum() / np.arange(1, len(hits) + 1)
     return AuditQuality(
         missing=len(missing),
@@ -68,7 +68,7 @@ def measure_audit(suggested: Iterable[Place], corpus: Corpus, complete: Corpus) 
     )
 
 
-def missing_entities(corpus: Corpus, complete: Corpus) -> set[Place]:
+def missing_entities(corpus: Corpus, complete: Corpus) -> set[Suggestion]:
     """Entities of the complete labels that overlap nothing annotated."""
     return {
         (number, entity.start, entity.end, entity.label)
@@ -78,49 +78,49 @@ def missing_entities(corpus: Corpus, complete: Corpus) -> set[Place]:
     }
 
 
-def rank_by_cleanlab(beliefs: SpanProbabilities, corpus: Corpus, labels: Sequence[str]) -> list[Place]:
+def rank_by_cleanlab(probabilities: SpanProbabilities, corpus: Corpus, labels: Sequence[str]) -> list[Suggestion]:
     """Spans in the order of cleanlab's label issues among the words.
 
-    Its ranking is about words, so each word stands for the most probable entity around it that overlaps nothing annotated.
+    Its ranking is about words, so each word means the most probable entity around it that overlaps nothing annotated.
     """
     try:
         from cleanlab.token_classification.filter import find_label_issues
     except ImportError as error:
         raise ConfigError("an audit is compared with cleanlab's ranking: pip install cleanlab") from error
-    probable = token_probabilities(beliefs, corpus, len(labels))
-    number = {label: place for place, label in enumerate(labels)}
+    probable = token_probabilities(probabilities, corpus, len(labels))
+    number = {label: index for index, label in enumerate(labels)}
     given = []
     for sentence in corpus:
         tags = [0] * len(sentence.tokens)
         for entity in sentence.entities:
             tags[entity.start : entity.end] = [number[entity.label]] * (entity.end - entity.start)
         given.append(tags)
-    filled = [place for place, sentence in enumerate(corpus) if sentence.tokens]
-    issues = find_label_issues([given[place] for place in filled], [probable[place] for place in filled], n_jobs=1)
-    ranked: dict[Place, None] = {}
-    for row, word in issues:
-        sentence = filled[row]
-        part = beliefs.of(sentence)
+    filled = [index for index, sentence in enumerate(corpus) if sentence.tokens]
+    issues = find_label_issues([given[index] for index in filled], [probable[index] for index in filled], n_jobs=1)
+    ranked: dict[Suggestion, None] = {}
+    for index, word in issues:
+        sentence = filled[index]
+        part = probabilities.of(sentence)
         known = corpus[sentence].entities
         around = [
-            place
-            for place in range(part.start, part.stop)
-            if beliefs.start[place] <= word < beliefs.end[place]
-            and not any(beliefs.start[place] < e.end and e.start < beliefs.end[place] for e in known)
+            row
+            for row in range(part.start, part.stop)
+            if probabilities.start[row] <= word < probabilities.end[row]
+            and not any(probabilities.start[row] < e.end and e.start < probabilities.end[row] for e in known)
         ]
         if around:
-            best = min(around, key=lambda place: beliefs.probabilities[place, 0])
-            label = labels[int(beliefs.probabilities[best, 1:].argmax()) + 1]
-            ranked[sentence, int(beliefs.start[best]), int(beliefs.end[best]), label] = None
+            best = min(around, key=lambda row: probabilities.probabilities[row, 0])
+            label = labels[int(probabilities.probabilities[best, 1:].argmax()) + 1]
+            ranked[sentence, int(probabilities.start[best]), int(probabilities.end[best]), label] = None
     return list(ranked)
 
 
-def token_probabilities(beliefs: SpanProbabilities, corpus: Corpus, labels: int) -> list[npt.NDArray[np.float64]]:
-    """``(words, labels)`` of each sentence: what the spans around a word say of it, scaled down where they say too much."""
+def token_probabilities(probabilities: SpanProbabilities, corpus: Corpus, labels: int) -> list[npt.NDArray[np.float64]]:
+    """``(words, labels)`` of each sentence: the sums over the spans around each word, scaled down where they exceed 1."""
     tables = [np.zeros((len(sentence.tokens), labels)) for sentence in corpus]
-    for place in range(len(beliefs)):
-        table = tables[int(beliefs.sentence[place])]
-        table[beliefs.start[place] : beliefs.end[place], 1:] += beliefs.probabilities[place, 1:]
+    for row in range(len(probabilities)):
+        table = tables[int(probabilities.sentence[row])]
+        table[probabilities.start[row] : probabilities.end[row], 1:] += probabilities.probabilities[row, 1:]
     for table in tables:
         table[:] /= np.maximum(table.sum(1, keepdims=True), 1)
         table[:, 0] = 1 - table.sum(1)

@@ -105,7 +105,7 @@ def first_informative_length(ratio: float) -> int:
 
 
 def theoretical_curve(lengths: Iterable[int], ratio: float, missing: float = 1.0) -> list[BoundRow]:
-    """Sentences with as many entities as the theorem allows, ``√n``, of which the share ``missing`` is hidden.
+    """Sentences with as many entities as the theorem allows, ``√n``, of which the fraction ``missing`` is hidden.
 
     With ``missing=1`` that is the worst case, from which the paper derives the bound.
     """
@@ -131,8 +131,8 @@ def as_many_as_allowed(length: int, annotated: int) -> SentenceCounts:
     return SentenceCounts(length, annotated, max(0.0, math.sqrt(length) - annotated))
 
 
-def with_assumed_share(sentences: Sequence[tuple[int, int]], missing: float) -> list[SentenceCounts]:
-    """Sentences, given as ``(n, m)``, of whose entities the share ``missing`` is assumed to be hidden.
+def with_assumed_fraction(sentences: Sequence[tuple[int, int]], missing: float) -> list[SentenceCounts]:
+    """Sentences, given as ``(n, m)``, of whose entities the fraction ``missing`` is assumed to be hidden.
 
     Who knows ``m`` of one sentence does not know how many entities it lacks; every sentence of a length is given the mean
     number, ``missing / (1 - missing)`` times the mean of ``m``. ``q`` is convex in ``ŷ``, so that errs on the low side.
@@ -147,7 +147,7 @@ def with_assumed_share(sentences: Sequence[tuple[int, int]], missing: float) -> 
 
 
 def mean_probability(rows: Sequence[BoundRow]) -> float:
-    """``q`` over all sentences: the share from which an epoch draws no hidden entity."""
+    """``q`` over all sentences: the fraction from which an epoch draws no hidden entity."""
     sentences = sum(row.sentences for row in rows)
     return math.fsum(row.exact * row.sentences for row in rows) / sentences if sentences else 0.0
 

@@ -1,4 +1,4 @@
-"""The analyses as figures that can be shown: large type, thick lines, colours and markers that everybody can tell apart."""
+"""The analyses as figures that can be shown: large type, thick lines, colors and markers that everybody can tell apart."""
 
 import importlib.util
 import io
@@ -23,22 +23,22 @@ if TYPE_CHECKING:  # matplotlib is an extra, and the training code takes seconds
 ENDINGS = (".png", ".svg")
 _SIZE, _RESOLUTION = (8, 5), 150
 _BLUE, _RED, _GREEN, _PURPLE, _ORANGE, _BLACK = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#000000"
-"""Okabe and Ito's colours."""
-_COLOURS = (_BLUE, _RED, _GREEN, _PURPLE, _ORANGE, _BLACK)
+"""Okabe and Ito's colors."""
+_COLORS = (_BLUE, _RED, _GREEN, _PURPLE, _ORANGE, _BLACK)
 _LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)))
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", "h", ">", "p")
-"""As many again as there are colours, so that curves of one colour have different ones."""
+"""As many again as there are colors, so that curves of one color have different ones."""
 _LOOK: dict[str, Any] = {
     "font.size": 15, "axes.titlesize": 16, "axes.labelsize": 16, "legend.fontsize": 14, "lines.linewidth": 3,
     "lines.markersize": 8, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.alpha": 0.35,
     "axes.titleweight": "bold", "axes.linewidth": 1.3, "svg.hashsalt": "lacuner",
 }  # fmt: skip
-_MOST_MARKERS = 12
+_MAX_MARKERS = 12
 
 
 @contextmanager
 def look() -> Iterator[None]:
-    """Our type sizes and line widths, for what is drawn meanwhile; everybody else's figures stay as they are."""
+    """Our type sizes and line widths, inside this context only."""
     import matplotlib
 
     settings: Any = _LOOK
@@ -66,19 +66,19 @@ def save_figure(figure: "Figure", path: Path) -> None:
     try:
         path.write_bytes(memory.getvalue())
     except OSError as error:
-        raise DataError(error.strerror or str(error), "choose another place for the figure", path) from error
+        raise DataError(error.strerror or str(error), "choose another path for the figure", path) from error
 
 
 @look()
 def missampling_figure(methods: "Mapping[str, Sequence[EpochMissampling]]") -> "Figure":
     """``γ`` by epoch, and beside it how many hidden entities have been a negative by then."""
     figure, (left, right) = canvas(1, 2)
-    for (name, epochs), (colour, marker, line) in zip(methods.items(), styles(len(methods)), strict=True):
+    for (name, epochs), (color, marker, line) in zip(methods.items(), styles(len(methods)), strict=True):
         best = max((epoch.dev_f1 for epoch in epochs if epoch.dev_f1 is not None), default=None)
         label = name if best is None else f"{name} (dev F1 {100 * best:.1f})"
         numbers = [epoch.epoch for epoch in epochs]
-        style: dict[str, Any] = {"color": colour, "marker": marker, "linestyle": line, "label": label}
-        style |= {"markevery": max(1, math.ceil(len(numbers) / _MOST_MARKERS)), "clip_on": False, "zorder": 3}
+        style: dict[str, Any] = {"color": color, "marker": marker, "linestyle": line, "label": label}
+        style |= {"markevery": max(1, math.ceil(len(numbers) / _MAX_MARKERS)), "clip_on": False, "zorder": 3}
         left.plot(numbers, [100 * epoch.rate for epoch in epochs], **style)
         right.plot(numbers, [100 * epoch.ever_drawn for epoch in epochs], **style)
     figure.suptitle("Hidden entities that are trained on as negatives", fontsize=17, fontweight="bold")
@@ -102,24 +102,24 @@ def uncertainty_figure(runs: "Sequence[UncertaintyRun]") -> "Figure":
     bands = list(runs[0].bands)
     on_test = runs[0].bands[bands[0]].test_f1 is not None
     ticks, tops = [], []
-    for place, (band, (colour, _, _)) in enumerate(zip(bands, styles(len(bands)), strict=True)):
+    for position, (band, (color, _, _)) in enumerate(zip(bands, styles(len(bands)), strict=True)):
         results = [run.bands[band] for run in runs]
         values = [100 * (r.dev_f1 if r.test_f1 is None else r.test_f1) for r in results]
         deviation = stdev(values) if len(values) > 1 else None
         label = "mean ± standard deviation" if deviation is not None else None
-        axes.bar(place, mean(values), 0.62, color=colour, zorder=2)
+        axes.bar(position, mean(values), 0.62, color=color, zorder=2)
         if deviation is not None:
             axes.errorbar(
-                place, mean(values), deviation, color=_BLACK, capsize=9, capthick=2.5, elinewidth=2.5, zorder=3,
-                label=label if place == 0 else None,
+                position, mean(values), deviation, color=_BLACK, capsize=9, capthick=2.5, elinewidth=2.5, zorder=3,
+                label=label if position == 0 else None,
             )  # fmt: skip
             axes.plot(
-                [place + 0.18] * len(values), values, "o", color="white", markeredgecolor=_BLACK, markeredgewidth=2,
-                zorder=4, label="one seed" if place == 0 else None,
+                [position + 0.18] * len(values), values, "o", color="white", markeredgecolor=_BLACK, markeredgewidth=2,
+                zorder=4, label="one seed" if position == 0 else None,
             )  # fmt: skip
         tops.append(max(*values, mean(values) + (deviation or 0)))
         axes.annotate(
-            f"{mean(values):.1f}", (place, tops[-1]), xytext=(0, 8), textcoords="offset points", ha="center",
+            f"{mean(values):.1f}", (position, tops[-1]), xytext=(0, 8), textcoords="offset points", ha="center",
             fontsize=17, fontweight="bold",
         )  # fmt: skip
         ticks.append(f"{band}-k\nentropy {mean(r.uncertainty for r in results):.2g} nats")
@@ -138,22 +138,22 @@ def o_value_figure(results: "Mapping[str, Sequence[OValueRun]]", after: int) -> 
     """Mean O-values by epoch, and beside it how well the smallest ones after one epoch detect hidden entities.
 
     Args:
-        results: for each decision vector, by name, the trainings with all seeds.
+        results: for each decision vector, by name, the training runs with all seeds.
         after: the epoch, from 1.
     """
     from lacuner.analysis.o_values import mean_of_runs
 
     figure, (left, right) = canvas(1, 2)
     means = {name: mean_of_runs(runs) for name, runs in results.items()}
-    for (name, epochs), (colour, marker, _) in zip(means.items(), styles(len(means)), strict=True):
+    for (name, epochs), (color, marker, _) in zip(means.items(), styles(len(means)), strict=True):
         numbers, detection = [epoch.epoch for epoch in epochs], epochs[after - 1].detection
-        shares = [100 * found.share for found in detection]
-        style: dict[str, Any] = {"color": colour, "marker": marker, "zorder": 3, "clip_on": False}
-        thinned = style | {"markevery": max(1, math.ceil(len(numbers) / _MOST_MARKERS))}
+        fractions = [100 * found.fraction for found in detection]
+        style: dict[str, Any] = {"color": color, "marker": marker, "zorder": 3, "clip_on": False}
+        thinned = style | {"markevery": max(1, math.ceil(len(numbers) / _MAX_MARKERS))}
         left.plot(numbers, [epoch.hidden for epoch in epochs], "-", label=name, **thinned)
         left.plot(numbers, [epoch.outside for epoch in epochs], "--", **thinned)
-        right.plot(shares, [100 * found.precision for found in detection], "-", **style)
-        right.plot(shares, [100 * found.recall for found in detection], "--", **style)
+        right.plot(fractions, [100 * found.precision for found in detection], "-", **style)
+        right.plot(fractions, [100 * found.recall for found in detection], "--", **style)
     first = next(iter(results.values()))[0]
     last = max(2, len(first.epochs))
     right.axhline(100 * first.base_rate, color="0.45", linestyle=":", zorder=2, label="precision at random")
@@ -167,13 +167,13 @@ def o_value_figure(results: "Mapping[str, Sequence[OValueRun]]", after: int) -> 
     right.minorticks_off()
     amid = [epochs[(len(epochs) - 1) // 2] for epochs in means.values()]
     picked = [epochs[after - 1].detection for epochs in means.values()]
-    for axes, text, place, height, shift, begin in (
+    for axes, text, x, y, shift, begin in (
         (left, "outside", (1 + last) / 2, max(epoch.outside for epoch in amid), (-4, 10), "right"),
         (left, "hidden", (1 + last) / 2, min(epoch.hidden for epoch in amid), (4, -26), "left"),
-        (right, "precision", shares[0], 100 * min(found[0].precision for found in picked), (4, -26), "left"),
-        (right, "recall", shares[4], 100 * min(found[4].recall for found in picked), (12, -18), "left"),
+        (right, "precision", fractions[0], 100 * min(found[0].precision for found in picked), (4, -26), "left"),
+        (right, "recall", fractions[4], 100 * min(found[4].recall for found in picked), (12, -18), "left"),
     ):
-        axes.annotate(text, (place, height), xytext=shift, textcoords="offset points", ha=begin, fontsize=14)
+        axes.annotate(text, (x, y), xytext=shift, textcoords="offset points", ha=begin, fontsize=14)
     entries = [axes.get_legend_handles_labels() for axes in (left, right)]
     handles, labels = ([item for entry in entries for item in entry[kind]] for kind in (0, 1))
     figure.legend(
@@ -217,7 +217,7 @@ def sparsity_figure(rows: Sequence[SparsityRow], sparse: float) -> "Figure":
 
     Args:
         rows: at least one.
-        sparse: share of all sentences that have no more than ``√n`` entities.
+        sparse: fraction of all sentences that have no more than ``√n`` entities.
     """
     figure, axes = canvas()
     lengths, means = [row.length for row in rows], [row.mean for row in rows]
@@ -250,9 +250,9 @@ def canvas(rows: int = 1, columns: int = 1) -> "tuple[Figure, Any]":
 
 
 def styles(count: int) -> list[Any]:
-    """Colour, marker and line of so many curves; those of one colour differ in both others."""
-    kinds = len(_COLOURS)
+    """Color, marker and line of so many curves; those of one color differ in both others."""
+    kinds = len(_COLORS)
     return [
-        (_COLOURS[number % kinds], _MARKERS[number % len(_MARKERS)], _LINES[(number + number // kinds) % kinds])
+        (_COLORS[number % kinds], _MARKERS[number % len(_MARKERS)], _LINES[(number + number // kinds) % kinds])
         for number in range(count)
     ]

@@ -14,17 +14,16 @@ from lacuner.training.settings import RunSettings
 
 logger = logging.getLogger(__name__)
 
-Place = tuple[int, int]
-"""Words ``[start, end)`` of a sentence."""
-Places = frozenset[Place]
+SpanSet = frozenset[tuple[int, int]]
+"""Spans ``[start, end)`` of a sentence, in words."""
 
 
-def annotated_places(sentence: Sentence) -> Places:
-    """Where a sentence has an annotated entity; a span with two labels is one place."""
+def annotated_spans(sentence: Sentence) -> SpanSet:
+    """The spans of the annotated entities; a span with two labels counts once."""
     return frozenset((entity.start, entity.end) for entity in sentence.entities)
 
 
-def hidden_against_gold(train: Iterable[Sentence], gold: Iterable[Sentence], path: object) -> list[Places]:
+def hidden_against_gold(train: Iterable[Sentence], gold: Iterable[Sentence], path: object) -> list[SpanSet]:
     """For each sentence, the gold entities whose exact span has no label in ``train``.
 
     Args:
@@ -33,15 +32,15 @@ def hidden_against_gold(train: Iterable[Sentence], gold: Iterable[Sentence], pat
         path: the gold file, for the message when the sentences are not the same.
     """
     pairs = aligned(train, gold, path)
-    return [annotated_places(theirs) - annotated_places(ours) for ours, theirs in pairs]
+    return [annotated_spans(theirs) - annotated_spans(ours) for ours, theirs in pairs]
 
 
-def read_hidden(path: str | Path, train: Sequence[Sentence]) -> list[Places]:
+def read_hidden(path: str | Path, train: Sequence[Sentence]) -> list[SpanSet]:
     """For each sentence of ``train``, what ``lacuner mask --hidden`` wrote about it.
 
     A span that ``train`` annotates nevertheless is not hidden; how many there are is said.
     """
-    found: list[set[Place]] = [set() for _ in train]
+    found: list[set[tuple[int, int]]] = [set() for _ in train]
     annotated = 0
     for line, record in read_records(path):
         index = record.get("sentence")
@@ -54,15 +53,15 @@ def read_hidden(path: str | Path, train: Sequence[Sentence]) -> list[Places]:
         sentence = train[index]
         text = sentence.text_of(entity.start, entity.end) if entity.end <= len(sentence) else None
         if text is None or entity.text not in (None, text):
-            what = f"{entity} does not stand in sentence {index} ({' '.join(sentence.tokens[:8])} …)"
+            what = f"{entity} is not in sentence {index} ({' '.join(sentence.tokens[:8])} …)"
             raise DataError(what, "give the file that was written together with the training data", path, line)
-        if (entity.start, entity.end) in annotated_places(sentence):
+        if (entity.start, entity.end) in annotated_spans(sentence):
             annotated += 1
         else:
             found[index].add((entity.start, entity.end))
     if annotated:
         logger.warning("%d entities in %s are annotated in the training data, and so not hidden.", annotated, path)
-    return [frozenset(places) for places in found]
+    return [frozenset(spans) for spans in found]
 
 
 def span_method(settings: RunSettings, what: str) -> SpanMethod:

@@ -2,7 +2,7 @@
 
 Li, Liu, Shi: *Rethinking Negative Sampling for Handling Missing Entity Annotations*, ACL 2022, §3.1.
 
-The missampling rate of a sentence is ``γ = |ŷ ∩ ỹ| / |ỹ|``: of the spans ``ỹ`` drawn as negatives, the share of hidden
+The missampling rate of a sentence is ``γ = |ŷ ∩ ỹ| / |ỹ|``: of the spans ``ỹ`` drawn as negatives, the fraction of hidden
 entities ``ŷ``. (The formula that the paper prints counts the hidden entities that were *not* drawn; its words mean this one.)
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lacuner.analysis.hidden import Places, span_method
+from lacuner.analysis.hidden import SpanSet, span_method
 from lacuner.corpus import Corpus
 from lacuner.recognizer import Recognizer
 from lacuner.supervision.spans import Spans
@@ -32,7 +32,7 @@ class EpochMissampling:
         missampled: how many of them are hidden entities.
         rate: the paper's ``γ``: computed for each sentence, then the mean over those from which anything was drawn.
         pooled_rate: ``missampled / negatives`` of the whole corpus; long sentences weigh more.
-        ever_drawn: share of the hidden entities that have been a negative in this epoch or before.
+        ever_drawn: fraction of the hidden entities that have been a negative in this epoch or before.
         dev_f1: on dev data, if there is any.
     """
 
@@ -53,14 +53,14 @@ class HiddenEntities:
     """The hidden entities of a corpus, ready to be looked up for all drawn spans at once.
 
     Args:
-        places: of each sentence.
+        hidden: spans of the hidden entities of each sentence.
     """
 
-    def __init__(self, places: Sequence[Places]) -> None:
-        triples = [(index, start, end) for index, spans in enumerate(places) for start, end in sorted(spans)]
+    def __init__(self, hidden: Sequence[SpanSet]) -> None:
+        triples = [(index, start, end) for index, spans in enumerate(hidden) for start, end in sorted(spans)]
         table = torch.tensor(triples, dtype=torch.long).reshape(-1, 3)
-        self.sentences = len(places)
-        self._longest = int(table[:, 2].max()) if len(table) else 0
+        self.sentences = len(hidden)
+        self._max_end = int(table[:, 2].max()) if len(table) else 0
         self._keys = self._key(table[:, 0], table[:, 1], table[:, 2])  # (H,) ascending
 
     def __len__(self) -> int:
@@ -71,12 +71,12 @@ class HiddenEntities:
         if not len(self):
             return torch.full_like(sentence, -1)
         keys = self._key(sentence, start, end)
-        place = torch.searchsorted(self._keys, keys).clamp(max=len(self) - 1)
-        is_hidden = (self._keys[place] == keys) & (end <= self._longest)  # a longer span's key may be another's
-        return torch.where(is_hidden, place, -1)
+        number = torch.searchsorted(self._keys, keys).clamp(max=len(self) - 1)
+        is_hidden = (self._keys[number] == keys) & (end <= self._max_end)  # a longer span's key may be another's
+        return torch.where(is_hidden, number, -1)
 
     def _key(self, sentence: Tensor, start: Tensor, end: Tensor) -> Tensor:
-        return (sentence * (self._longest + 1) + start) * (self._longest + 1) + end
+        return (sentence * (self._max_end + 1) + start) * (self._max_end + 1) + end
 
 
 def missampling_rates(negatives: np.ndarray, missampled: np.ndarray) -> tuple[float, float]:
@@ -104,7 +104,7 @@ class MissamplingObserver(Observer):
         epochs: what was counted, one entry an epoch.
     """
 
-    def __init__(self, hidden: Sequence[Places], forward_to: Observer | None = None) -> None:
+    def __init__(self, hidden: Sequence[SpanSet], forward_to: Observer | None = None) -> None:
         self.epochs: list[EpochMissampling] = []
         self._hidden = HiddenEntities(hidden)
         self._next = forward_to or Observer()
@@ -112,7 +112,7 @@ class MissamplingObserver(Observer):
         self._is_teacher = False
 
     def stage_started(self, title: str) -> None:
-        self._is_teacher = bool(title)  # its sentences have other places than those of the corpus
+        self._is_teacher = bool(title)  # its sentences are numbered differently
         self._next.stage_started(title)
 
     def epoch_started(self, epoch: int, epochs: int, words: int) -> None:
@@ -156,7 +156,7 @@ class MissamplingObserver(Observer):
 
 def measure_missampling(
     train: Corpus,
-    hidden: Sequence[Places],
+    hidden: Sequence[SpanSet],
     settings: RunSettings,
     dev: Corpus | None = None,
     observer: Observer | None = None,
@@ -177,9 +177,9 @@ def measure_missampling(
 
 
 def count_missampling(
-    train: Corpus, hidden: Sequence[Places], observer: Observer | None = None, trusted: Corpus | None = None
+    train: Corpus, hidden: Sequence[SpanSet], observer: Observer | None = None, trusted: Corpus | None = None
 ) -> MissamplingObserver:
-    """An observer for a training on these sentences, which leaves out those without words and reads trusted ones first.
+    """An observer for training on these sentences, numbered as training does: trusted ones first, none without words.
 
     Args:
         train: sentences with gaps.
@@ -187,6 +187,6 @@ def count_missampling(
         observer: told about progress.
         trusted: sentences in which nothing is hidden.
     """
-    nothing: list[Places] = [frozenset() for sentence in trusted or () if sentence.tokens]
-    lacking = [places for places, sentence in zip(hidden, train, strict=True) if sentence.tokens]
+    nothing: list[SpanSet] = [frozenset() for sentence in trusted or () if sentence.tokens]
+    lacking = [spans for spans, sentence in zip(hidden, train, strict=True) if sentence.tokens]
     return MissamplingObserver([*nothing, *lacking], observer)

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from lacuner.analysis.hidden import Places
+from lacuner.analysis.hidden import SpanSet
 from lacuner.corpus import OUTSIDE, Corpus
 from lacuner.errors import ConfigError, TrainingError
 from lacuner.methods.tagging import TokenMethod
@@ -33,7 +33,7 @@ from lacuner.training.settings import RunSettings
 Decision = Literal["plain", "angle"]
 DECISIONS: tuple[Decision, ...] = get_args(Decision)
 """Decision vectors: as the network gives them, and angle-based."""
-SHARES = tuple(0.1 * 2.0**power for power in range(-5, 3))
+FRACTIONS = tuple(0.1 * 2.0**power for power in range(-5, 3))
 """How many of the untagged words are picked: the paper's ``λ`` up to 0.1, and two more."""
 
 Floats = npt.NDArray[np.floating[Any]]
@@ -46,13 +46,13 @@ class Detection:
     """The untagged words with the smallest O-values, taken for words of hidden entities.
 
     Attributes:
-        share: of the untagged words that is picked.
+        fraction: of the untagged words that is picked.
         picked: how many that is.
-        precision: share of the picked words that belong to hidden entities.
-        recall: share of the words of hidden entities that are picked.
+        precision: fraction of the picked words that belong to hidden entities.
+        recall: fraction of the words of hidden entities that are picked.
     """
 
-    share: float
+    fraction: float
     picked: int
     precision: float
     recall: float
@@ -66,8 +66,8 @@ class EpochOValues:
         epoch: from 1.
         hidden: mean O-value of untagged words that belong to hidden entities.
         outside: mean O-value of the other untagged words.
-        average_precision: of the hidden words, if all untagged words stand in the order of their O-values.
-        detection: what is found in each share of them.
+        average_precision: of the hidden words, if all untagged words are ranked by their O-values.
+        detection: what is found in each fraction of them.
     """
 
     epoch: int
@@ -83,14 +83,14 @@ class EpochOValues:
 
 @dataclass(frozen=True)
 class OValueRun:
-    """A training with one decision vector and one seed.
+    """A training run with one decision vector and one seed.
 
     Attributes:
         decision: which decision vector.
         seed: of the training.
         words: untagged words.
         hidden: how many of them belong to hidden entities.
-        epochs: what was seen after each.
+        epochs: what was measured after each.
     """
 
     decision: Decision
@@ -118,29 +118,29 @@ class OValueRun:
         return asdict(self)
 
 
-def words_of(places: Sequence[Places], sentence: Integers, token: Integers) -> Flags:
-    """Which of the words, given by sentence and place in it, stand in one of the ``places``: ``(m,), (m,) → (m,)``.
+def words_of(spans: Sequence[SpanSet], sentence: Integers, token: Integers) -> Flags:
+    """Which of the words, given by sentence and token index, are in one of the ``spans``: ``(m,), (m,) → (m,)``.
 
     >>> words_of([frozenset({(1, 3)}), frozenset()], np.array([0, 0, 0, 1]), np.array([0, 1, 2, 1]))
     array([False,  True,  True, False])
     """
-    words = [(index, word) for index, spans in enumerate(places) for span in spans for word in range(*span)]
+    words = [(index, word) for index, found in enumerate(spans) for span in found for word in range(*span)]
     table = np.array(words, dtype=np.int64).reshape(-1, 2)
-    longest = 1 + max(table[:, 1].max(initial=0), token.max(initial=0))
-    return np.isin(sentence * longest + token, table[:, 0] * longest + table[:, 1])
+    stride = 1 + max(table[:, 1].max(initial=0), token.max(initial=0))
+    return np.isin(sentence * stride + token, table[:, 0] * stride + table[:, 1])
 
 
-def detect(values: Floats, hidden: Flags, shares: Sequence[float] = SHARES) -> tuple[Detection, ...]:
-    """How well the words with the smallest ``values`` are the ``hidden`` ones: ``(m,), (m,)``; ``⌈share m⌉`` are picked.
+def detect(values: Floats, hidden: Flags, fractions: Sequence[float] = FRACTIONS) -> tuple[Detection, ...]:
+    """How well the words with the smallest ``values`` are the ``hidden`` ones: ``(m,), (m,)``; ``⌈fraction m⌉`` are picked.
 
     >>> detect(np.array([0.1, 0.9, 0.2, 0.8]), np.array([True, False, False, True]), [0.5])
-    (Detection(share=0.5, picked=2, precision=0.5, recall=0.5),)
+    (Detection(fraction=0.5, picked=2, precision=0.5, recall=0.5),)
     """
     found = _found(values, hidden)
-    picked = np.clip(np.ceil(np.round(np.array(shares) * len(values), 9)), 1, len(values)).astype(np.int64)
+    picked = np.clip(np.ceil(np.round(np.array(fractions) * len(values), 9)), 1, len(values)).astype(np.int64)
     return tuple(
-        Detection(share, int(count), float(found[count - 1] / count), float(found[count - 1] / found[-1]))
-        for share, count in zip(shares, picked, strict=True)
+        Detection(fraction, int(count), float(found[count - 1] / count), float(found[count - 1] / found[-1]))
+        for fraction, count in zip(fractions, picked, strict=True)
     )
 
 
@@ -186,7 +186,7 @@ def tagger(settings: RunSettings) -> TokenMethod:
 
 
 class OValueObserver(Observer):
-    """Looks at a model after each epoch; everything it is told it passes on.
+    """Evaluates a model after each epoch; everything it is told it passes on.
 
     Args:
         model: what is trained.
@@ -195,18 +195,18 @@ class OValueObserver(Observer):
         forward_to: another observer, such as one that shows progress.
 
     Attributes:
-        epochs: what was seen, one entry an epoch.
+        epochs: what was measured, one entry an epoch.
         is_hidden: which untagged words belong to hidden entities, ``(m,)``.
     """
 
     def __init__(
-        self, model: TagModel, corpus: Corpus, hidden: Sequence[Places], forward_to: Observer | None = None
+        self, model: TagModel, corpus: Corpus, hidden: Sequence[SpanSet], forward_to: Observer | None = None
     ) -> None:
         self.epochs: list[EpochOValues] = []
         self._model = model
         self._corpus = corpus
         self._next = forward_to or Observer()
-        sentence, token, _ = self._look()
+        sentence, token, _ = self._o_values()
         self.is_hidden = words_of(hidden, sentence, token)
 
     def stage_started(self, title: str) -> None:
@@ -222,7 +222,7 @@ class OValueObserver(Observer):
         self._next.batch_done(words)
 
     def epoch_ended(self, record: dict[str, Any]) -> None:
-        *_, values = self._look()
+        *_, values = self._o_values()
         self.epochs.append(
             EpochOValues(
                 epoch=record["epoch"],
@@ -234,14 +234,14 @@ class OValueObserver(Observer):
         )
         self._next.epoch_ended(record)
 
-    def _look(self) -> tuple[Integers, Integers, Floats]:
-        """Sentence, place and O-value of every untagged word."""
+    def _o_values(self) -> tuple[Integers, Integers, Floats]:
+        """Sentence, token index and O-value of every untagged word."""
         found = self._model.o_values(self._corpus)
         return found["sentence"].numpy(), found["token"].numpy(), found["value"].double().numpy()
 
 
 def measure_o_values(
-    train: Corpus, hidden: Sequence[Places], settings: RunSettings, observer: Observer | None = None
+    train: Corpus, hidden: Sequence[SpanSet], settings: RunSettings, observer: Observer | None = None
 ) -> OValueRun:
     """Train a tagger, and look at the O-values of all untagged words after every epoch.
 
@@ -276,7 +276,7 @@ def measure_o_values(
 
 
 def mean_of_runs(runs: Sequence[OValueRun]) -> list[EpochOValues]:
-    """Epoch by epoch, the means over trainings that differ in their seeds."""
+    """Epoch by epoch, the means over training runs with different seeds."""
     return [
         EpochOValues(
             epoch=same[0].epoch,
@@ -285,7 +285,7 @@ def mean_of_runs(runs: Sequence[OValueRun]) -> list[EpochOValues]:
             average_precision=mean(epoch.average_precision for epoch in same),
             detection=tuple(
                 Detection(
-                    share=picked[0].share,
+                    fraction=picked[0].fraction,
                     picked=picked[0].picked,
                     precision=mean(detection.precision for detection in picked),
                     recall=mean(detection.recall for detection in picked),

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 BAR = 1.6
-"""The length of a bar in the paper's figure, in variances; the mean stands in its centre."""
+"""The length of a bar in the paper's figure, in variances; the mean is in its center."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def sparsity_by_length(sentences: Iterable[tuple[int, int]]) -> list[SparsityRow
     return [_row(length, counts) for length, counts in sorted(grouped.items())]
 
 
-def share_of_sparse_sentences(rows: Sequence[SparsityRow]) -> float:
+def fraction_of_sparse_sentences(rows: Sequence[SparsityRow]) -> float:
     """How many of all sentences have no more than ``√n`` entities."""
     sentences = sum(row.sentences for row in rows)
     return sum(row.sparse for row in rows) / sentences if sentences else 0.0

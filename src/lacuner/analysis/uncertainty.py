@@ -9,7 +9,7 @@ three differ in uncertainty only. The paper: 88.82 / 87.72 / 85.56 F1.
 
 How the negatives get there: a span that is known not to be an entity is always trained on. So the chosen spans become
 ``non_entities`` of their sentences, everything else stays unknown, and of the unknown nothing is drawn (:class:`NoNegatives`).
-A :class:`Negatives` part could not choose them itself: it sees a batch, and not which sentences of the corpus stand in it.
+A :class:`Negatives` part could not choose them itself: it does not know which sentences of the corpus are in a batch.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lacuner.analysis.hidden import Places, span_method
+from lacuner.analysis.hidden import SpanSet, span_method
 from lacuner.corpus import Corpus, Span
 from lacuner.errors import ConfigError, TrainingError
 from lacuner.methods.composition import Draw, Negatives
@@ -64,7 +64,7 @@ class BandResult:
 
 @dataclass(frozen=True)
 class UncertaintyRun:
-    """The experiment with one seed, which decides the split and how training goes; ``ratio`` is ``λ``."""
+    """The experiment with one seed, which decides the split and training; ``ratio`` is ``λ``."""
 
     seed: int
     ratio: float
@@ -93,8 +93,8 @@ def choose_band(uncertainty: Tensor, row: Tensor, counts: Tensor, band: Band) ->
     taken = torch.minimum(counts, sizes)
     spare = sizes - taken
     begin = {"top": torch.zeros_like(spare), "middle": spare // 2, "bottom": spare}[band]
-    place = rank - begin[row[order]]
-    return order[(place >= 0) & (place < taken[row[order]])]
+    offset = rank - begin[row[order]]
+    return order[(offset >= 0) & (offset < taken[row[order]])]
 
 
 def split_in_halves(count: int, seed: int) -> tuple[list[int], list[int]]:
@@ -104,7 +104,7 @@ def split_in_halves(count: int, seed: int) -> tuple[list[int], list[int]]:
 
 
 def with_uncertain_negatives(
-    corpus: Corpus, hidden: Sequence[Places], oracle: Recognizer, sampling: Uniform
+    corpus: Corpus, hidden: Sequence[SpanSet], oracle: Recognizer, sampling: Uniform
 ) -> dict[Band, tuple[Corpus, float]]:
     """The corpus with the ``⌈λ n⌉`` most, middle and least uncertain spans of each sentence as ``non_entities``.
 
@@ -131,8 +131,8 @@ def with_uncertain_negatives(
             kept = choose_band(uncertainty, spans.row, counts, band)
             entropies[band].append(uncertainty[kept])
             rows: list[list[Span]] = [[] for _ in batch]
-            places = spans[kept]
-            for row, start, end in zip(places.row.tolist(), places.start.tolist(), places.end.tolist(), strict=True):
+            picked = spans[kept]
+            for row, start, end in zip(picked.row.tolist(), picked.start.tolist(), picked.end.tolist(), strict=True):
                 rows[row].append(Span(start, end))
             for number, found in zip(batch, rows, strict=True):
                 chosen[band][number] = tuple(found)
@@ -150,10 +150,10 @@ def with_uncertain_negatives(
     }
 
 
-def _candidates(corpus: Corpus, hidden: Sequence[Places], batch: Sequence[int], max_width: int | None) -> Spans:
+def _candidates(corpus: Corpus, hidden: Sequence[SpanSet], batch: Sequence[int], max_width: int | None) -> Spans:
     """The spans of a batch that are neither annotated nor hidden."""
     ruled_out = [
-        replace(corpus[number], non_entities=tuple(Span(*place) for place in hidden[number]), complete=False)
+        replace(corpus[number], non_entities=tuple(Span(*span) for span in hidden[number]), complete=False)
         for number in batch
     ]
     return build_targets(ruled_out, ("O", *corpus.labels)).partition(max_width).unknown
@@ -161,7 +161,7 @@ def _candidates(corpus: Corpus, hidden: Sequence[Places], batch: Sequence[int], 
 
 def measure_uncertainty(
     train: Corpus,
-    hidden: Sequence[Places],
+    hidden: Sequence[SpanSet],
     dev: Corpus,
     settings: RunSettings,
     seed: int,
@@ -175,7 +175,7 @@ def measure_uncertainty(
         hidden: the entities that each of them lacks.
         dev: chooses the best epoch of each of the four models.
         settings: of all of them; negatives are drawn uniformly.
-        seed: decides the split and how training goes.
+        seed: of the split and of training.
         test: to score the three models on.
         observer: makes an observer for the training of ``oracle``, ``top``, ``middle`` and ``bottom``.
     """
@@ -188,7 +188,7 @@ def measure_uncertainty(
     filled = [index for index, sentence in enumerate(train) if sentence.tokens]
     if len(filled) < 2:
         raise TrainingError("one sentence cannot be split in two — give more training data")
-    halves = [[filled[place] for place in half] for half in split_in_halves(len(filled), seed)]
+    halves = [[filled[index] for index in half] for half in split_in_halves(len(filled), seed)]
     settings = settings.model_copy(update={"training": settings.training.model_copy(update={"seed": seed})})
     first, second = (Corpus(tuple(train[index] for index in half), train.report) for half in halves)
     oracle = Recognizer.train(first, dev, settings=settings, observer=observer("oracle"))

@@ -1,1 +1,1 @@
-"""Recipes that make tables and figures: what is compared with what, run cell by cell, reported from what was written down."""
+"""Experiments from recipes: what is compared, the runs that it takes, and the report of their results."""

@@ -1,4 +1,4 @@
-"""What a cell reads: its corpora, and hashes that tell whether they are still the same."""
+"""What a run reads: its corpora, and hashes that tell whether they are still the same."""
 
 import hashlib
 from dataclasses import dataclass, field
@@ -6,10 +6,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from lacuner.analysis.hidden import Places as HiddenPlaces
-from lacuner.analysis.hidden import hidden_against_gold
-from lacuner.bench.recipe import SAMPLE, Dataset, Places
-from lacuner.bench.runs import Cell
+from lacuner.analysis.hidden import SpanSet, hidden_against_gold
+from lacuner.bench.path_templates import PathTemplates
+from lacuner.bench.recipe import SAMPLE, Dataset
+from lacuner.bench.runs import Run
 from lacuner.corpus import Corpus
 from lacuner.corpus.corpus import merge
 from lacuner.errors import ConfigError, LacunerError
@@ -19,28 +19,28 @@ from lacuner.training.settings import RunSettings
 
 @dataclass(frozen=True)
 class Corpora:
-    """What a cell reads."""
+    """The corpora of a run."""
 
     train: Corpus
     trusted: Corpus | None
     dev: Corpus
     test: Corpus
     gold: Corpus | None = None
-    """The training sentences with all labels, where these are known."""
-    hidden: list[HiddenPlaces] | None = field(default=None, repr=False)
+    """The training sentences with all labels, where they are known."""
+    hidden: list[SpanSet] | None = field(default=None, repr=False)
     """The entities that each training sentence lacks, where that is known."""
 
 
-def read_corpora(cell: Cell, places: Places) -> Corpora:
-    """The corpora of a cell."""
-    dataset = Dataset.model_validate(cell.config["dataset"])
-    folder, limits = _folder(cell.data, dataset, places), dataset.sentences
+def read_corpora(run: Run, paths: PathTemplates) -> Corpora:
+    """Read the corpora of a run."""
+    dataset = Dataset.model_validate(run.config["dataset"])
+    folder, limits = _folder(run.data, dataset, paths), dataset.sentences
     gold, whole = _read_gold(folder, dataset), None
-    if cell.hidden or cell.complete:
+    if run.hidden or run.complete:
         if gold is None:
             raise ConfigError(f"labels can be hidden only where all are known, but there is no {dataset.gold}")
         whole = _some(gold, limits.train)
-        train = whole.as_complete() if cell.complete else whole.mask(cell.hidden, cell.seed)
+        train = whole.as_complete() if run.complete else whole.mask(run.hidden, run.seed)
     else:
         everything = merge(_read(folder, name) for name in dataset.train)
         if gold is not None and gold.tokens == everything.tokens:
@@ -53,24 +53,24 @@ def read_corpora(cell: Cell, places: Places) -> Corpora:
         trusted=_some(merge(_read(folder, name) for name in dataset.trusted), limits.trusted)
         if dataset.trusted
         else None,
-        dev=dev.mask(cell.hidden, cell.seed) if dataset.mask_dev and cell.hidden else dev,
+        dev=dev.mask(run.hidden, run.seed) if dataset.mask_dev and run.hidden else dev,
         test=_some(_read(folder, dataset.test), limits.test),
         gold=whole,
         hidden=None if whole is None else hidden_against_gold(train, whole, folder or SAMPLE),
     )
 
 
-def read_complete(cell: Cell, places: Places) -> Corpus | None:
+def read_complete(run: Run, paths: PathTemplates) -> Corpus | None:
     """The training sentences with all labels, if they are known."""
-    dataset = Dataset.model_validate(cell.config["dataset"])
-    gold = _read_gold(_folder(cell.data, dataset, places), dataset)
+    dataset = Dataset.model_validate(run.config["dataset"])
+    gold = _read_gold(_folder(run.data, dataset, paths), dataset)
     return None if gold is None else _some(gold, dataset.sentences.train)
 
 
-def check_gold(cell: Cell, places: Places) -> None:
-    """All labels of the same sentences: those of others would tell nothing about the gaps."""
-    dataset = Dataset.model_validate(cell.config["dataset"])
-    folder = _folder(cell.data, dataset, places)
+def check_gold(run: Run, paths: PathTemplates) -> None:
+    """Refuse complete labels of other sentences, which would say nothing about the gaps."""
+    dataset = Dataset.model_validate(run.config["dataset"])
+    folder = _folder(run.data, dataset, paths)
     if folder is None or not all((folder / name).is_file() for name in dataset.train):
         return
     if _read(folder, dataset.gold).tokens != merge(_read(folder, name) for name in dataset.train).tokens:
@@ -78,23 +78,23 @@ def check_gold(cell: Cell, places: Places) -> None:
         raise ConfigError(f"{dataset.gold} has other sentences than {files} — give the same ones, or leave out naive")
 
 
-def check_files(cell: Cell, places: Places) -> None:
-    """Refuse to go on with other data than the cell was planned with: its result would be taken for theirs."""
-    dataset = Dataset.model_validate(cell.config["dataset"])
-    found = dataset_hashes(cell.data, dataset, places) | encoder_hashes(cell.settings(places), places)
-    changed = sorted(name for name in found.keys() | cell.files.keys() if found.get(name) != cell.files.get(name))
+def check_files(run: Run, paths: PathTemplates) -> None:
+    """Refuse data that has changed since the run was planned: its key is that of the old data."""
+    dataset = Dataset.model_validate(run.config["dataset"])
+    found = dataset_hashes(run.data, dataset, paths) | encoder_hashes(run.settings(paths), paths)
+    changed = sorted(name for name in found.keys() | run.files.keys() if found.get(name) != run.files.get(name))
     if changed:
         raise LacunerError(f"{', '.join(changed)} changed while the bench was running — start it again")
 
 
-def dataset_hashes(name: str, dataset: Dataset, places: Places) -> dict[str, str]:
+def dataset_hashes(name: str, dataset: Dataset, paths: PathTemplates) -> dict[str, str]:
     """Hashes of a dataset's files, by their names."""
-    folder = _folder(name, dataset, places)
+    folder = _folder(name, dataset, paths)
     if folder is None:
         names = (*dataset.train, *dataset.trusted, dataset.gold, dataset.dev, dataset.test)
         return {file: f"built in: {_split(file)}" for file in names}
     if not folder.is_dir():
-        raise ConfigError(f"dataset {name}: there is no folder {folder} — LACUNER_DATA says where datasets lie")
+        raise ConfigError(f"dataset {name}: there is no folder {folder} — LACUNER_DATA says where the datasets are")
     needed = [*dataset.trusted, dataset.dev, dataset.test]
     gold = folder / dataset.gold
     if not gold.is_file():
@@ -106,9 +106,9 @@ def dataset_hashes(name: str, dataset: Dataset, places: Places) -> dict[str, str
     return {file: _hash(folder / file) for file in dict.fromkeys(files)}
 
 
-def encoder_hashes(settings: RunSettings, places: Places) -> dict[str, str]:
+def encoder_hashes(settings: RunSettings, paths: PathTemplates) -> dict[str, str]:
     """Hashes of the files that an encoder is created from, by paths that are the same on every machine."""
-    return {places.hide(str(path)): _hash(path) for path in settings.encoder.files}
+    return {paths.hide(str(path)): _hash(path) for path in settings.encoder.files}
 
 
 def _some(corpus: Corpus, count: int | None) -> Corpus:
@@ -118,11 +118,11 @@ def _some(corpus: Corpus, count: int | None) -> Corpus:
     return Corpus(tuple(corpus[number * len(corpus) // count] for number in range(count)), corpus.report)
 
 
-def _folder(name: str, dataset: Dataset, places: Places) -> Path | None:
-    """Where a dataset lies; none: in the package."""
+def _folder(name: str, dataset: Dataset, paths: PathTemplates) -> Path | None:
+    """The folder of a dataset; none: it is part of the package."""
     if name == SAMPLE and dataset.folder is None:
         return None
-    return places.data / (dataset.folder or name)
+    return paths.data / (dataset.folder or name)
 
 
 def _read(folder: Path | None, file: str) -> Corpus:
@@ -138,7 +138,7 @@ def _read_gold(folder: Path | None, dataset: Dataset) -> Corpus | None:
 
 
 def _split(file: str) -> str:
-    """The split of the built-in sample that stands for a file."""
+    """The split of the built-in sample that a file name means."""
     return file.partition(".")[0]
 
 

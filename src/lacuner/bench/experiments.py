@@ -1,4 +1,4 @@
-"""What happens in a cell: a model is trained, tested once, and looked into."""
+"""The experiments: what is trained and measured in a run."""
 
 import re
 import resource
@@ -20,9 +20,9 @@ from lacuner.analysis.o_values import measure_o_values
 from lacuner.analysis.uncertainty import measure_uncertainty
 from lacuner.audit.audit import audit_corpus, judge_corpus
 from lacuner.bench.corpora import Corpora, check_files, read_corpora
-from lacuner.bench.recipe import Places
+from lacuner.bench.path_templates import PathTemplates
 from lacuner.bench.reviewing import review_perfectly
-from lacuner.bench.runs import Cell
+from lacuner.bench.runs import Run
 from lacuner.bench.significance import pack, sentence_counts
 from lacuner.corpus import Corpus
 from lacuner.evaluation import score_entities
@@ -31,20 +31,22 @@ from lacuner.models.span_model import SpanModel
 from lacuner.recognizer import Recognizer
 from lacuner.training.judging import targets_of
 from lacuner.training.loop import Observer
+from lacuner.version import __version__
 
 _REVIEWED = 200
-"""Findings that are looked at in the experiment about reviews."""
-_MOST_VECTORS = 400
-"""Entities, and as many other spans, that are shown as points."""
+"""Findings that are reviewed in the experiment about reviews."""
+_MAX_VECTORS = 400
+"""Entities, and as many other spans, that are drawn as points."""
 
 
-def run_cell(cell: Cell, places: Places, observer: Observer) -> dict[str, Any]:
-    """Train, choose on dev data, evaluate once on test data; everything that came out, for JSON."""
-    corpora = read_corpora(cell, places)
-    check_files(cell, places)
+def run_experiment(run: Run, paths: PathTemplates, observer: Observer) -> dict[str, Any]:
+    """Train, select on dev data, evaluate once on test data; the result for JSON."""
+    corpora = read_corpora(run, paths)
+    check_files(run, paths)
     began, worked = time.perf_counter(), time.process_time()
-    result = _EXPERIMENTS[cell.config["experiment"]](cell, corpora, places, observer)
+    result = _EXPERIMENTS[run.config["experiment"]](run, corpora, paths, observer)
     result |= {
+        "version": __version__,
         "seconds": round(time.perf_counter() - began, 2),
         "cpu_seconds": round(time.process_time() - worked, 2),
         "peak_memory_mb": _peak_memory(),
@@ -52,15 +54,15 @@ def run_cell(cell: Cell, places: Places, observer: Observer) -> dict[str, Any]:
         "sentences": {name: len(corpus) for name, corpus in (("train", corpora.train), ("test", corpora.test))},
         "entities": sum(len(sentence.entities) for sentence in corpora.train),
     }
-    return cell.as_dict() | result
+    return run.as_dict() | result
 
 
-def _train(cell: Cell, corpora: Corpora, places: Places, observer: Observer) -> dict[str, Any]:
+def _train(run: Run, corpora: Corpora, paths: PathTemplates, observer: Observer) -> dict[str, Any]:
     train, trusted, missampling = corpora.train, corpora.trusted, None
-    if "missampling" in cell.config["measure"]:
-        assert corpora.hidden is not None, "plan() has looked"
+    if "missampling" in run.config["measure"]:
+        assert corpora.hidden is not None, "plan() has checked"
         observer = missampling = count_missampling(train, corpora.hidden, observer, trusted)
-    model = Recognizer.train(train, corpora.dev, trusted=trusted, settings=cell.settings(places), observer=observer)
+    model = Recognizer.train(train, corpora.dev, trusted=trusted, settings=run.settings(paths), observer=observer)
     record = model.record
     assert record.dev is not None
     pairs = list(model.predict_pairs(corpora.test))
@@ -74,19 +76,19 @@ def _train(cell: Cell, corpora: Corpora, places: Places, observer: Observer) -> 
     }
     if missampling is not None:
         result["missampling"] = [epoch.as_dict() for epoch in missampling.epochs]
-    if "vectors" in cell.config["measure"]:
-        result["vectors"] = project(*span_vectors(model, corpora.test, cell.seed), cell.seed)
+    if "vectors" in run.config["measure"]:
+        result["vectors"] = project(*span_vectors(model, corpora.test, run.seed), run.seed)
     return result
 
 
-def _measure_uncertainty(cell: Cell, corpora: Corpora, places: Places, observer: Observer) -> dict[str, Any]:
-    assert corpora.hidden is not None, "plan() has looked"
-    settings = cell.settings(places)
-    run = measure_uncertainty(
-        corpora.train, corpora.hidden, corpora.dev, settings, cell.seed, corpora.test, lambda name: observer
+def _measure_uncertainty(run: Run, corpora: Corpora, paths: PathTemplates, observer: Observer) -> dict[str, Any]:
+    assert corpora.hidden is not None, "plan() has checked"
+    settings = run.settings(paths)
+    measured = measure_uncertainty(
+        corpora.train, corpora.hidden, corpora.dev, settings, run.seed, corpora.test, lambda name: observer
     )
     return {
-        "oracle_dev_f1": run.oracle_dev_f1,
+        "oracle_dev_f1": measured.oracle_dev_f1,
         "rows": {
             f"{band}-k": {
                 "dev": {"f1": result.dev_f1},
@@ -94,46 +96,46 @@ def _measure_uncertainty(cell: Cell, corpora: Corpora, places: Places, observer:
                 "uncertainty": result.uncertainty,
                 "negatives": result.negatives,
             }
-            for band, result in run.bands.items()
+            for band, result in measured.bands.items()
         },
-        "ratio": run.ratio,
+        "ratio": measured.ratio,
     }
 
 
-def _measure_o_values(cell: Cell, corpora: Corpora, places: Places, observer: Observer) -> dict[str, Any]:
-    assert corpora.hidden is not None, "plan() has looked"
-    return {"o_values": measure_o_values(corpora.train, corpora.hidden, cell.settings(places), observer).as_dict()}
+def _measure_o_values(run: Run, corpora: Corpora, paths: PathTemplates, observer: Observer) -> dict[str, Any]:
+    assert corpora.hidden is not None, "plan() has checked"
+    return {"o_values": measure_o_values(corpora.train, corpora.hidden, run.settings(paths), observer).as_dict()}
 
 
-def _audit(cell: Cell, corpora: Corpora, places: Places, observer: Observer) -> dict[str, Any]:
-    """What an audit finds, in its own order and in cleanlab's; no dev or test data is looked at."""
+def _audit(run: Run, corpora: Corpora, paths: PathTemplates, observer: Observer) -> dict[str, Any]:
+    """What an audit finds, in its own order and in cleanlab's; no dev or test data is read."""
     train, gold = corpora.train, corpora.gold
-    assert gold is not None, "plan() has looked"
-    judgement, _ = judge_corpus(train, cell.settings(places), observer=lambda title: observer)
+    assert gold is not None, "plan() has checked"
+    judgement, _ = judge_corpus(train, run.settings(paths), observer=lambda title: observer)
     missing = [f for f in judgement.findings(train, least=0.0) if f.kind == "missing"]
     rankings = {
-        cell.run: [(f.sentence, f.start, f.end, f.label) for f in missing],
-        f"{cell.run}, ranked by cleanlab": rank_by_cleanlab(judgement.beliefs, train, judgement.labels),
+        run.method: [(f.sentence, f.start, f.end, f.label) for f in missing],
+        f"{run.method}, ranked by cleanlab": rank_by_cleanlab(judgement.beliefs, train, judgement.labels),
     }
     rows = {name: {"audit": measure_audit(ranked, train, gold).as_dict()} for name, ranked in rankings.items()}
-    rows[cell.run]["audit"]["estimate"] = judgement.estimate().as_dict()
+    rows[run.method]["audit"]["estimate"] = judgement.estimate().as_dict()
     return {"rows": rows}
 
 
-def _review(cell: Cell, corpora: Corpora, places: Places, observer: Observer) -> dict[str, Any]:
+def _review(run: Run, corpora: Corpora, paths: PathTemplates, observer: Observer) -> dict[str, Any]:
     """Train, audit the training data, review the first findings, train again."""
-    assert corpora.gold is not None, "plan() has looked"
-    rows = {cell.run: _train(cell, corpora, places, observer)}
+    assert corpora.gold is not None, "plan() has checked"
+    rows = {run.method: _train(run, corpora, paths, observer)}
     with tempfile.TemporaryDirectory() as folder:
-        found = audit_corpus(corpora.train, cell.settings(places), observer=lambda title: observer)
+        found = audit_corpus(corpora.train, run.settings(paths), observer=lambda title: observer)
         found.write(Path(folder))
         reviewed = review_perfectly(Path(folder), corpora.gold, _REVIEWED)
-    after = _train(cell, replace(corpora, train=reviewed), places, observer)
-    rows[f"{cell.run}, {_REVIEWED} findings reviewed"] = after
+    after = _train(run, replace(corpora, train=reviewed), paths, observer)
+    rows[f"{run.method}, {_REVIEWED} findings reviewed"] = after
     return {"rows": rows}
 
 
-_EXPERIMENTS: dict[str, Callable[[Cell, Corpora, Places, Observer], dict[str, Any]]] = {
+_EXPERIMENTS: dict[str, Callable[[Run, Corpora, PathTemplates, Observer], dict[str, Any]]] = {
     "training": _train,
     "uncertainty": _measure_uncertainty,
     "o-values": _measure_o_values,
@@ -146,14 +148,14 @@ _EXPERIMENTS: dict[str, Callable[[Cell, Corpora, Places, Observer], dict[str, An
 def span_vectors(model: Recognizer, corpus: Corpus, seed: int) -> tuple[npt.NDArray[np.float32], list[str]]:
     """Hidden layers of entities, and of as many random other spans, with their labels: ``(N, h), (N,)``."""
     inner = model.model
-    assert isinstance(inner, SpanModel), "plan() has looked"
+    assert isinstance(inner, SpanModel), "plan() has checked"
     generator = np.random.default_rng([seed, 11])
     vectors: list[npt.NDArray[np.float32]] = []
     labels: list[str] = []
     known = set(inner.labels)
     sentences = Corpus(tuple(s for s in corpus.as_complete() if s.tokens and known >= {e.label for e in s.entities}))
-    for places, inputs in batches_of(inner, sentences.tokens, range(len(sentences))):
-        for hidden, label in inner.hidden_layers(inputs, targets_of(inner, [sentences[place] for place in places])):
+    for batch, inputs in batches_of(inner, sentences.tokens, range(len(sentences))):
+        for hidden, label in inner.hidden_layers(inputs, targets_of(inner, [sentences[index] for index in batch])):
             entities, others = (np.flatnonzero(mask) for mask in ((label > 0).cpu(), (label == 0).cpu()))
             drawn = generator.permutation(others)[: max(len(entities), 1)]
             for chosen in (entities, drawn):
@@ -161,13 +163,13 @@ def span_vectors(model: Recognizer, corpus: Corpus, seed: int) -> tuple[npt.NDAr
                 labels += [inner.labels[number] for number in label[torch.from_numpy(chosen)].tolist()]
     table = np.concatenate(vectors)
     inside = np.array([label != inner.labels[0] for label in labels])
-    kept = [generator.permutation(np.flatnonzero(part))[:_MOST_VECTORS] for part in (inside, ~inside)]
+    kept = [generator.permutation(np.flatnonzero(part))[:_MAX_VECTORS] for part in (inside, ~inside)]
     order = np.sort(np.concatenate(kept))
-    return table[order], [labels[place] for place in order]
+    return table[order], [labels[index] for index in order]
 
 
 def project(vectors: npt.NDArray[np.float32], labels: list[str], seed: int) -> list[dict[str, Any]]:
-    """Points in a plane (t-SNE), near each other where the vectors are."""
+    """The vectors as points in a plane (t-SNE)."""
     from sklearn.manifold import TSNE
 
     perplexity = min(30.0, max(1.0, (len(vectors) - 1) / 3))

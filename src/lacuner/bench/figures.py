@@ -1,4 +1,4 @@
-"""Figures from the results of cells, each as SVG and PNG."""
+"""Figures of the results, each as SVG and PNG."""
 
 import importlib.util
 import math
@@ -48,9 +48,9 @@ def check_drawing() -> None:
 def draw_figures(results: Results, out: Path) -> list[tuple[str, str]]:
     """Everything that the results have something to show for; captions and file names, relative to ``out``."""
     check_drawing()
-    (out / _FOLDER).mkdir(parents=True, exist_ok=True)
     drawn = []
     for name, caption, figure in _figures(results):
+        (out / _FOLDER).mkdir(parents=True, exist_ok=True)
         for ending in ("svg", "png"):
             save_figure(figure, out / _FOLDER / f"{name}.{ending}")
         drawn.append((caption, f"{_FOLDER}/{name}.svg"))
@@ -58,8 +58,8 @@ def draw_figures(results: Results, out: Path) -> list[tuple[str, str]]:
 
 
 def _figures(results: Results) -> Iterator[tuple[str, str, "Figure"]]:
-    if any(len(shares) > 1 for shares in _shares(results).values()):
-        yield "masking", "F1 by the share of hidden labels", masking_figure(results)
+    if any(len(found) > 1 for found in _fractions(results).values()):
+        yield "masking", "F1 by the fraction of hidden labels", masking_figure(results)
     if any(len(record.get("epochs", ())) > 1 for record in results.records):
         yield "epochs", "F1 on dev data by epoch", epochs_figure(results)
     for column in results.columns:
@@ -81,19 +81,19 @@ def _figures(results: Results) -> Iterator[tuple[str, str, "Figure"]]:
 
 
 def _file_name(name: str) -> str:
-    """A dataset's name may be a path."""
+    """The name of a dataset may be a path."""
     return re.sub(r"[^\w.-]+", "-", name)
 
 
 def masking_figure(results: Results) -> "Figure":
     """F1 on test data by the share of hidden labels, a panel for each dataset and encoder."""
     panels: dict[str, _Curves] = {}
-    places = [(data, share) for data, shares in _shares(results).items() if len(shares) > 1 for share in shares]
-    for data, share in places:
-        for title, name, records in _curves(results, column_name(data, share), data):
+    fractions = _fractions(results).items()
+    for data, fraction in ((data, each) for data, found in fractions if len(found) > 1 for each in found):
+        for title, name, records in _curves(results, column_name(data, fraction), data):
             values = [f1 for f1 in map(test_f1, records) if f1 is not None]
             if values:
-                panels.setdefault(title, {}).setdefault(name, []).append((100 * share, values))
+                panels.setdefault(title, {}).setdefault(name, []).append((100 * fraction, values))
     return _curve_figure(results, panels, "hidden (%)", "test F1 (%)")
 
 
@@ -105,8 +105,8 @@ def epochs_figure(results: Results) -> "Figure":
             histories = [record["epochs"] for record in records if record.get("epochs")]
             if histories:
                 panels.setdefault(title, {})[name] = [
-                    (place + 1, [100 * history[place] for history in histories if place < len(history)])
-                    for place in range(max(map(len, histories)))
+                    (epoch + 1, [100 * history[epoch] for history in histories if epoch < len(history)])
+                    for epoch in range(max(map(len, histories)))
                 ]
     figure = _curve_figure(results, panels, "epoch", "dev F1 (%)")
     for axes in figure.axes:
@@ -124,10 +124,10 @@ def vector_figure(vectors: Mapping[str, Sequence[Mapping[str, Any]]]) -> "Figure
             for label in outside:
                 chosen = [point for point in points if point["label"] == label]
                 axes.scatter([p["x"] for p in chosen], [p["y"] for p in chosen], 10, color="0.75", label="no entity")
-            for label, (colour, marker, _) in zip(inside, styles(len(inside)), strict=True):
+            for label, (color, marker, _) in zip(inside, styles(len(inside)), strict=True):
                 chosen = [point for point in points if point["label"] == label]
                 axes.scatter(
-                    [p["x"] for p in chosen], [p["y"] for p in chosen], 22, color=colour, marker=marker, label=label
+                    [p["x"] for p in chosen], [p["y"] for p in chosen], 22, color=color, marker=marker, label=label
                 )
             axes.set(title=row, xticks=[], yticks=[])
             axes.grid(visible=False)
@@ -160,28 +160,28 @@ def _curve_figure(results: Results, panels: "Mapping[str, _Curves]", xlabel: str
     """A curve looks the same in all panels."""
     names = [name for name in results.curves if any(name in curves for curves in panels.values())]
     looks = {
-        name: {"color": colour, "marker": marker, "linestyle": line, "label": name}
-        for name, (colour, marker, line) in zip(names, styles(len(names)), strict=True)
+        name: {"color": color, "marker": marker, "linestyle": line, "label": name}
+        for name, (color, marker, line) in zip(names, styles(len(names)), strict=True)
     }
     with look():
         figure, grid = _panels(len(panels))
         for (title, curves), axes in zip(panels.items(), grid, strict=True):
             for name, points in curves.items():
-                _line(axes, [place for place, _ in points], [values for _, values in points], looks[name])
+                _line(axes, [x for x, _ in points], [values for _, values in points], looks[name])
             axes.set(title=title, xlabel=xlabel, ylabel=ylabel)
             axes.set_ylim(bottom=0)
         _legend(figure, grid, names)
     return figure
 
 
-def _line(axes: Any, places: Sequence[float], values: Sequence[Sequence[float]], style: Mapping[str, Any]) -> None:
+def _line(axes: Any, positions: Sequence[float], values: Sequence[Sequence[float]], style: Mapping[str, Any]) -> None:
     """The mean of the seeds as a line, their standard deviation as a band around it."""
     middle = [mean(same) for same in values]
-    axes.plot(places, middle, **style, markevery=max(1, len(middle) // 8), zorder=3)
+    axes.plot(positions, middle, **style, markevery=max(1, len(middle) // 8), zorder=3)
     if any(len(same) > 1 for same in values):
         half = [stdev(same) if len(same) > 1 else 0.0 for same in values]
         low, high = ([m + sign * h for m, h in zip(middle, half, strict=True)] for sign in (-1, 1))
-        axes.fill_between(places, low, high, color=style["color"], alpha=0.15, linewidth=0, zorder=2)
+        axes.fill_between(positions, low, high, color=style["color"], alpha=0.15, linewidth=0, zorder=2)
 
 
 def _legend(figure: "Figure", grid: Sequence[Any], names: Sequence[str]) -> None:
@@ -200,13 +200,13 @@ def _legend(figure: "Figure", grid: Sequence[Any], names: Sequence[str]) -> None
         legend.remove()
 
 
-def _shares(results: Results) -> dict[str, list[float]]:
-    """The shares of hidden labels of each dataset."""
-    shares: dict[str, set[float]] = {}
+def _fractions(results: Results) -> dict[str, list[float]]:
+    """The fractions of hidden labels of each dataset."""
+    fractions: dict[str, set[float]] = {}
     for record in results.records:
         if record["hidden"] and "test" in record:
-            shares.setdefault(record["data"], set()).add(record["hidden"])
-    return {data: sorted(found) for data, found in shares.items()}
+            fractions.setdefault(record["data"], set()).add(record["hidden"])
+    return {data: sorted(found) for data, found in fractions.items()}
 
 
 def _missampling(results: Results, column: str) -> dict[str, list[EpochMissampling]]:
@@ -231,12 +231,12 @@ def _uncertainty(results: Results, column: str) -> dict[str, list[UncertaintyRun
                 band = BandResult(record["uncertainty"], record["negatives"], record["dev"]["f1"], record["test"]["f1"])
                 empty = UncertaintyRun(record["seed"], record["ratio"], record["oracle_dev_f1"], {})
                 run = runs.setdefault(record["encoder"], {}).setdefault(record["seed"], empty)
-                run.bands[record["run"].removesuffix("-k")] = band
+                run.bands[record["method"].removesuffix("-k")] = band
     return {encoder: [run for _, run in sorted(seeds.items())] for encoder, seeds in runs.items()}
 
 
 def _o_values(results: Results, column: str) -> dict[str, list[OValueRun]]:
-    """The trainings of each row."""
+    """The training runs of each row."""
     found: dict[str, list[OValueRun]] = {}
     for row in results.rows:
         for record in results.cells.get((row, column), ()):

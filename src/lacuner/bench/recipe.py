@@ -1,10 +1,7 @@
-"""A recipe: datasets x methods x shares of hidden labels x encoders x seeds, as a TOML file."""
+"""A recipe: datasets x methods x fractions of hidden labels x encoders x seeds, as a TOML file."""
 
-import importlib.util
-import os
-import re
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from difflib import get_close_matches
 from pathlib import Path
@@ -16,7 +13,7 @@ from lacuner.errors import ConfigError
 from lacuner.parts import Settings, validate
 
 ALL_LABELS = ", all labels"
-"""How a row is called that is trained on complete labels, after its run."""
+"""What follows the name of a method in the row of its model that is trained on complete labels."""
 SAMPLE = "sample"
 """The dataset that is part of the package."""
 PROFILES = ("quick", "standard", "full")
@@ -24,7 +21,6 @@ Profile = Literal["quick", "standard", "full"]
 Experiment = Literal["training", "uncertainty", "o-values", "audit", "review"]
 Measure = Literal["missampling", "vectors"]
 
-_FOLDER = "LACUNER_DATA"
 _RECIPES = Path(__file__).parent / "recipes"
 """Recipes that come with the package."""
 _QUICK: dict[str, Any] = {
@@ -67,8 +63,8 @@ class Dataset(Settings):
         return (value,) if isinstance(value, str) else value
 
 
-class Run(Settings):
-    """A method, and what to change in it."""
+class MethodChoice(Settings):
+    """A method: its name, and what to change in it."""
 
     method: str
     settings: dict[str, Any] = {}
@@ -82,57 +78,61 @@ class EncoderChoice(Settings):
 
 
 class Rule(Settings):
-    """Settings of some of the cells; or that there are no such cells. A list that is not given fits everything."""
+    """Settings of the runs that it fits, or ``skip`` to leave them out. A list that is not given fits everything."""
 
     data: tuple[str, ...] | None = None
-    runs: tuple[str, ...] | None = None
+    methods: tuple[str, ...] | None = None
     encoders: tuple[str, ...] | None = None
     hidden: tuple[float, ...] | None = None
     seeds: tuple[int, ...] | None = None
     settings: dict[str, Any] = {}
     skip: bool = False
 
-    def fits(self, data: str, run: str, encoder: str, hidden: float | None, seed: int) -> bool:
-        """Whether it is about this cell; what is trained on all labels has no share of hidden ones."""
+    def fits(self, data: str, method: str, encoder: str, hidden: float | None, seed: int) -> bool:
+        """Whether it is about this run; ``hidden`` is none for a model that is trained on complete labels."""
         pairs = (
-            (self.data, data), (self.runs, run), (self.encoders, encoder), (self.hidden, hidden), (self.seeds, seed),
-        )  # fmt: skip
+            (self.data, data),
+            (self.methods, method),
+            (self.encoders, encoder),
+            (self.hidden, hidden),
+            (self.seeds, seed),
+        )
         return all(wanted is None or value in wanted for wanted, value in pairs)
 
 
 class Recipe(Settings):
-    """What is compared with what. Every combination of ``data``, ``hidden``, ``runs``, ``encoders`` and ``seeds`` is a cell."""
+    """What is compared. Every combination of ``data``, ``hidden``, ``methods``, ``encoders`` and ``seeds`` is a run."""
 
     title: str
     about: str = ""
     experiment: Experiment = "training"
     data: tuple[str, ...] = Field(min_length=1, description="names of datasets")
-    runs: tuple[str, ...] = Field(min_length=1, description="methods, each perhaps with settings: nrces loss.w=1")
+    methods: tuple[str, ...] = Field(min_length=1, description="method names, optionally with settings: nrces loss.w=1")
     encoders: tuple[str, ...] = Field(("recurrent",), min_length=1)
-    hidden: tuple[float, ...] = Field((0.0,), min_length=1, description="shares of the complete labels to hide")
+    hidden: tuple[float, ...] = Field((0.0,), min_length=1, description="fractions of the complete labels to hide")
     seeds: tuple[Seed, ...] = Field((1, 2, 3), min_length=1)
     measure: tuple[Measure, ...] = ()
-    settings: dict[str, Any] = Field({}, description="of all cells")
+    settings: dict[str, Any] = Field({}, description="settings of all runs")
     sentences: Limits = Limits()
     dataset: dict[str, Dataset] = {}
-    run: dict[str, Run] = {}
+    method: dict[str, MethodChoice] = {}
     encoder: dict[str, EncoderChoice] = {}
     when: tuple[Rule, ...] = ()
-    baseline: str | None = Field(None, description="the run that others are tested against")
-    naive: str | None = Field(None, description="the run that is trained on complete labels, too: the gap to close")
+    baseline: str | None = Field(None, description="the method that others are tested against")
+    naive: str | None = Field(None, description="the method that is also trained on complete labels: the gap to close")
     paper: dict[str, dict[str, float]] = Field(
-        {}, description="what the papers report: run, or run · encoder; then column"
+        {}, description="what the papers report: method, or method · encoder; then column"
     )
 
-    @field_validator("data", "runs", "encoders", "hidden", "seeds")
+    @field_validator("data", "methods", "encoders", "hidden", "seeds")
     @classmethod
     def _check_names(cls, value: tuple[Any, ...], info: ValidationInfo) -> tuple[Any, ...]:
         twice = next((item for item in value if value.count(item) > 1), None)
         if twice is not None:
-            raise ValueError(f"{twice} stands there twice")
+            raise ValueError(f"{twice} is listed twice")
         if any(not str(item).strip() for item in value):
             raise ValueError("a name is empty")
-        if info.field_name == "hidden" and not all(0 <= share < 1 for share in value):
+        if info.field_name == "hidden" and not all(0 <= fraction < 1 for fraction in value):
             raise ValueError("each must be at least 0 and less than 1")
         return value
 
@@ -146,7 +146,7 @@ class Recipe(Settings):
 
 
 def column_name(data: str, hidden: float) -> str:
-    """The column of a table that a dataset stands in; how much is hidden belongs to it."""
+    """The column of a table for a dataset, and for the fraction of its labels that is hidden."""
     return f"{data} {hidden:g}" if hidden else data
 
 
@@ -181,8 +181,8 @@ def read_recipe(path: Path, profile: str = "standard") -> Recipe:
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror} — check the path") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: not TOML ({error}) — mend it there") from error
-    with said_of(path):
+        raise ConfigError(f"{path}: not TOML ({error}) — correct it there") from error
+    with error_context(path):
         return build_recipe(content, profile)
 
 
@@ -200,33 +200,33 @@ def build_recipe(content: Mapping[str, Any], profile: str) -> Recipe:
         meant = get_close_matches(name, PROFILES, n=1)
         if meant and name not in PROFILES:
             raise ConfigError(f"profile {name}: did you mean {meant[0]}? Give it another name if not")
-        with said_of(f"profile {name}"):
+        with error_context(f"profile {name}"):
             recipes[name] = _checked_tables(_merged(_quick(content) if name == "quick" else content, changes))
     for name, recipe in recipes.items():
-        with said_of(f"profile {name}") if name in profiles else nullcontext():
+        with error_context(f"profile {name}") if name in profiles else nullcontext():
             _check_names(recipe, recipes.values())
     return recipes[profile if profile in recipes else ""]
 
 
 @contextmanager
-def said_of(place: str | Path) -> Iterator[None]:
-    """What is wrong here is wrong in this place."""
+def error_context(where: str | Path) -> Iterator[None]:
+    """Put ``where`` before the message of a :class:`ConfigError`."""
     try:
         yield
     except ConfigError as error:
-        raise ConfigError(f"{place}: {error}") from error
+        raise ConfigError(f"{where}: {error}") from error
 
 
 def _quick(content: dict[str, Any]) -> dict[str, Any]:
     hidden = content.get("hidden")
-    shares = [share for share in hidden if share] if isinstance(hidden, list) else []
-    shares = [shares[0], *shares[1:][-1:]] if shares else [_QUICK_HIDDEN]
-    return _merged(content, {**_QUICK, "hidden": shares})
+    fractions = [fraction for fraction in hidden if fraction] if isinstance(hidden, list) else []
+    fractions = [fractions[0], *fractions[1:][-1:]] if fractions else [_QUICK_HIDDEN]
+    return _merged(content, {**_QUICK, "hidden": fractions})
 
 
 def _checked_tables(content: Mapping[str, Any]) -> Recipe:
     """The recipe; what is wrong inside a table is said with what else there could be."""
-    tables: dict[str, type[Settings]] = {"dataset": Dataset, "run": Run, "encoder": EncoderChoice}
+    tables: dict[str, type[Settings]] = {"dataset": Dataset, "method": MethodChoice, "encoder": EncoderChoice}
     for kind, table in tables.items():
         for name, inner in _table(content, kind).items():
             if not isinstance(inner, Mapping):
@@ -241,49 +241,48 @@ def _checked_tables(content: Mapping[str, Any]) -> Recipe:
 
 
 def _check_names(recipe: Recipe, variants: Iterable[Recipe]) -> None:
-    """Refuse what is said about a run, a dataset or an encoder that no profile has."""
+    """Refuse what is said about a method, a dataset or an encoder that no profile has."""
     variants = tuple(variants)
     axes = {
         kind: {name for variant in variants for name in getattr(variant, kind)}
-        for kind in ("data", "runs", "encoders", "hidden", "seeds")
+        for kind in ("data", "methods", "encoders", "hidden", "seeds")
     }
-    runs, encoders = axes["runs"], axes["encoders"]
-    rows = runs | {f"{run} · {encoder}" for run in runs for encoder in encoders}
+    methods, encoders = axes["methods"], axes["encoders"]
+    rows = methods | {f"{method} · {encoder}" for method in methods for encoder in encoders}
     rows |= {"top-k", "middle-k", "bottom-k"} if recipe.experiment == "uncertainty" else set()
     columns = {column_name(data, hidden) for variant in variants for data in variant.data for hidden in variant.hidden}
     said: list[tuple[str, Iterable[Any] | None, set[Any]]] = [
         *((f"paper.{row}", figures, columns) for row, figures in recipe.paper.items() if row in rows),
-        ("baseline", recipe.baseline and (recipe.baseline,), runs),
-        ("naive", recipe.naive and (recipe.naive,), runs),
+        ("baseline", recipe.baseline and (recipe.baseline,), methods),
+        ("naive", recipe.naive and (recipe.naive,), methods),
         ("paper", recipe.paper, rows),
-        ("run", recipe.run, runs),
+        ("method", recipe.method, methods),
         ("dataset", recipe.dataset, axes["data"]),
         ("encoder", recipe.encoder, encoders),
     ]
     for number, rule in enumerate(recipe.when, 1):
         said += [(f"when[{number}].{kind}", getattr(rule, kind), known) for kind, known in axes.items()]
-    if recipe.experiment == "uncertainty" and len(recipe.runs) > 1:
-        raise ConfigError("runs: uncertainty is about three models of one run; leave only one")
+    if recipe.experiment == "uncertainty" and len(recipe.methods) > 1:
+        raise ConfigError("methods: uncertainty is about three models of one method; leave only one")
     if recipe.naive is not None and recipe.experiment != "training":
-        raise ConfigError(f"naive: the experiment {recipe.experiment} has no gap in F1 to be closed; leave it out")
+        raise ConfigError(f"naive: the experiment {recipe.experiment} has no gap in F1 to close; leave it out")
     _check_table(recipe)
-    for place, names, known in said:
+    for where, names, known in said:
         for name in names or ():
             if name not in known:
                 there = ", ".join(map(str, sorted(known)))
-                raise ConfigError(f"{place}: {name} is not in the recipe; there are: {there}")
+                raise ConfigError(f"{where}: {name} is not in the recipe; there are: {there}")
 
 
 def _check_table(recipe: Recipe) -> None:
     """Refuse names that would be the same in a table."""
-    places = [(data, hidden) for data in recipe.data for hidden in recipe.hidden]
-    names = [column_name(data, hidden) for data, hidden in places]
-    twice = next((place for place, name in zip(places, names, strict=True) if names.count(name) > 1), None)
+    columns = [column_name(data, hidden) for data in recipe.data for hidden in recipe.hidden]
+    twice = next((column for column in columns if columns.count(column) > 1), None)
     if twice is not None:
-        raise ConfigError(f"data: two columns would be called {column_name(*twice)!r}; rename a dataset")
-    like = next((run for run in recipe.runs if run.endswith(ALL_LABELS)), None)
-    if like is not None:
-        raise ConfigError(f"runs: {like!r} is called like what is trained on all labels; rename it")
+        raise ConfigError(f"data: two columns would be called {twice!r}; rename a dataset")
+    clash = next((method for method in recipe.methods if method.endswith(ALL_LABELS)), None)
+    if clash is not None:
+        raise ConfigError(f"methods: {clash!r} is the name of a row that is trained on all labels; rename it")
 
 
 def _table(content: Mapping[str, Any], key: str) -> Mapping[str, Any]:
@@ -294,7 +293,7 @@ def _table(content: Mapping[str, Any], key: str) -> Mapping[str, Any]:
 
 
 def _merged(below: Mapping[str, Any], above: Any) -> dict[str, Any]:
-    """Tables within tables, one on top of the other; lists and values are replaced."""
+    """Nested tables, ``above`` over ``below``; lists and values are replaced."""
     if not isinstance(above, Mapping):
         raise ConfigError(f"a profile is a table, not {above!r}; write [profile.standard]")
     merged = dict(below)
@@ -302,54 +301,3 @@ def _merged(below: Mapping[str, Any], above: Any) -> dict[str, Any]:
         known = merged.get(key)
         merged[key] = _merged(known, value) if isinstance(known, Mapping) and isinstance(value, Mapping) else value
     return merged
-
-
-class Places:
-    """What stands for ``{data}`` and ``{package:NAME}`` in settings, and back: results must not depend on a machine's paths."""
-
-    def __init__(self, data: str | Path | None = None) -> None:
-        self.data = Path(data or os.environ.get(_FOLDER) or Path("..", "shared", "data")).absolute()
-        self._packages: dict[str, str] = {}
-
-    def fill(self, value: Any) -> Any:
-        """The same with real paths."""
-        return _replace_text(value, self._fill_text)
-
-    def hide(self, value: Any) -> Any:
-        """The same without them."""
-        return _replace_text(value, self._hide_text)
-
-    def _fill_text(self, text: str) -> str:
-        text = text.replace("{data}", str(self.data))
-        text = re.sub(r"\{package:([^}]*)\}", lambda found: self._package(found[1]), text)
-        unknown = re.match(r"(\{\w+\})/", text)
-        if unknown:
-            raise ConfigError(f"{unknown[1]} in {text!r} stands for nothing; write {{data}} or {{package:NAME}}")
-        return text
-
-    def _hide_text(self, text: str) -> str:
-        for name, folder in self._packages.items():
-            text = text.replace(folder, f"{{package:{name}}}")
-        return re.sub(rf"{re.escape(str(self.data))}(?![^/\\])", "{data}", text)
-
-    def _package(self, name: str) -> str:
-        if name not in self._packages:
-            try:
-                found = importlib.util.find_spec(name)
-            except (ImportError, ValueError):  # of something inside a package that is not there; no name at all
-                found = None
-            folders = list(found.submodule_search_locations or ()) if found is not None else []
-            if not folders:
-                raise ConfigError(f"{{package:{name}}}: the package {name} is not installed — install it")
-            self._packages[name] = folders[0]
-        return self._packages[name]
-
-
-def _replace_text(value: Any, replace: Callable[[str], str]) -> Any:
-    if isinstance(value, str):
-        return replace(value)
-    if isinstance(value, Mapping):
-        return {key: _replace_text(item, replace) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_replace_text(item, replace) for item in value]
-    return value

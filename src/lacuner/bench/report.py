@@ -1,4 +1,4 @@
-"""The report of a bench: tables, figures, and how they came about."""
+"""The report of a bench: tables, figures, and how they were made."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -38,7 +38,7 @@ def report(results: Results, figures: Sequence[tuple[str, str]] = ()) -> str:
     parts = [f"# {recipe.title}", recipe.about.strip(), _described(results)]
     sections = (
         ("", main_table),
-        ("The share of the gap that is closed", gap_table),
+        ("Fraction of the gap that is closed", gap_table),
         (f"Differences to `{recipe.baseline}`", difference_table),
         ("Precision and recall", precision_table),
         ("O-values", o_value_table),
@@ -68,17 +68,17 @@ def _described(results: Results) -> str:
     title = results.title
     seeds = sorted({record["seed"] for record in results.records})
     versions = sorted({record["version"] for record in results.records})
-    how = "Epochs are chosen on dev data; the chosen weights are tested once."
+    how = "Epochs are selected on dev data; the selected weights are tested once."
     if title.recipe.experiment == "audit":
-        how = "Models are trained to the last epoch, and judge what they have not seen."
+        how = "Models are trained to the last epoch, and predict sentences that they have not seen."
     elif results.data == "dev":
-        how = "Epochs are chosen on the same dev data that the figures are about."
+        how = "Epochs are selected on the same dev data that the figures are about."
     elif results.dev_columns:
-        how += f" Of {', '.join(results.dev_columns)}, they are chosen on the data that the figures are about."
+        how += f" Of {', '.join(results.dev_columns)}, they are selected on the data that the figures are about."
     command = f"`lacuner bench {title.name} --profile {title.profile}`"
     if not results.records:
-        return f"{command}: no cell has a result yet."
+        return f"{command}: no run has a result yet."
     count = f"{len(results.records)} results"
-    if title.cells is not None and results.cells_done < title.cells:
-        count = f"**{results.cells_done} of {title.cells} cells so far**"
+    if title.runs is not None and results.runs_done < title.runs:
+        count = f"**{results.runs_done} of {title.runs} runs so far**"
     return f"{command}: {count}, seeds {', '.join(map(str, seeds))}, lacuner {', '.join(versions)}. {how}"

@@ -1,4 +1,4 @@
-"""The results of a recipe's cells, by row and column of its table."""
+"""The results of a recipe's runs, by row and column of its table."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,30 +10,29 @@ from typing import Any
 
 import numpy as np
 
-from lacuner.bench.recipe import ALL_LABELS, Recipe, column_name, said_of
+from lacuner.bench.folder import RECIPE
+from lacuner.bench.recipe import ALL_LABELS, Recipe, column_name, error_context
 from lacuner.bench.significance import Counts, Difference, compare, unpack
 from lacuner.corpus.corpus import open_for_writing
 from lacuner.errors import ConfigError
 from lacuner.parts import validate
 
-_RECIPE = "recipe.json"
-
 
 @dataclass(frozen=True)
 class Title:
-    """What a report is about; stands beside the results, so that the report can be made again."""
+    """What a report is about; kept with the results, so that the report can be made again."""
 
     name: str
     profile: str
     recipe: Recipe
-    cells: int | None = None
-    """How many there are to be; none: nobody has said."""
+    runs: int | None = None
+    """How many the recipe has; none: unknown."""
 
     def write(self, folder: Path) -> None:
         """Into the folder of the results."""
         recipe = self.recipe.model_dump(mode="json")
-        content = {"name": self.name, "profile": self.profile, "cells": self.cells, "recipe": recipe}
-        with open_for_writing(folder / _RECIPE) as file:
+        content = {"name": self.name, "profile": self.profile, "runs": self.runs, "recipe": recipe}
+        with open_for_writing(folder / RECIPE) as file:
             json.dump(content, file, ensure_ascii=False, indent=1)
             file.write("\n")
 
@@ -41,12 +40,12 @@ class Title:
     def read(cls, folder: Path) -> "Title":
         """As :meth:`write` wrote it."""
         try:
-            content = json.loads((folder / _RECIPE).read_text(encoding="utf-8"))
-            with said_of(folder / _RECIPE):
+            content = json.loads((folder / RECIPE).read_text(encoding="utf-8"))
+            with error_context(folder / RECIPE):
                 recipe = validate(Recipe, content["recipe"])
-            return cls(content["name"], content["profile"], recipe, content.get("cells"))
+            return cls(content["name"], content["profile"], recipe, content.get("runs"))
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise ConfigError(f"{folder / _RECIPE}: {error} — give the folder that a bench has written") from error
+            raise ConfigError(f"{folder / RECIPE}: {error} — give the folder that a bench has written") from error
 
 
 @dataclass(frozen=True)
@@ -56,23 +55,23 @@ class Results:
     title: Title
     records: tuple[dict[str, Any], ...]
     failures: Mapping[str, str]
-    cells_done: int
+    runs_done: int
 
     @classmethod
     def of(
         cls, title: Title, records: Iterable[Mapping[str, Any]], failures: Mapping[str, str] | None = None
     ) -> "Results":
-        """Results; a cell that stands for several rows is taken apart."""
+        """Results; a run that has several rows becomes several records."""
         parts: list[dict[str, Any]] = []
         done = list(records)
         for record in done:
             rows = record.get("rows")
-            parts += [{**record, **row, "run": name} for name, row in rows.items()] if rows else [dict(record)]
+            parts += [{**record, **row, "method": name} for name, row in rows.items()] if rows else [dict(record)]
         return cls(title, tuple(parts), failures or {}, len(done))
 
     @cached_property
     def data(self) -> str:
-        """The data that the figures are about: the papers have some tables of dev data."""
+        """The data that the figures are about: some tables of the papers are about dev data."""
         return "dev" if self.columns and self.dev_columns == self.columns else "test"
 
     @cached_property
@@ -83,8 +82,8 @@ class Results:
         return [column for column in self.columns if column in on_dev]
 
     @cached_property
-    def most_seeds(self) -> int:
-        """How many seeds the cells have that have most."""
+    def max_seeds(self) -> int:
+        """The greatest number of seeds in a cell."""
         return max(map(len, self.cells.values()), default=0)
 
     @cached_property
@@ -94,11 +93,11 @@ class Results:
     def row(self, record: Mapping[str, Any]) -> str:
         """The row of a record."""
         encoder = f" · {record['encoder']}" if self.several_encoders else ""
-        return f"{record['run']}{encoder}{_labels(record)}"
+        return f"{record['method']}{encoder}{_labels(record)}"
 
     def curve(self, record: Mapping[str, Any]) -> str:
-        """What a record is called beside others of its encoder."""
-        return f"{record['run']}{_labels(record)}"
+        """The name of a record among those of its encoder."""
+        return f"{record['method']}{_labels(record)}"
 
     def column(self, record: Mapping[str, Any]) -> str:
         """The column of a record."""
@@ -115,7 +114,7 @@ class Results:
 
     @cached_property
     def rows(self) -> list[str]:
-        """In the recipe's order; what has all labels last."""
+        """In the recipe's order; complete labels last."""
         return list(dict.fromkeys(map(self.row, self._in_order)))
 
     @cached_property
@@ -127,17 +126,18 @@ class Results:
     def _in_order(self) -> list[dict[str, Any]]:
         recipe = self.title.recipe
 
-        def place(record: Mapping[str, Any]) -> tuple[Any, ...]:
-            encoder, run = record["encoder"], record["run"]
+        def rank(record: Mapping[str, Any]) -> tuple[Any, ...]:
+            encoder, method = record["encoder"], record["method"]
             number = recipe.encoders.index(encoder) if encoder in recipe.encoders else len(recipe.encoders)
-            own = [order for order, name in enumerate(recipe.runs) if f"{run}, ".startswith(f"{name}, ")]
-            return bool(record.get("complete")), number, max(own, default=len(recipe.runs)), run not in recipe.runs
+            own = [order for order, name in enumerate(recipe.methods) if f"{method}, ".startswith(f"{name}, ")]
+            known = method in recipe.methods
+            return bool(record.get("complete")), number, max(own, default=len(recipe.methods)), not known
 
-        return sorted(self.records, key=place)
+        return sorted(self.records, key=rank)
 
     @cached_property
     def cells(self) -> dict[tuple[str, str], list[dict[str, Any]]]:
-        """The records of each row and column, by seed; complete labels stand in all columns of their dataset."""
+        """The records of each row and column, by seed; complete labels are in all columns of their dataset."""
         cells: dict[tuple[str, str], list[dict[str, Any]]] = {}
         of_data: dict[str, dict[str, None]] = {}
         for record in self.records:
@@ -156,9 +156,9 @@ class Results:
         baseline = self.title.recipe.baseline
         for (row, column), records in self.cells.items():
             first = records[0]
-            if baseline is None or first.get("complete") or first["run"] == baseline:
+            if baseline is None or first.get("complete") or first["method"] == baseline:
                 continue
-            others = self.cells.get((self.row(first | {"run": baseline}), column), ())
+            others = self.cells.get((self.row(first | {"method": baseline}), column), ())
             base = {record["seed"]: record for record in others if "counts" in record}
             pairs = [(r, base[r["seed"]]) for r in records if r["seed"] in base and "counts" in r]
             if pairs:
@@ -180,7 +180,7 @@ def summary(results: Results) -> dict[str, Any]:
         values = [record["test"]["f1"] for record in records if "test" in record]
         if values:
             deviation = stdev(values) if len(values) > 1 else None
-            entry = {"run": records[0]["run"], "encoder": records[0]["encoder"], "column": column, "row": row}
+            entry = {"method": records[0]["method"], "encoder": records[0]["encoder"], "column": column, "row": row}
             table.append(entry | {"f1": mean(values), "deviation": deviation, "seeds": len(values)})
     return {"results": len(results.records), "table": table}
 

@@ -1,4 +1,4 @@
-"""A cell: one training, with everything that decides how it turns out."""
+"""A run: one model to be trained, with everything that decides how it turns out."""
 
 import hashlib
 import json
@@ -7,50 +7,51 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
-from lacuner.bench.recipe import Places, column_name
+from lacuner.bench.path_templates import PathTemplates
+from lacuner.bench.recipe import ALL_LABELS, column_name
 from lacuner.training.settings import RunSettings, settings_from_dict
-from lacuner.version import __version__
+from lacuner.training.version import TRAINING_VERSION
 
 _DESCRIBED = ("name", "paper", "summary")
-"""What a method says about itself, which changes nothing."""
+"""What a method says about itself, which does not change its models."""
 _FILES = ("train", "trusted", "gold", "dev", "test")
-"""What a dataset says about files."""
+"""Fields of a dataset that name files."""
 
 
 @dataclass(frozen=True)
-class Cell:
-    """One training.
+class Run:
+    """One model to be trained.
 
     Attributes:
         data: name of the dataset.
-        hidden: share of its complete labels that is hidden; 0: it has gaps of its own, or none.
+        hidden: fraction of its complete labels that is hidden; 0: it has gaps of its own, or none.
         complete: trained on the complete labels, to see how much the gaps cost.
-        run: method and settings, as the recipe calls them.
+        method: method and settings, as the recipe calls them.
         encoder: as the recipe calls it.
-        seed: decides what is hidden, and how training goes.
+        seed: of masking and of training.
         config: what decides the outcome: dataset, experiment, measures and all settings, without paths of this machine.
         files: hashes of the files that it reads.
-        version: of the package.
+        training_version: see :data:`~lacuner.training.version.TRAINING_VERSION`.
     """
 
     data: str
     hidden: float
     complete: bool
-    run: str
+    method: str
     encoder: str
     seed: int
     config: dict[str, Any]
     files: dict[str, str]
-    version: str = __version__
+    training_version: int = TRAINING_VERSION
 
     @cached_property
     def key(self) -> str:
-        """Tells one training from another, by content and not by name; what is measured beside it changes nothing."""
+        """A hash of what decides the outcome, not of names; what is measured meanwhile does not change it."""
         settings = dict(self.config["settings"])
         settings["method"] = {name: part for name, part in settings["method"].items() if name not in _DESCRIBED}
         dataset, others = self._content()
         config = self.config | {"dataset": dataset, "settings": settings, "measure": None}
-        content = [_said(config), others, self.hidden, self.complete, self.seed, self.version]
+        content = [_without_unset(config), others, self.hidden, self.complete, self.seed, self.training_version]
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
     def _content(self) -> tuple[dict[str, Any], dict[str, str]]:
@@ -65,25 +66,25 @@ class Cell:
 
     @property
     def folder(self) -> str:
-        """The name of its folder: what is measured beside a training does not take the place of what was measured before."""
+        """The name of its folder; a run that also measures something does not replace one that did not."""
         return "-".join([self.key, *sorted(self.config["measure"])])
 
     def result_from(self, result: Mapping[str, Any]) -> dict[str, Any] | None:
-        """What a result of the same training says of this cell, under its name; none if it lacks something measured here."""
+        """The result of a run with the same key under the names of this one; none if it lacks what is measured here."""
         wanted, known = set(self.config["measure"]), set(result["config"]["measure"])
         if not wanted <= known:
             return None
         found = _without(result, known - wanted) | self.as_dict()
         if "rows" in found:
             found["rows"] = {
-                self._row_name(name, result["run"]): _without(row, known - wanted)
+                self._row_name(name, result["method"]): _without(row, known - wanted)
                 for name, row in found["rows"].items()
             }
         return found
 
-    def _row_name(self, name: str, run: str) -> str:
-        """The name of a row that was measured when the run was called otherwise."""
-        return self.run + name.removeprefix(run) if name == run or name.startswith(f"{run}, ") else name
+    def _row_name(self, name: str, old: str) -> str:
+        """The name of a row in a result whose method was called ``old``."""
+        return self.method + name.removeprefix(old) if name == old or name.startswith(f"{old}, ") else name
 
     @property
     def column(self) -> str:
@@ -91,29 +92,29 @@ class Cell:
         return column_name(self.data, self.hidden)
 
     def __str__(self) -> str:
-        labels = ", all labels" if self.complete else ""
-        return f"{self.column}{labels}, {self.run}, {self.encoder}, seed {self.seed}"
+        labels = ALL_LABELS if self.complete else ""
+        return f"{self.column}{labels}, {self.method}, {self.encoder}, seed {self.seed}"
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
         return {"key": self.key, **asdict(self)}
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> "Cell":
+    def from_dict(cls, data: Mapping[str, Any]) -> "Run":
         """As :meth:`as_dict` wrote it."""
         return cls(**{name: data[name] for name in cls.__dataclass_fields__})
 
-    def settings(self, places: Places) -> RunSettings:
-        """All settings of the training."""
-        return settings_from_dict(places.fill(self.config["settings"]))
+    def settings(self, paths: PathTemplates) -> RunSettings:
+        """All settings, with the paths of this machine."""
+        return settings_from_dict(paths.fill(self.config["settings"]))
 
 
 def _without(record: Mapping[str, Any], names: Set[str]) -> dict[str, Any]:
     return {name: value for name, value in record.items() if name not in names}
 
 
-def _said(config: Any) -> Any:
-    """The same without what is not set: that there is a new setting does not make old results wrong."""
+def _without_unset(config: Any) -> Any:
+    """The same without what is not set, so that a new setting leaves the keys of old results as they are."""
     if isinstance(config, Mapping):
-        return {key: _said(value) for key, value in config.items() if value is not None}
-    return [_said(value) for value in config] if isinstance(config, list | tuple) else config
+        return {key: _without_unset(value) for key, value in config.items() if value is not None}
+    return [_without_unset(value) for value in config] if isinstance(config, list | tuple) else config

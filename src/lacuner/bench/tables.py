@@ -11,12 +11,12 @@ from lacuner.bench.significance import RESAMPLES, Difference
 _SURE = 0.05
 """Greatest p that counts as a difference."""
 _SMALLEST_GAP = 5.0
-"""Points of F1 that gaps must cost, so that a share of them can be told from noise."""
+"""Points of F1 that gaps must cost, so that a fraction of them can be told from noise."""
 _BETTER, _WORSE, _FEWER = "↑", "↓", "†"
 
 
 def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table whose first column stands left, the others right."""
+    """A Markdown table; the first column is aligned left, the others right."""
     first, *others = (f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in (head, *rows))
     return "\n".join([first, f"| --- |{' --: |' * (len(head) - 1)}", *others])
 
@@ -32,7 +32,7 @@ def main_table(results: Results) -> str:
         for column in results.columns:
             values = results.values(row, column, test_f1)
             text = spread(values) + signs.get((row, column), "")
-            if values and len(values) < results.most_seeds:
+            if values and len(values) < results.max_seeds:
                 text, fewer = f"{text}{_FEWER}", True
             paper = _paper(results, row, column)
             if paper is not None and values:
@@ -42,7 +42,7 @@ def main_table(results: Results) -> str:
         if not any(cells):
             continue
         average = [f"{mean(means):.1f}" if len(means) == len(results.columns) else ""] if several else []
-        rows.append([_coded(row), *cells, *average])
+        rows.append([coded(row), *cells, *average])
     if not rows:
         return ""
     notes = [f"F1 on {results.data} data in percent, mean ± standard deviation over seeds."]
@@ -65,8 +65,8 @@ def _paper(results: Results, row: str, column: str) -> float | None:
     records = results.cells.get((row, column))
     if not records or records[0].get("complete"):
         return None
-    figures, run = results.title.recipe.paper, records[0]["run"]
-    return figures.get(f"{run} · {records[0]['encoder']}", figures.get(run, {})).get(column)
+    figures, method = results.title.recipe.paper, records[0]["method"]
+    return figures.get(f"{method} · {records[0]['encoder']}", figures.get(method, {})).get(column)
 
 
 def gap_table(results: Results) -> str:
@@ -77,11 +77,11 @@ def gap_table(results: Results) -> str:
     rows = []
     for row in results.rows:
         first = next((records[0] for (name, _), records in results.cells.items() if name == row), None)
-        if first is None or first.get("complete") or first["run"] == recipe.naive:
+        if first is None or first.get("complete") or first["method"] == recipe.naive:
             continue
         cells = []
         for column in results.columns:
-            naive = results.row(first | {"run": recipe.naive})
+            naive = results.row(first | {"method": recipe.naive})
             known = [results.values(name, column, test_f1) for name in (row, naive, f"{naive}{ALL_LABELS}")]
             if all(known):
                 ours, low, high = map(mean, known)
@@ -89,7 +89,7 @@ def gap_table(results: Results) -> str:
             else:
                 cells.append("")
         if any(cells):
-            rows.append([_coded(row), *cells])
+            rows.append([coded(row), *cells])
     if not rows:
         return ""
     note = f"Of what gaps cost `{recipe.naive}`: 0 % is `{recipe.naive}` on labels with gaps, 100 % on all labels."
@@ -116,9 +116,7 @@ def _difference(found: Difference | None) -> str:
 
 
 def _signs(results: Results) -> dict[tuple[str, str], str]:
-    return {
-        place: _BETTER if found.f1 > 0 else _WORSE for place, found in results.differences.items() if found.p < _SURE
-    }
+    return {cell: _BETTER if found.f1 > 0 else _WORSE for cell, found in results.differences.items() if found.p < _SURE}
 
 
 def precision_table(results: Results) -> str:
@@ -149,7 +147,7 @@ def o_value_table(results: Results) -> str:
                 return 100 * float(known[epoch]["average_precision"]) if epoch < len(known) else None
 
             cells = [spread(results.values(row, column, precision)) for column in results.columns]
-            rows.append([f"{_coded(row)}, epoch {epoch + 1}", *cells])
+            rows.append([f"{coded(row)}, epoch {epoch + 1}", *cells])
     note = "Average precision in percent of finding the words of hidden entities by their small O-values."
     return f"{markdown_table(['', *results.columns], rows)}\n\n{note}"
 
@@ -180,13 +178,13 @@ def audit_table(results: Results) -> str:
         return value
 
     rows = [
-        [_coded(row), name if name == "AP" else f"first {name}"]
+        [coded(row), name if name == "AP" else f"first {name}"]
         + [spread(results.values(row, column, figure(name))) for column in results.columns]
         for row in results.rows
         for name in ("100", "500", "1000", "AP")
     ]
     note = (
-        "Of the suggested entities the percentage that are missing indeed, with these borders and this label; AP: average "
+        "Of the suggested entities the percentage that are really missing, with these boundaries and this label; AP: average "
         "precision, in which missing ones that are not suggested count as never found."
     )
     return f"{markdown_table(['', '', *results.columns], rows)}\n\n{note}"
@@ -207,8 +205,8 @@ def estimate_table(results: Results) -> str:
         )
 
     note = (
-        "Of each seed: the estimate with its 95 % interval, the true number (entities that overlap nothing annotated), "
-        "and how far off the estimate is."
+        "For each seed: the estimate with its 95 % interval, the true number (entities that overlap nothing annotated), "
+        "and the error of the estimate."
     )
     return f"{_grid(results, cell)}\n\n{note}"
 
@@ -222,20 +220,17 @@ def cost_table(results: Results) -> str:
         return f"{mean(cpu):,.0f} s, {max(memory) / 1000:.1f} GB" if cpu and memory else ""
 
     table = _grid(results, cell)
-    return (
-        table
-        and f"{table}\n\nProcessor seconds of a cell with all that belongs to it, mean over seeds; greatest peak memory."
-    )
+    return table and f"{table}\n\nProcessor seconds of a run, mean over seeds; greatest peak memory."
 
 
 def _grid(results: Results, cell: Callable[[str, str], str]) -> str:
-    rows = [[_coded(row), *(cell(row, column) for column in results.columns)] for row in results.rows]
+    rows = [[coded(row), *(cell(row, column) for column in results.columns)] for row in results.rows]
     rows = [row for row in rows if any(row[1:])]
     return markdown_table(["", *results.columns], rows) if rows else ""
 
 
-def _coded(row: str) -> str:
-    """A run's name as code, what else is said about it not."""
+def coded(row: str) -> str:
+    """A row with the name of its method as code."""
     name = row.removesuffix(ALL_LABELS)
-    run, dot, encoder = name.partition(" · ")
-    return f"`{run}`{dot}{encoder}{row.removeprefix(name)}"
+    method, dot, encoder = name.partition(" · ")
+    return f"`{method}`{dot}{encoder}{row.removeprefix(name)}"

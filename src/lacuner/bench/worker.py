@@ -1,6 +1,6 @@
-"""The process of one cell: ``python -m lacuner.bench.worker FOLDER RUNNER``, which is the process that waits for it.
+"""The process of one run: ``python -m lacuner.bench.worker FOLDER PARENT``, where the parent waits for it.
 
-A process of its own, so that a crash takes nothing with it, memory is given back, and its peak can be measured.
+A process of its own, so that a crash affects no other run, memory is freed, and its peak can be measured.
 """
 
 import json
@@ -16,11 +16,12 @@ from lacuner.corpus.corpus import open_for_writing
 from lacuner.errors import LacunerError
 from lacuner.training.loop import Observer
 
-CELL, RESULT, FAILURE, PROGRESS = "cell.json", "result.json", "failure.txt", "progress.txt"
+RUN, FAILURE, PROGRESS = "run.json", "failure.txt", "progress.txt"
+"""In the folder of a run."""
 
 
 class _ProgressFile(Observer):
-    """A line about how far training is, for whoever looks."""
+    """Writes a line about the progress of training into a file."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._stage, self._epochs = path, "", 0
@@ -40,30 +41,31 @@ class _ProgressFile(Observer):
         self._path.write_text(self._stage + text, encoding="utf-8")
 
 
-def _end_with(runner: int) -> None:
-    """A cell whose runner is gone must not go on: the next runner would do the same work beside it.
+def _end_with(parent: int) -> None:
+    """End this process when the runner is gone: the next runner would train the same model at the same time.
 
-    The runner says who it is: it may be gone before anything is loaded here, and then somebody else is the parent.
+    The runner passes its own id: if it is gone before this module is loaded, another process is the parent by then.
     """
 
     def watch() -> None:
-        while os.getppid() == runner:
+        while os.getppid() == parent:
             time.sleep(0.5)
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
 
 
-def main(folder: Path, runner: int) -> int:
-    """Run the cell of a folder, and leave there what came out or went wrong."""
-    _end_with(runner)
-    from lacuner.bench.experiments import run_cell
-    from lacuner.bench.recipe import Places
-    from lacuner.bench.runs import Cell
+def main(folder: Path, parent: int) -> int:
+    """Execute the run that is described in a folder, and write its result or the reason of its failure there."""
+    _end_with(parent)
+    from lacuner.bench.experiments import run_experiment
+    from lacuner.bench.folder import RESULT
+    from lacuner.bench.path_templates import PathTemplates
+    from lacuner.bench.runs import Run
 
     try:
-        cell = Cell.from_dict(json.loads((folder / CELL).read_text(encoding="utf-8")))
-        result = run_cell(cell, Places(), _ProgressFile(folder / PROGRESS))
+        run = Run.from_dict(json.loads((folder / RUN).read_text(encoding="utf-8")))
+        result = run_experiment(run, PathTemplates(), _ProgressFile(folder / PROGRESS))
         with open_for_writing(folder / RESULT) as file:
             json.dump(result, file, ensure_ascii=False)
     except LacunerError as error:

@@ -12,7 +12,7 @@ from lacuner.cli.options import Json
 
 if TYPE_CHECKING:
     from lacuner.bench.results import Results
-    from lacuner.bench.runs import Cell
+    from lacuner.bench.runs import Run
 
 
 class _RunUnlessNamed(TyperGroup):
@@ -32,7 +32,7 @@ class _RunUnlessNamed(TyperGroup):
 bench = typer.Typer(
     name="bench",
     cls=_RunUnlessNamed,
-    help="Run a recipe: the tables and figures of the papers, made by one command each.\n\n"
+    help="Run a recipe: the tables and figures of the papers, each made by one command.\n\n"
     "`lacuner bench RECIPE` is short for `lacuner bench run RECIPE`.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
@@ -52,12 +52,13 @@ def run(
     ] = "standard",
     out: Out = None,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Cells at a time.", show_default="one for each core")
+        int | None, typer.Option(min=1, help="Runs at a time.", show_default="one for each core")
     ] = None,
     reuse: Annotated[
         list[Path] | None,
         typer.Option(
-            help="Another results.jsonl; cells that are in it are not run again. May be repeated.", show_default=False
+            help="results.jsonl of another bench, whose runs are not repeated. May be given several times.",
+            show_default=False,
         ),
     ] = None,
     data: Annotated[
@@ -69,45 +70,47 @@ def run(
     figures: Figures = True,
     json: Json = False,
 ) -> None:
-    """Train every cell of a recipe, and report.
+    """Train every model of a recipe, and report.
 
-    Cells that are done are never run again: the same command goes on where it was stopped.
+    Runs that are done are not repeated: after an interruption the same command resumes.
 
     Example: `lacuner bench distant --profile quick --out results`
     """
     from lacuner.bench.figures import check_drawing
+    from lacuner.bench.folder import cached_results, locked, read_results
+    from lacuner.bench.path_templates import PathTemplates
     from lacuner.bench.planning import check_encoders, plan
-    from lacuner.bench.recipe import Places, find_recipe, read_recipe, recipe_name, said_of
+    from lacuner.bench.recipe import error_context, find_recipe, read_recipe, recipe_name
     from lacuner.bench.report import write_report
     from lacuner.bench.results import Results, Title
-    from lacuner.bench.runner import known_results, locked, read_results, run_cells
+    from lacuner.bench.runner import execute_runs
     from lacuner.cli.bench_progress import BenchProgress
 
     path = find_recipe(recipe)
-    places, content = Places(data), read_recipe(path, profile)
+    paths, content = PathTemplates(data), read_recipe(path, profile)
     say(f"{content.title}: checking recipe and data …")
     elsewhere = [result for file in reuse or () for result in read_results(file)]
-    with said_of(path):
-        cells = plan(content, places)
-    title = Title(recipe_name(path), profile, content, len(cells))
+    with error_context(path):
+        runs = plan(content, paths)
+    title = Title(recipe_name(path), profile, content, len(runs))
     folder = out or Path("bench", path.stem)
     if dry_run:
-        _show_plan(cells, json)
+        _show_plan(runs, json)
         return
     if figures:
         check_drawing()
     observer = BenchProgress(title)
     try:
         with observer, locked(folder):
-            known = known_results(cells, folder, elsewhere)
-            with said_of(path):
-                check_encoders([cell for cell in cells if cell.key not in known], places)
+            known = cached_results(runs, folder, elsewhere)
+            with error_context(path):
+                check_encoders([run for run in runs if run.key not in known], paths)
             title.write(folder)
-            outcome = run_cells(cells, folder, places, known, workers, observer)
+            outcome = execute_runs(runs, folder, paths, known, workers, observer)
     except KeyboardInterrupt:
-        say(f"Stopped. {observer.count} cells are done; the same command goes on.")
+        say(f"Stopped. {observer.count} runs are done; the same command resumes.")
         raise
-    results = Results.of(title, outcome.records(cells), outcome.failures)
+    results = Results.of(title, outcome.records(runs), outcome.failures)
     written = write_report(results, folder, figures)
     _conclude(results, written, json)
     for reason in outcome.failures.values():
@@ -122,16 +125,34 @@ def report(
     figures: Figures = True,
     json: Json = False,
 ) -> None:
-    """Make the report anew from `results.jsonl`, without training.
+    """Make the report again from `results.jsonl`, without training.
 
     Example: `lacuner bench report results`
     """
+    from lacuner.bench.folder import RESULTS, read_failures, read_results
     from lacuner.bench.report import write_report
     from lacuner.bench.results import Results, Title
-    from lacuner.bench.runner import RESULTS, read_failures, read_results
 
     results = Results.of(Title.read(folder), read_results(folder / RESULTS), read_failures(folder))
     _conclude(results, write_report(results, folder, figures), json)
+
+
+@bench.command()
+def tables(
+    pages: Annotated[list[Path], typer.Argument(metavar="PAGE...", help="Markdown files.", show_default=False)],
+) -> None:
+    """Renew the tables of Markdown pages from the results of benches.
+
+    A table of F1 follows a comment that names folders with results, and methods as its rows:
+    `<!-- lacuner bench: results/masked results/distant; full; uniform -->`.
+
+    Example: `lacuner bench tables README.md`
+    """
+    from lacuner.bench.pages import renew_tables
+
+    for page in pages:
+        count = renew_tables(page)
+        say(f"{page}: {count} table{'s' * (count != 1)} made again.")
 
 
 @bench.command("list")
@@ -151,14 +172,14 @@ def list_recipes(json: Json = False) -> None:
         print(f"{name:{width}}  {title}")
 
 
-def _show_plan(cells: "Sequence[Cell]", json: bool) -> None:
+def _show_plan(runs: "Sequence[Run]", json: bool) -> None:
     if json:
-        print_json([cell.as_dict() for cell in cells])
+        print_json([run.as_dict() for run in runs])
         return
-    for cell in cells:
-        print(f"{cell.key}  {cell}")
-    trainings = len({cell.key for cell in cells})
-    say(f"{len(cells)} cells" + (f", {trainings} of them different" if trainings < len(cells) else ""))
+    for run in runs:
+        print(f"{run.key}  {run}")
+    different = len({run.key for run in runs})
+    say(f"{len(runs)} runs" + (f", {different} of them different" if different < len(runs) else ""))
 
 
 def _conclude(results: "Results", written: Path, json: bool) -> None:

@@ -13,26 +13,26 @@ from rich.text import Text
 
 from lacuner.bench.results import Results, Title, spread, test_f1
 from lacuner.bench.runner import Outcome, RunObserver
-from lacuner.bench.runs import Cell
+from lacuner.bench.runs import Run
 from lacuner.cli.console import errors, say
 
 _REFRESH = 2.0  # a second
 _WIDEST = "12.3 ± 45.6"
-"""As wide as figures get."""
+"""The widest figure."""
 _GAP = 2
 """Blanks between columns."""
 
 
 class BenchProgress(RunObserver):
-    """Shows which cells run, how far they are, and the table so far."""
+    """Shows the active runs, their progress, and the table so far."""
 
     def __init__(self, title: Title) -> None:
         self._title = title
-        self._cells: Sequence[Cell] = ()
+        self._cells: Sequence[Run] = ()
         self._total = 0
         self._results: dict[str, dict[str, Any]] = {}
         self._shown: tuple[int, Results] | None = None  # how many are done, and their table
-        self._running: dict[str, tuple[Cell, str]] = {}
+        self._running: dict[str, tuple[Run, str]] = {}
         self._failed = 0
         self._seconds: list[float] = []
         self._workers = 1
@@ -41,7 +41,7 @@ class BenchProgress(RunObserver):
 
     @property
     def count(self) -> str:
-        """How many are done, of how many."""
+        """How many runs are done, of how many."""
         failed = f", {self._failed} failed" if self._failed else ""
         return f"{len(self._results)}/{self._total}{failed}"
 
@@ -52,32 +52,32 @@ class BenchProgress(RunObserver):
         if self._live is not None:
             self._live.stop()
 
-    def begun(self, cells: Sequence[Cell], results: dict[str, dict[str, Any]]) -> None:
-        self._cells, self._results, self._total = cells, dict(results), len({cell.key for cell in cells})
-        say(f"{self._total} cells, {len(results)} of them done already.")
+    def begun(self, runs: Sequence[Run], results: dict[str, dict[str, Any]]) -> None:
+        self._cells, self._results, self._total = runs, dict(results), len({run.key for run in runs})
+        say(f"{self._total} runs, {len(results)} of them done already.")
         if errors.is_terminal and len(results) < self._total:
             self._live = Live(console=errors, get_renderable=self._picture, refresh_per_second=_REFRESH, transient=True)
             self._live.start()
 
-    def started(self, cell: Cell) -> None:
-        self._running[cell.key] = cell, "starts"
+    def started(self, run: Run) -> None:
+        self._running[run.key] = run, "starts"
         self._workers = max(self._workers, len(self._running))
 
-    def progress(self, cell: Cell, text: str) -> None:
-        self._running[cell.key] = cell, text
+    def progress(self, run: Run, text: str) -> None:
+        self._running[run.key] = run, text
 
-    def finished(self, cell: Cell, result: dict[str, Any]) -> None:
-        self._running.pop(cell.key, None)
-        self._results[cell.key] = result
+    def finished(self, run: Run, result: dict[str, Any]) -> None:
+        self._running.pop(run.key, None)
+        self._results[run.key] = result
         self._seconds.append(result["seconds"])
         f1 = test_f1(result)
         score = f"F1 {f1:.1f}, " if f1 is not None else ""
-        self._say(f"{self.count}  {cell}: {score}{result['seconds']:,.0f} s; {self._remaining()}")
+        self._say(f"{self.count}  {run}: {score}{result['seconds']:,.0f} s; {self._remaining()}")
 
-    def failed(self, cell: Cell, reason: str) -> None:
-        self._running.pop(cell.key, None)
+    def failed(self, run: Run, reason: str) -> None:
+        self._running.pop(run.key, None)
         self._failed += 1
-        self._say(f"{self.count}  {cell}: failed: {reason}")
+        self._say(f"{self.count}  {run}: failed: {reason}")
 
     def _say(self, text: str) -> None:
         if self._live is None:
@@ -86,24 +86,24 @@ class BenchProgress(RunObserver):
     def _remaining(self) -> str:
         left = self._total - len(self._results) - self._failed
         if not self._seconds or not left:
-            return f"{left} cells left"
+            return f"{left} runs left"
         seconds = mean(self._seconds) * left / self._workers
         shown = f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s"
         return f"about {shown} left"
 
     def _picture(self) -> Group:
-        """Drawn by a thread of its own, while cells begin and end."""
+        """Drawn by a thread of its own, while runs start and finish."""
         done = dict(self._results)
         if self._shown is None or self._shown[0] != len(done):
             self._shown = len(done), Results.of(self._title, Outcome(done).records(self._cells))
-        lines = [Text(f"  {cell}: {text}", style="dim") for cell, text in list(self._running.values())]
-        state = Text(f"{self.count} cells, {self._remaining()}")
+        lines = [Text(f"  {run}: {text}", style="dim") for run, text in list(self._running.values())]
+        state = Text(f"{self.count} runs, {self._remaining()}")
         table = _tables(self._shown[1], errors.width)
         return Group(Text(self._title.recipe.title, style="bold"), state, *lines, *table)
 
 
 def _tables(results: Results, width: int) -> Iterator[Padding]:
-    """F1 of every row and column so far; columns that do not fit beside each other stand below each other."""
+    """F1 of every row and column so far; columns that do not fit in the width go below."""
     names = max(map(len, results.rows), default=0)
     widest = max(map(len, (_WIDEST, *results.columns))) + _GAP
     count = max(1, (width - names) // widest)

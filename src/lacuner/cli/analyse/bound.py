@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lacuner.cli.analyse.shared import Fewest, FigureFile, Gold, check_figure, draw, frequent_only
+from lacuner.cli.analyse import shared
 from lacuner.cli.console import print_json, track
 from lacuner.cli.options import DataFormat, Json, Strict
 from lacuner.corpus import Sentence
@@ -24,40 +24,40 @@ def bound(
     data: Annotated[
         Path | None, typer.Argument(metavar="DATA", help="Annotated data; without it, theory.", show_default=False)
     ] = None,
+    min_count: shared.MinCount = 20,
     ratio: Annotated[float, typer.Option(help="λ: negatives for each word of a sentence.")] = 0.35,
     missing: Annotated[
         float | None,
-        typer.Option(min=0, max=1, help="Assumed share of entities without a label.", show_default="the worst case"),
+        typer.Option(min=0, max=1, help="Assumed fraction of entities without a label.", show_default="the worst case"),
     ] = None,
-    gold: Gold = None,
-    fewest: Fewest = 20,
-    figure: FigureFile = None,
+    gold: shared.Gold = None,
+    figure: shared.FigureFile = None,
     data_format: DataFormat = None,
     strict: Strict = False,
     json: Json = False,
 ) -> None:
-    """How likely does uniform sampling draw no hidden entity from a sentence, and what does the paper's bound promise?
+    """How likely does uniform sampling shared.draw no hidden entity from a sentence, and what does the paper's bound promise?
 
     Example: `lacuner analyse bound masked.conll --gold gold.conll --figure bound.png`
     """
     from lacuner.analysis import bound as theory
 
-    check_figure(figure)
+    shared.check_figure(figure)
     if not 0 < ratio < float("inf"):
         raise ConfigError(f"--ratio {ratio:g}: the number of negatives for each word is above 0; 0.35 is usual")
     if gold is not None and (missing is not None or data is None):
         raise ConfigError("--gold goes with DATA and without --missing; leave one of them out")
     if data is None:
-        share = 1.0 if missing is None else missing
-        assumption = f"√n entities, {'all' if share == 1 else f'{share:.0%}'} of them hidden"
-        rows = theory.theoretical_curve(range(1, _SHOWN_LENGTHS[-1] + 1), ratio, share)
+        fraction = 1.0 if missing is None else missing
+        assumption = f"√n entities, {'all' if fraction == 1 else f'{fraction:.0%}'} of them hidden"
+        rows = theory.theoretical_curve(range(1, _SHOWN_LENGTHS[-1] + 1), ratio, fraction)
         shown = [row for row in rows if row.length in _SHOWN_LENGTHS]
     else:
         if missing == 1:
-            raise ConfigError("--missing 1: then DATA would have no label at all; give a smaller share")
+            raise ConfigError("--missing 1: then DATA would have no label at all; give a smaller fraction")
         counts, assumption = _count_sentences(data, gold, missing, data_format, strict)
         everything = theory.bound_by_length(counts, ratio)
-        rows = shown = frequent_only(everything, fewest, data)
+        rows = shown = shared.frequent_only(everything, min_count, data)
     start = theory.first_informative_length(ratio)
     notes = [f"For sentences with fewer than {start} words the bound is 0 or less, and says nothing."]
     unproved = [row.length for row in rows if not (row.vacuous or theory.bound_is_proved(row.length, ratio))]
@@ -79,27 +79,27 @@ def bound(
         print(f"λ = {ratio:g}; {assumption}\n")
         print(_bound_table(shown))
         print("\n" + "\n".join(notes))
-    draw(figure, lambda figures: figures.bound_figure(rows, ratio, assumption))
+    shared.draw(figure, lambda figures: figures.bound_figure(rows, ratio, assumption))
 
 
 def _count_sentences(
     data: Path, gold: Path | None, missing: float | None, data_format: DataFormat, strict: bool
 ) -> "tuple[list[SentenceCounts], str]":
     """``n``, ``m`` and ``ŷ`` of every sentence, and where ``ŷ`` comes from."""
-    from lacuner.analysis.bound import SentenceCounts, as_many_as_allowed, with_assumed_share
-    from lacuner.analysis.hidden import annotated_places, hidden_against_gold
+    from lacuner.analysis.bound import SentenceCounts, as_many_as_allowed, with_assumed_fraction
+    from lacuner.analysis.hidden import annotated_spans, hidden_against_gold
 
     report = ReadingReport(strict=strict)
     sizes: list[tuple[int, int]] = []
 
     def counted() -> Iterator[Sentence]:
         for sentence in track(stream_sentences(data, data_format, report), "sentences"):
-            sizes.append((len(sentence), len(annotated_places(sentence))))
+            sizes.append((len(sentence), len(annotated_spans(sentence))))
             yield sentence
 
     if gold is not None:
         hidden = hidden_against_gold(counted(), stream_sentences(gold, data_format, report), gold)
-        counts = [SentenceCounts(n, m, len(places)) for (n, m), places in zip(sizes, hidden, strict=True)]
+        counts = [SentenceCounts(n, m, len(spans)) for (n, m), spans in zip(sizes, hidden, strict=True)]
         assumption = "hidden: what the gold labels have and the data lacks"
     else:
         for _ in counted():
@@ -107,7 +107,7 @@ def _count_sentences(
         if missing is None:
             counts, assumption = [as_many_as_allowed(n, m) for n, m in sizes], "up to √n entities in all"
         else:
-            counts, assumption = with_assumed_share(sizes, missing), f"{missing:.0%} of all entities assumed hidden"
+            counts, assumption = with_assumed_fraction(sizes, missing), f"{missing:.0%} of all entities assumed hidden"
     report.log()
     return counts, assumption
 

@@ -5,19 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lacuner.cli.analyse.shared import (
-    FigureFile,
-    Gold,
-    Hidden,
-    Progress,
-    Train,
-    check_figure,
-    draw,
-    overrides_of,
-    read_corpus,
-    read_train,
-    resolve,
-)
+from lacuner.cli.analyse import shared
 from lacuner.cli.console import print_json
 from lacuner.cli.options import DataFormat, Encoder, Epochs, Json, Set, Strict
 from lacuner.errors import DataError
@@ -29,9 +17,9 @@ _METHODS = ("uniform", "weighted", "top-neg", "nrces")
 
 
 def missampling(
-    data: Train,
-    gold: Gold = None,
-    hidden: Hidden = None,
+    data: shared.Train,
+    gold: shared.Gold = None,
+    hidden: shared.Hidden = None,
     method: Annotated[
         list[str] | None,
         typer.Option(help="A method to look at. May be repeated.", show_default=", ".join(_METHODS)),
@@ -41,7 +29,7 @@ def missampling(
     epochs: Epochs = None,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same models.")] = 1,
     settings: Set = None,
-    figure: FigureFile = None,
+    figure: shared.FigureFile = None,
     data_format: DataFormat = None,
     strict: Strict = False,
     json: Json = False,
@@ -54,18 +42,18 @@ def missampling(
     """
     from lacuner.analysis.missampling import measure_missampling
 
-    check_figure(figure)
-    overrides = {"training.patience": "none"} | overrides_of(settings, epochs, seed)
-    runs = {name: resolve(name, encoder, overrides) for name in dict.fromkeys(method or _METHODS)}
-    train, places = read_train(data, gold, hidden, data_format, strict, next(iter(runs.values())))
-    count = sum(map(len, places))
+    shared.check_figure(figure)
+    overrides = {"training.patience": "none"} | shared.overrides_of(settings, epochs, seed)
+    runs = {name: shared.resolve(name, encoder, overrides) for name in dict.fromkeys(method or _METHODS)}
+    train, lacking = shared.read_train(data, gold, hidden, data_format, strict, next(iter(runs.values())))
+    count = sum(map(len, lacking))
     if not count:
         raise DataError("no entity is hidden", "give data with gaps, and the labels that they lack", data)
-    dev_corpus = read_corpus(dev, data_format, strict, next(iter(runs.values()))) if dev else None
+    dev_corpus = shared.read_corpus(dev, data_format, strict, next(iter(runs.values()))) if dev else None
     results = {}
     for name, resolved in runs.items():
-        with Progress() as progress:
-            results[name] = measure_missampling(train, places, resolved, dev_corpus, progress(name))
+        with shared.Progress() as progress:
+            results[name] = measure_missampling(train, lacking, resolved, dev_corpus, progress(name))
     if json:
         methods = {name: [epoch.as_dict() for epoch in run] for name, run in results.items()}
         print_json({"sentences": len(train), "hidden": count, "methods": methods})
@@ -77,7 +65,7 @@ def missampling(
             " (the paper's)\npooled: the same over the whole corpus at once"
             "\never: hidden entities that have been a negative so far"
         )
-    draw(figure, lambda figures: figures.missampling_figure(results))
+    shared.draw(figure, lambda figures: figures.missampling_figure(results))
 
 
 def _missampling_table(results: "dict[str, list[EpochMissampling]]") -> str:

@@ -6,19 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lacuner.cli.analyse.shared import (
-    FigureFile,
-    Gold,
-    Hidden,
-    Progress,
-    Train,
-    check_figure,
-    draw,
-    overrides_of,
-    parse_seeds,
-    read_train,
-    resolve,
-)
+from lacuner.cli.analyse import shared
 from lacuner.cli.console import print_json
 from lacuner.cli.options import DataFormat, Encoder, Epochs, Json, Set, Strict
 from lacuner.errors import DataError
@@ -30,16 +18,16 @@ _NAMES = {"plain": "plain", "angle": "angle-based"}
 
 
 def o_values(
-    data: Train,
-    gold: Gold = None,
-    hidden: Hidden = None,
+    data: shared.Train,
+    gold: shared.Gold = None,
+    hidden: shared.Hidden = None,
     method: Annotated[str, typer.Option(help="A method that tags words and has no stage.")] = "crf",
     encoder: Encoder = None,
     epochs: Epochs = None,
-    after: Annotated[int, typer.Option(min=1, help="The epoch after which words are picked; the paper's is 2.")] = 2,
-    seeds: Annotated[str, typer.Option("--seeds", "--seed", metavar="N,N,…", help="Repeat with these seeds.")] = "1",
     settings: Set = None,
-    figure: FigureFile = None,
+    seeds: shared.Seeds = "1",
+    after: Annotated[int, typer.Option(min=1, help="The epoch after which words are picked; the paper's is 2.")] = 2,
+    figure: shared.FigureFile = None,
     data_format: DataFormat = None,
     strict: Strict = False,
     json: Json = False,
@@ -53,21 +41,21 @@ def o_values(
     """
     from lacuner.analysis.o_values import DECISIONS, measure_o_values, tagger, with_decision
 
-    check_figure(figure)
-    numbers, overrides = parse_seeds(seeds), overrides_of(settings, epochs, None)
-    resolved = resolve(method, encoder, overrides)
+    shared.check_figure(figure)
+    numbers, overrides = shared.parse_seeds(seeds), shared.overrides_of(settings, epochs, None)
+    resolved = shared.resolve(method, encoder, overrides)
     angle = tagger(resolved).head.angle
     decisions = DECISIONS[angle : angle + 1] if "head.angle" in overrides else DECISIONS
-    train, places = read_train(data, gold, hidden, data_format, strict, resolved)
-    if not any(places):
+    train, lacking = shared.read_train(data, gold, hidden, data_format, strict, resolved)
+    if not any(lacking):
         raise DataError("no entity is hidden", "give data with gaps, and the labels that they lack", data)
     results: dict[Decision, list[OValueRun]] = {decision: [] for decision in decisions}
     for seed in numbers:
         training = resolved.training.model_copy(update={"seed": seed})
         seeded = resolved.model_copy(update={"training": training})
-        with Progress(f"seed {seed}, ") as progress:
+        with shared.Progress(f"seed {seed}, ") as progress:
             for decision, runs in results.items():
-                runs.append(measure_o_values(train, places, with_decision(seeded, decision), progress(decision)))
+                runs.append(measure_o_values(train, lacking, with_decision(seeded, decision), progress(decision)))
     first = results[decisions[0]][0]
     after = min(after, len(first.epochs))
     if json:
@@ -88,7 +76,7 @@ def o_values(
             + (f"\nMeans of {len(numbers)} seeds, and the standard deviation of AP." if len(numbers) > 1 else "")
         )
     named = {_NAMES[decision]: runs for decision, runs in results.items()}
-    draw(figure, lambda figures: figures.o_value_figure(named, after))
+    shared.draw(figure, lambda figures: figures.o_value_figure(named, after))
 
 
 def _o_value_summary(runs: "Sequence[OValueRun]") -> list[dict[str, Any]]:
@@ -125,13 +113,13 @@ def _o_value_table(results: "dict[Decision, list[OValueRun]]") -> str:
 
 
 def _detection_table(results: "dict[Decision, list[OValueRun]]", after: int) -> str:
-    """Shares of the untagged words down, decision vectors side by side."""
+    """Fractions of the untagged words down, decision vectors side by side."""
     from lacuner.analysis.o_values import mean_of_runs
 
     columns = [mean_of_runs(runs)[after - 1].detection for runs in results.values()]
     lines = ["              " + "".join(f"    {name:<17}" for name in results).rstrip()]
-    lines.append(" share   words" + "    precision  recall" * len(results))
+    lines.append("picked   words" + "    precision  recall" * len(results))
     for row in zip(*columns, strict=True):
-        line = f"{row[0].share:6.2%}  {row[0].picked:6,}"
+        line = f"{row[0].fraction:6.2%}  {row[0].picked:6,}"
         lines.append(line + "".join(f"    {one.precision:9.1%}  {one.recall:6.1%}" for one in row))
     return "\n".join(lines)

@@ -15,7 +15,7 @@ from lacuner.errors import ConfigError, DataError
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from lacuner.analysis.hidden import Places
+    from lacuner.analysis.hidden import SpanSet
     from lacuner.cli.progress import TerminalObserver
     from lacuner.training.settings import RunSettings
 
@@ -33,20 +33,23 @@ Hidden = Annotated[
 FigureFile = Annotated[
     Path | None, typer.Option("--figure", metavar="FILE", help="Draw it: a .png or .svg file.", show_default=False)
 ]
-Fewest = Annotated[int, typer.Option(min=1, help="Leave out lengths with fewer sentences, as the paper does.")]
+MinCount = Annotated[int, typer.Option(min=1, help="Leave out lengths with fewer sentences, as the paper does.")]
+Seeds = Annotated[str, typer.Option("--seeds", "--seed", metavar="N,N,…", help="Repeat with these seeds.")]
 
 
-def frequent_only(rows: Sequence[Any], fewest: int, path: Path) -> list[Any]:
-    """The rows that enough sentences stand behind; says how many do not."""
+def frequent_only(rows: Sequence[Any], min_count: int, path: Path) -> list[Any]:
+    """The rows with at least so many sentences; says how many are left out."""
     if not rows:
         raise DataError("there is no sentence", "give a file with annotated sentences", path)
-    kept = [row for row in rows if row.sentences >= fewest]
+    kept = [row for row in rows if row.sentences >= min_count]
     if not kept:
-        most = max(row.sentences for row in rows)
-        what = f"no length has {fewest} sentences; the most frequent one has {most}"
-        raise DataError(what, f"lower it with --fewest {most}", path)
+        highest = max(row.sentences for row in rows)
+        what = f"no length has {min_count} sentences; the most frequent one has {highest}"
+        raise DataError(what, f"lower it with --min-count {highest}", path)
     if len(kept) < len(rows):
-        say(f"{len(rows) - len(kept)} lengths with fewer than {fewest} sentences are left out (--fewest 1 shows them).")
+        say(
+            f"{len(rows) - len(kept)} lengths with fewer than {min_count} sentences are left out (--min-count 1 shows them)."
+        )
     return kept
 
 
@@ -84,7 +87,7 @@ def read_corpus(path: Path, data_format: DataFormat, strict: bool, settings: "Ru
 
 def read_train(
     data: Path, gold: Path | None, hidden: Path | None, data_format: DataFormat, strict: bool, settings: "RunSettings"
-) -> "tuple[Corpus, list[Places]]":
+) -> "tuple[Corpus, list[SpanSet]]":
     """The training data, and what each of its sentences lacks."""
     from lacuner.analysis.hidden import hidden_against_gold, read_hidden
 
@@ -115,7 +118,7 @@ def draw(path: Path | None, make: "Callable[[Any], Figure]") -> None:
 
 
 class Progress:
-    """Makes observers that show training, and takes their bars away, however it ended.
+    """Makes observers that show the progress of training, and removes their bars however it ended.
 
     Args:
         before: put before every title.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lacuner.cli.analyse.shared import Fewest, FigureFile, check_figure, draw, frequent_only
+from lacuner.cli.analyse import shared
 from lacuner.cli.console import print_json, track
 from lacuner.cli.options import DataFormat, Json, Strict
 from lacuner.corpus.corpus import stream_sentences
@@ -20,8 +20,8 @@ Data = Annotated[Path, typer.Argument(metavar="DATA", help="Annotated data; - is
 
 def sparsity(
     data: Data,
-    fewest: Fewest = 20,
-    figure: FigureFile = None,
+    min_count: shared.MinCount = 20,
+    figure: shared.FigureFile = None,
     data_format: DataFormat = None,
     strict: Strict = False,
     json: Json = False,
@@ -30,22 +30,22 @@ def sparsity(
 
     Example: `lacuner analyse sparsity gold.conll --figure sparsity.png`
     """
-    from lacuner.analysis.hidden import annotated_places
-    from lacuner.analysis.sparsity import share_of_sparse_sentences, sparsity_by_length
+    from lacuner.analysis.hidden import annotated_spans
+    from lacuner.analysis.sparsity import fraction_of_sparse_sentences, sparsity_by_length
 
-    check_figure(figure)
+    shared.check_figure(figure)
     report = ReadingReport(strict=strict)
     sentences = track(stream_sentences(data, data_format, report), "sentences")
-    everything = sparsity_by_length((len(sentence), len(annotated_places(sentence))) for sentence in sentences)
+    everything = sparsity_by_length((len(sentence), len(annotated_spans(sentence))) for sentence in sentences)
     report.log()
-    rows = frequent_only(everything, fewest, data)
-    count, share = sum(row.sentences for row in everything), share_of_sparse_sentences(everything)
+    rows = shared.frequent_only(everything, min_count, data)
+    count, sparse = sum(row.sentences for row in everything), fraction_of_sparse_sentences(everything)
     if json:
-        print_json({"sentences": count, "sparse": share, "lengths": [row.as_dict() for row in rows]})
+        print_json({"sentences": count, "sparse": sparse, "lengths": [row.as_dict() for row in rows]})
     else:
         print(_sparsity_table(rows))
-        print(f"\nOf all {count:,} sentences {share:.1%} have at most √n entities. The bar is 1.6 variances long.")
-    draw(figure, lambda figures: figures.sparsity_figure(rows, share))
+        print(f"\nOf all {count:,} sentences {sparse:.1%} have at most √n entities. The bar is 1.6 variances long.")
+    shared.draw(figure, lambda figures: figures.sparsity_figure(rows, sparse))
 
 
 def _sparsity_table(rows: "Sequence[SparsityRow]") -> str:

@@ -7,20 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lacuner.cli.analyse.shared import (
-    FigureFile,
-    Gold,
-    Hidden,
-    Progress,
-    Train,
-    check_figure,
-    draw,
-    overrides_of,
-    parse_seeds,
-    read_corpus,
-    read_train,
-    resolve,
-)
+from lacuner.cli.analyse import shared
 from lacuner.cli.console import print_json
 from lacuner.cli.options import DataFormat, Encoder, Epochs, Json, Set, Strict
 
@@ -29,42 +16,42 @@ if TYPE_CHECKING:
 
 
 def uncertainty(
-    data: Train,
+    data: shared.Train,
     dev: Annotated[Path, typer.Option(help="Data on which the best epochs are chosen.", show_default=False)],
-    gold: Gold = None,
-    hidden: Hidden = None,
+    gold: shared.Gold = None,
+    hidden: shared.Hidden = None,
     test: Annotated[
         Path | None, typer.Option(help="Data to compare the models on.", show_default="the dev data")
     ] = None,
     encoder: Encoder = None,
     epochs: Epochs = None,
-    seeds: Annotated[str, typer.Option(metavar="N,N,…", help="Repeat with these seeds.")] = "1",
     settings: Set = None,
-    figure: FigureFile = None,
+    seeds: shared.Seeds = "1",
+    figure: shared.FigureFile = None,
     data_format: DataFormat = None,
     strict: Strict = False,
     json: Json = False,
 ) -> None:
     """Do negatives teach more that a model is unsure of?
 
-    An oracle, trained on one half of TRAIN, judges the spans of the other half; three models are trained on that half, with
-    the most, the middle and the least uncertain spans as negatives. Hidden entities are never among them. Trains four
+    An oracle, trained on one half of TRAIN, scores the spans of the other half; three models are trained on that half, with
+    the most, the middle and the least uncertain spans as negatives. shared.Hidden entities are never among them. Trains four
     models for each seed.
 
     Example: `lacuner analyse uncertainty masked.conll --hidden hidden.jsonl --dev dev.conll --seeds 1,2,3`
     """
     from lacuner.analysis.uncertainty import measure_uncertainty
 
-    check_figure(figure)
-    numbers = parse_seeds(seeds)
-    resolved = resolve("uniform", encoder, overrides_of(settings, epochs, None))
-    train, places = read_train(data, gold, hidden, data_format, strict, resolved)
-    dev_corpus = read_corpus(dev, data_format, strict, resolved)
-    test_corpus = read_corpus(test, data_format, strict, resolved) if test else None
+    shared.check_figure(figure)
+    numbers = shared.parse_seeds(seeds)
+    resolved = shared.resolve("uniform", encoder, shared.overrides_of(settings, epochs, None))
+    train, lacking = shared.read_train(data, gold, hidden, data_format, strict, resolved)
+    dev_corpus = shared.read_corpus(dev, data_format, strict, resolved)
+    test_corpus = shared.read_corpus(test, data_format, strict, resolved) if test else None
     runs = []
     for seed in numbers:
-        with Progress(f"seed {seed}, ") as progress:
-            runs.append(measure_uncertainty(train, places, dev_corpus, resolved, seed, test_corpus, progress))
+        with shared.Progress(f"seed {seed}, ") as progress:
+            runs.append(measure_uncertainty(train, lacking, dev_corpus, resolved, seed, test_corpus, progress))
     ratio = runs[0].ratio
     if json:
         bands = {band: _band_summary(runs, band) for band in runs[0].bands}
@@ -72,7 +59,7 @@ def uncertainty(
     else:
         print(_uncertainty_table(runs))
         print(f"\nk = ⌈{ratio:g} n⌉ negatives of a sentence with n words; entropy of the oracle's labels, in nats")
-    draw(figure, lambda figures: figures.uncertainty_figure(runs))
+    shared.draw(figure, lambda figures: figures.uncertainty_figure(runs))
 
 
 def _band_summary(runs: "Sequence[UncertaintyRun]", band: Any) -> dict[str, Any]:

@@ -1,0 +1,175 @@
+"""The folder of a bench: who may write into it, and the results of runs in its files."""
+
+import json
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from lacuner.bench.runs import Run
+from lacuner.corpus.corpus import open_for_writing
+from lacuner.errors import ConfigError, LacunerError
+
+logger = logging.getLogger(__name__)
+
+RESULTS, RECIPE, RUNS = "results.jsonl", "recipe.json", "runs"
+RESULT = "result.json"
+"""In the folder of a run."""
+_FAILURES, _LOCK = "failures.json", ".lock"
+_NEEDED = {"key", "data", "hidden", "method", "encoder", "seed", "version"}
+"""What a report needs to know about every result."""
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """A folder for results, created if need be, which no other bench uses meanwhile.
+
+    Files of somebody else are never overwritten: only a new or empty folder is taken, or one that a bench has written.
+    """
+    import fcntl
+
+    try:
+        _check_owner(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        file = (folder / _LOCK).open("w")
+    except OSError as error:
+        raise ConfigError(f"{folder}: {error.strerror} — choose another folder with --out") from error
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise LacunerError(f"another bench is running in {folder} — wait for it, or choose another --out") from None
+        yield
+
+
+def _check_owner(folder: Path) -> None:
+    if not folder.is_dir():
+        return
+    foreign = sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
+    if foreign and not _is_bench(folder):
+        raise ConfigError(
+            f"{folder}: it has files that no bench has written ({foreign[0]}{', …' if len(foreign) > 1 else ''})"
+            " — choose a new or empty folder with --out"
+        )
+
+
+def _is_bench(folder: Path) -> bool:
+    """Whether the folder has the ``recipe.json`` that every bench writes first."""
+    try:
+        content = json.loads((folder / RECIPE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(content, dict) and content.keys() >= {"name", "profile", "recipe"}
+
+
+def cached_results(runs: Sequence[Run], out: Path, reuse: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Known results of runs, by key.
+
+    Args:
+        runs: what is asked for.
+        out: the folder of the bench. Other results in its ``results.jsonl`` are kept, too.
+        reuse: results of other benches; those with the same key are taken from there.
+    """
+    _keep_results(out)
+    elsewhere: dict[str, list[dict[str, Any]]] = {}
+    for result in reuse:
+        described = _run_of(result)
+        if described is not None:
+            elsewhere.setdefault(described.key, []).append(dict(result))
+    known = {}
+    for run in runs:
+        own = map(read_result, sorted((out / RUNS).glob(f"{run.key}*/{RESULT}")))
+        candidates = [*(result for result in own if result is not None), *elsewhere.get(run.key, ())]
+        fitting = next((result for result in candidates if run.result_from(result) is not None), None)
+        if fitting is not None:
+            known[run.key] = fitting
+    return known
+
+
+def read_results(path: Path) -> list[dict[str, Any]]:
+    """The results of a file, as ``results.jsonl`` holds them."""
+    results = []
+    try:
+        with path.open(encoding="utf-8") as file:
+            for number, line in enumerate(file, 1):
+                if line.strip():
+                    results.append(_parse(line, path, number))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: {error} — give the results.jsonl of a bench") from error
+    return results
+
+
+def write_results(out: Path, records: Iterable[Mapping[str, Any]], failures: Mapping[str, str]) -> None:
+    """``results.jsonl``, and ``failures.json`` if there are any."""
+    with open_for_writing(out / RESULTS) as file:
+        for record in records:
+            file.write(json.dumps(record, ensure_ascii=False) + "\n")
+    if failures:
+        with open_for_writing(out / _FAILURES) as file:
+            json.dump(failures, file, ensure_ascii=False, indent=1)
+    else:
+        (out / _FAILURES).unlink(missing_ok=True)
+
+
+def read_failures(folder: Path) -> dict[str, str]:
+    """The runs that failed last time, by key, and why."""
+    try:
+        failures: dict[str, str] = json.loads((folder / _FAILURES).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{folder / _FAILURES}: {error} — remove it, or run the bench again") from error
+    return failures
+
+
+def read_result(path: Path) -> dict[str, Any] | None:
+    """The result of one run, if the file holds a whole one."""
+    try:
+        result = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return result if isinstance(result, dict) and _run_of(result) is not None else None
+
+
+def _parse(line: str, path: Path, number: int) -> dict[str, Any]:
+    try:
+        result = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise ConfigError(f"{path}:{number}: not JSON ({error}) — give the results.jsonl of a bench") from error
+    if not isinstance(result, dict) or not result.keys() >= _NEEDED:
+        raise ConfigError(f"{path}:{number}: this is not the result of a run — give the results.jsonl of a bench")
+    return result
+
+
+def _keep_results(out: Path) -> None:
+    """Give every line of ``results.jsonl`` a folder of its own: the file is rewritten, perhaps with other runs."""
+    try:
+        lines = (out / RESULTS).read_bytes().splitlines()
+    except FileNotFoundError:
+        return
+    for number, line in enumerate(lines, 1):
+        try:
+            result = _parse(line.decode("utf-8"), out / RESULTS, number)
+            run = _run_of(result)
+        except (ConfigError, UnicodeDecodeError):
+            run = None
+        if run is None:
+            logger.warning(
+                "%s:%d is not a complete result; if its run is needed, it is repeated.", out / RESULTS, number
+            )
+            continue
+        path = out / RUNS / run.folder / RESULT
+        if read_result(path) is None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with open_for_writing(path) as file:
+                json.dump(result, file, ensure_ascii=False)
+
+
+def _run_of(result: Mapping[str, Any]) -> Run | None:
+    """The run that a result describes; none if the description is not complete."""
+    try:
+        run = Run.from_dict(result)
+        return run if run.folder else None  # which takes the whole configuration
+    except (KeyError, TypeError, AttributeError):
+        return None
