@@ -12,10 +12,10 @@ from lacuner.review.review import Review
 NAME = "perfect"
 
 
-def review_perfectly(folder: Path, gold: Corpus, most: int) -> Corpus:
-    """Decide about the first findings of an audit as the complete labels say, in the way that the page does; the new corpus."""
+def review_perfectly(folder: Path, gold: Corpus, max_findings: int) -> Corpus:
+    """Decide about the first findings of an audit by the complete labels, as the page does; returns the new corpus."""
     with Review(AuditFolder.open(folder)) as review:
-        for _ in range(most):
+        for _ in range(max_findings):
             view, _ = review.next(NAME)
             if view is None:
                 break
@@ -26,7 +26,9 @@ def review_perfectly(folder: Path, gold: Corpus, most: int) -> Corpus:
             elif truth == item.annotated:
                 review.decide(NAME, item.number, view.version, "reject", on_overlap="replace")
             else:
-                start, end, label = (item.start, item.end, OUTSIDE) if truth is None else _place(truth)
+                start, end, label = (
+                    (item.start, item.end, OUTSIDE) if truth is None else (truth.start, truth.end, truth.label)
+                )
                 review.decide(NAME, item.number, view.version, "accept", start, end, label, on_overlap="replace")
         out = folder / "reviewed.jsonl"
         export_corpus(review, out)
@@ -41,7 +43,3 @@ def true_entity(item: ReviewItem, entities: Sequence[Entity]) -> Entity | None:
         return common, common - (entity.end - entity.start)
 
     return max((e for e in entities if e.start < item.end and item.start < e.end), key=shared, default=None)
-
-
-def _place(entity: Entity) -> tuple[int, int, str]:
-    return entity.start, entity.end, entity.label
