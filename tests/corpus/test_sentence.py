@@ -1,9 +1,12 @@
-from dataclasses import FrozenInstanceError
-from typing import get_type_hints
+import pickle
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import FrozenInstanceError, replace
+from typing import Any, get_type_hints
 
 import pytest
 
-from lacuner.corpus import OUTSIDE, Entity, Sentence, Span
+from lacuner.corpus import OUTSIDE, Entity, Sentence, Source, Span
 
 LABELS = ("LOC", "ORG", "PER")
 EVERYTHING = {OUTSIDE, "LOC", "ORG", "PER"}
@@ -32,6 +35,7 @@ def test_nothing_can_be_hung_onto_a_sentence():
 def test_the_fields_are_typed():
     assert get_type_hints(Entity) == {
         "start": int, "end": int, "label": str, "text": str | None, "score": float | None, "source": str | None,
+        "extra": Mapping[str, Any],
     }  # fmt: skip
     assert get_type_hints(Sentence) == {
         "tokens": tuple[str, ...],
@@ -41,6 +45,8 @@ def test_the_fields_are_typed():
         "annotated_labels": frozenset[str] | None,
         "unknown_tokens": frozenset[int],
         "text": str | None,
+        "token_offsets": tuple[tuple[int, int], ...] | None,
+        "extra": Mapping[str, Any],
     }
 
 
@@ -97,8 +103,8 @@ def test_no_entity_is_labelled_outside(label):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"entities": [Entity(3, 5, "LOC")]}, "ends behind the last of 4 words"),
-        ({"non_entities": [Span(4, 5)]}, "ends behind the last of 4 words"),
+        ({"entities": [Entity(3, 5, "LOC")]}, "ends after the last of 4 words"),
+        ({"non_entities": [Span(4, 5)]}, "ends after the last of 4 words"),
         ({"entities": [Entity(0, 1, "PER")], "non_entities": [Span(0, 1)]}, "annotated and rejected at once"),
         ({"unknown_tokens": {4}}, "outside the sentence"),
         ({"unknown_tokens": {-1}}, "outside the sentence"),
@@ -197,3 +203,73 @@ def test_without_a_text_words_are_joined_by_spaces():
 def test_a_sentence_may_have_no_words():
     assert len(Sentence(())) == 0
     assert Sentence(()).offsets() == []
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [((0, 2), (1, 3), True), ((0, 3), (1, 2), True), ((0, 2), (2, 3), False), ((2, 3), (0, 2), False)],
+)
+def test_spans_overlap_if_they_share_a_word(one, other, expected):
+    for first in (Span(*one), Entity(*one, "PER")):
+        for second in (Span(*other), Entity(*other, "LOC")):
+            assert first.overlaps(second) is expected
+
+
+def test_the_span_of_an_entity_is_where_it_is():
+    assert Entity(1, 3, "PER", source="human").span == Span(1, 3)
+
+
+def test_a_source_is_a_string_like_those_of_other_tools():
+    known = Entity(0, 1, "PER", source=Source.HUMAN)
+    assert known.source == "human"
+    assert repr(known) == "Entity(start=0, end=1, label='PER', source='human')"
+    assert Entity(0, 1, "PER", source="crowd worker 7").source == "crowd worker 7"
+
+
+def test_given_offsets_outrank_a_search():
+    sentence = Sentence(("Bo",), text="Bobo met Bo", token_offsets=[(9, 11)])
+    assert sentence.offsets() == [(9, 11)]
+    assert sentence.text_of(0, 1) == "Bo"
+    assert sentence != Sentence(("Bo",), text="Bobo met Bo")
+
+
+def test_offsets_that_a_search_would_find_make_no_difference():
+    assert Sentence(("Bo",), text="Bobo met Bo", token_offsets=[(0, 2)]) == Sentence(("Bo",), text="Bobo met Bo")
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"text": None}, "needs the text"),
+        ({"token_offsets": [(0, 2)]}, "1 pairs for 2 words"),
+        ({"token_offsets": [(5, 8), (0, 2)]}, "in order"),
+        ({"token_offsets": [(0, 2), (5, 12)]}, "inside the text"),
+        ({"token_offsets": [(-1, 2), (5, 8)]}, "inside the text"),
+        ({"token_offsets": [(0, 0), (5, 8)]}, "at least one character"),
+    ],
+)
+def test_offsets_that_cannot_be_are_refused(fields, message):
+    with pytest.raises(ValueError, match=message):
+        Sentence(**{"tokens": ("Bo", "met"), "text": "Bobo met Bo", "token_offsets": [(0, 2), (5, 8)]} | fields)
+
+
+def test_unknown_fields_travel_and_say_nothing_about_entities():
+    given = {"id": 1, "meta": {"page": 3}}
+    sentence = Sentence(TOKENS, [Entity(0, 1, "PER", extra={"id": 7})], [Span(2, 3, extra={"by": "Bo"})], extra=given)
+    given["id"] = 2
+    assert sentence == Sentence(TOKENS, [Entity(0, 1, "PER")], [Span(2, 3)])
+    assert len({sentence, Sentence(TOKENS, [Entity(0, 1, "PER")], [Span(2, 3)])}) == 1
+    for same in (sentence, replace(sentence, complete=True), pickle.loads(pickle.dumps(sentence)), deepcopy(sentence)):
+        assert same.extra == {"id": 1, "meta": {"page": 3}}
+        assert same.entities[0].extra == {"id": 7}
+        assert same.non_entities[0].extra == {"by": "Bo"}
+    with pytest.raises(TypeError):
+        sentence.extra["id"] = 3
+
+
+def test_an_unknown_field_cannot_have_the_name_of_a_known_one():
+    with pytest.raises(ValueError, match="'tokens', which every Sentence has by itself"):
+        Sentence(TOKENS, extra={"tokens": 1})
+    with pytest.raises(ValueError, match="'label', which every Entity has by itself"):
+        Entity(0, 1, "PER", extra={"label": 1})
+    assert Sentence(TOKENS, extra={"extra": 1}).extra == {"extra": 1}

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from lacuner.corpus import Sentence
-from lacuner.corpus.formats.jsonl import read_records
+from lacuner.corpus.formats.json_lines import read_records
 from lacuner.corpus.formats.records import entity_from_record
 from lacuner.corpus.statistics import aligned
 from lacuner.errors import ConfigError, DataError

@@ -12,7 +12,7 @@ from typing import Any
 from lacuner.audit.finding import Finding
 from lacuner.corpus import Sentence
 from lacuner.corpus.corpus import stream_sentences
-from lacuner.corpus.formats.jsonl import read_records
+from lacuner.corpus.formats.json_lines import read_records
 from lacuner.errors import DataError
 
 FORMAT_VERSION = 1

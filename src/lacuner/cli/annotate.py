@@ -14,7 +14,6 @@ from lacuner.cli.options import InputFormat, Json, Strict, Texts, check_inputs
 from lacuner.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    from lacuner.corpus.corpus import TextFormat
     from lacuner.corpus.files import ReadingReport
     from lacuner.matching.annotation import AnnotationReport, TextSource
     from lacuner.matching.dictionary import Dictionary
@@ -62,15 +61,16 @@ def annotate(
 
     Example: `lacuner annotate news.txt --dictionary names.tsv --out distant.jsonl`
     """
-    from lacuner.corpus.corpus import format_of
+    from lacuner.corpus.corpus import log_losses
     from lacuner.corpus.files import STANDARD_INPUT, ReadingReport, refuse_overwriting
+    from lacuner.corpus.formats.registry import format_of
     from lacuner.matching.annotation import AnnotationReport
     from lacuner.matching.dictionary import Dictionary, read_stop_list
     from lacuner.matching.matcher import Matcher
     from lacuner.streams.annotate import annotate_stream
     from lacuner.streams.engine import LocalEngine, available_cores
 
-    written = format_of(out) if str(out) != STANDARD_INPUT else "jsonl"
+    written = format_of(out).name if str(out) != STANDARD_INPUT else "jsonl"
     check_inputs(inputs)
     read: dict[str, Sequence[Path | None]] = {
         "an input": inputs,
@@ -104,6 +104,7 @@ def annotate(
         if rest is not None:
             rest.writelines(f"{entry.surface}\t{entry.label}\n" for entry in never)
     report.log()
+    log_losses(found.losses, out)
     _show(found, names, matcher, len(never), ambiguous, json)
 
 
@@ -118,7 +119,7 @@ def _open_for_writing(path: Path, files: ExitStack) -> TextIO:
 
 def _open_inputs(
     inputs: Sequence[Path],
-    input_format: "TextFormat | None",
+    input_format: str | None,
     split: Literal["auto", "words", "whitespace", "characters"],
     report: "ReadingReport",
 ) -> "Iterator[TextSource]":

@@ -87,7 +87,7 @@ def audit(
 
 
 def _show(found: "Audit", out: Path) -> None:
-    from lacuner.matching.annotation import SOURCE
+    from lacuner.corpus import Source
 
     estimate = found.estimate
     print(f"{'label':<12} annotated  missing  95 % interval")
@@ -98,7 +98,7 @@ def _show(found: "Audit", out: Path) -> None:
         f"{'all':<12} {found.about['entities']:>9,}  {estimate.total:>7,.0f}  {estimate.low:,.0f} – {estimate.high:,.0f}"
     )
     sources = Counter(entity.source for sentence in found.corpus for entity in sentence.entities)
-    if 2 * sources[SOURCE] > sources.total():
+    if 2 * sources[Source.DICTIONARY] > sources.total():
         say(
             "The estimate counts what was missed by chance; a dictionary misses the same names everywhere, so expect more."
         )

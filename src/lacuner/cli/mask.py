@@ -12,9 +12,10 @@ import typer
 from lacuner.cli.console import print_json, say, track
 from lacuner.cli.options import DataFormat, Json, Strict
 from lacuner.corpus import Entity, Sentence
-from lacuner.corpus.corpus import format_of, guess_format, open_for_writing, stream_sentences, write_sentences
+from lacuner.corpus.corpus import open_for_writing, stream_sentences, write_sentences
 from lacuner.corpus.files import ReadingReport, refuse_overwriting
 from lacuner.corpus.formats.records import entity_to_record
+from lacuner.corpus.formats.registry import format_of, guess_format
 from lacuner.corpus.masking import mask_sentences
 
 
@@ -55,7 +56,7 @@ def mask(
                     file.writelines(_hidden_record(index, sentence, entity) for entity in gone)
                 yield sentence
 
-        write_sentences(masked(), out, guess_format(out) or format_of(gold, data_format))
+        write_sentences(masked(), out, (guess_format(out) or format_of(gold, data_format)).name)
     report.log()
     if json:
         print_json(counts | {"entities": sum(counts.values())})

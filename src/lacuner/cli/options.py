@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lacuner.corpus.corpus import Format, TextFormat
 from lacuner.corpus.files import STANDARD_INPUT
 from lacuner.errors import DataError
 
@@ -15,8 +14,16 @@ if TYPE_CHECKING:
     from lacuner.parts import Settings
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON value on standard output.")]
-Strict = Annotated[bool, typer.Option("--strict", help="Refuse broken tags and the like instead of mending them.")]
-DataFormat = Annotated[Format | None, typer.Option("--format", help="Format of the data, if its ending does not tell.")]
+Strict = Annotated[bool, typer.Option("--strict", help="Refuse broken tags and the like instead of repairing them.")]
+DataFormat = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        metavar="NAME",
+        help="Format of the data: conll, jsonl, doccano, prodigy, or that of an installed package.",
+        show_default="by its ending",
+    ),
+]
 Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, …", show_default="a GPU if there is one")]
 ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="Model folder.", show_default=False)]
 Texts = Annotated[
@@ -28,7 +35,12 @@ Texts = Annotated[
     ),
 ]
 InputFormat = Annotated[
-    TextFormat | None, typer.Option(help="Format of the inputs.", show_default="by their endings, or text")
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Format of the inputs: text (one a line), conll, jsonl, doccano, prodigy, or that of an installed package.",
+        show_default="by their endings, or text",
+    ),
 ]
 Encoder = Annotated[
     str | None,

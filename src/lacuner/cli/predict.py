@@ -14,8 +14,6 @@ from lacuner.cli.console import say, track
 from lacuner.cli.options import Device, InputFormat, ModelPath, Texts, check_inputs
 from lacuner.corpus import Entity, Sentence
 from lacuner.corpus.corpus import (
-    TextFormat,
-    format_of,
     format_of_texts,
     open_for_writing,
     sentence_from_text,
@@ -23,8 +21,10 @@ from lacuner.corpus.corpus import (
 )
 from lacuner.corpus.files import STANDARD_INPUT, read_lines, refuse_overwriting
 from lacuner.corpus.formats.conll import write_conll
-from lacuner.corpus.formats.jsonl import SPAN_KEYS, read_records, words_or_text
-from lacuner.corpus.formats.records import entity_to_record
+from lacuner.corpus.formats.json_lines import read_records
+from lacuner.corpus.formats.jsonl import SPAN_KEYS, words_or_text
+from lacuner.corpus.formats.records import SENTENCE_KEYS, entity_to_record, sentence_to_record
+from lacuner.corpus.formats.registry import format_of
 from lacuner.corpus.tokenize import Splitting
 from lacuner.errors import ConfigError
 
@@ -67,7 +67,7 @@ def predict(
     """
     from lacuner.recognizer import Recognizer
 
-    chosen = format or (OutputFormat.jsonl if str(out) == STANDARD_INPUT else OutputFormat(format_of(out)))
+    chosen = format or (OutputFormat.jsonl if str(out) == STANDARD_INPUT else OutputFormat(format_of(out).name))
     if nested and chosen == OutputFormat.conll:
         raise ConfigError("--nested: tags cannot hold entities that overlap; use --format jsonl")
     check_inputs(inputs)
@@ -94,7 +94,7 @@ def predict(
                 record["entities"] = [entity_to_record(entity) for entity in entities]
                 file.write(dumps(record, ensure_ascii=False) + "\n")
             else:
-                sentence = _tagged(item.text, entities, recognizer.split)
+                sentence = _tagged(item, entities, recognizer.split)
                 empty += not sentence.tokens
                 write_conll([sentence] if sentence.tokens else [], file)
     say(f"{found:,} entities in {count:,} texts.")
@@ -102,26 +102,29 @@ def predict(
         say(f"warning: {empty:,} texts have no words, which columns cannot show; they are left out.")
 
 
-def _read(path: Path, input_format: TextFormat | None) -> Iterator[_Item]:
+def _read(path: Path, input_format: str | None) -> Iterator[_Item]:
     chosen = input_format or format_of_texts(path)
     if chosen == "text":
         for _, line in read_lines(path):
             yield _Item(line, {"text": line})
-    elif chosen == "conll":
-        for sentence in stream_sentences(path, "conll", tagged=False):
-            yield _Item(sentence, {"tokens": list(sentence.tokens)})
+    elif chosen != "jsonl":
+        for sentence in stream_sentences(path, chosen, tagged=False):
+            yield _Item(sentence, sentence_to_record(sentence))
     else:
         for number, record in read_records(path):
             content = words_or_text(record, path, number)
             yield _Item(content if isinstance(content, str) else Sentence(tuple(content)), record)
 
 
-def _tagged(text: str | Sentence, entities: list[Entity], split: Splitting) -> Sentence:
-    """The words of a text with the entities found in it."""
+def _tagged(item: _Item, entities: list[Entity], split: Splitting) -> Sentence:
+    """The words of a text with the entities found in it, and the fields of its record that we do not know."""
+    text = item.text
     if isinstance(text, str):
         words = sentence_from_text(text, split)
         first = {start: index for index, (start, _) in enumerate(words.offsets())}
         last = {end: index + 1 for index, (_, end) in enumerate(words.offsets())}
         entities = [replace(e, start=first[e.start], end=last[e.end]) for e in entities]
         text = words
-    return Sentence(text.tokens, tuple(replace(entity, source=None, text=None, score=None) for entity in entities))
+    tagged = tuple(replace(entity, source=None, text=None, score=None) for entity in entities)
+    extra = {key: value for key, value in item.record.items() if key not in _ANNOTATION | SENTENCE_KEYS}
+    return Sentence(text.tokens, tagged, extra=extra)

@@ -3,19 +3,20 @@
 import gzip
 import io
 import itertools
+import logging
 import os
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import BinaryIO, Literal, TextIO, get_args, overload
+from typing import BinaryIO, TextIO, overload
 
 from lacuner.corpus.files import STANDARD_INPUT, ReadingReport, name_of, umask
-from lacuner.corpus.formats.conll import read_conll, write_conll
-from lacuner.corpus.formats.jsonl import read_jsonl, write_jsonl
+from lacuner.corpus.formats.format import ReadOptions, WriteOptions
+from lacuner.corpus.formats.registry import format_of, guess_format, reader_of, writer_of
 from lacuner.corpus.formats.tag_schemes import Scheme
 from lacuner.corpus.masking import mask_sentences
 from lacuner.corpus.sentence import Sentence
@@ -23,15 +24,7 @@ from lacuner.corpus.statistics import Statistics
 from lacuner.corpus.tokenize import Splitting, cut_words
 from lacuner.errors import DataError
 
-Format = Literal["conll", "jsonl"]
-FORMATS: tuple[Format, ...] = get_args(Format)
-TextFormat = Literal["text", "conll", "jsonl"]
-"""Formats of what is to be searched."""
-_ENDINGS: dict[str, Format] = {
-    ".conll": "conll", ".bio": "conll", ".iob": "conll", ".iob2": "conll", ".bioes": "conll", ".bmes": "conll",
-    ".tsv": "conll", ".csv": "conll", ".col": "conll", ".txt": "conll",
-    ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl",
-}  # fmt: skip
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,14 +45,15 @@ class Corpus(Sequence[Sentence]):
 
     @classmethod
     def read(
-        cls, path: str | Path, format: Format | None = None, strict: bool = False, split: Splitting = "words"
+        cls, path: str | Path, format: str | None = None, strict: bool = False, split: Splitting = "words"
     ) -> "Corpus":
-        """Read a file (``-``: standard input). What had to be mended is logged as a warning and kept in ``report``.
+        """Read a file (``-``: standard input). What had to be repaired is logged as a warning and kept in ``report``.
 
         Args:
             path: the file; its ending says what format it has.
-            format: ``conll`` or ``jsonl``, if the ending does not tell.
-            strict: refuse broken tags, duplicate entities and the like instead of mending them.
+            format: its name (``conll``, ``jsonl``, ``doccano``, ``prodigy``, or that of an installed package), if the
+                ending does not tell.
+            strict: refuse broken tags, duplicate entities and the like instead of repairing them.
             split: how raw text with character spans becomes words.
         """
         report = ReadingReport(strict=strict)
@@ -72,8 +66,8 @@ class Corpus(Sequence[Sentence]):
         """Raw texts, nothing annotated."""
         return cls(tuple(sentence_from_text(text, split) for text in texts))
 
-    def write(self, path: str | Path, format: Format | None = None, scheme: Scheme = "bio2") -> None:
-        """Write a file; it appears under its name only when it is whole."""
+    def write(self, path: str | Path, format: str | None = None, scheme: Scheme = "bio2") -> None:
+        """Write a file; it appears under its name only when it is whole. What its format cannot hold is logged."""
         write_sentences(self, path, format, scheme)
 
     @cached_property
@@ -140,54 +134,37 @@ def sentence_from_text(text: str, split: Splitting = "words") -> Sentence:
 
 def stream_sentences(
     path: str | Path,
-    format: Format | None = None,
+    format: str | None = None,
     report: ReadingReport | None = None,
     tagged: bool = True,
     split: Splitting = "words",
 ) -> Iterator[Sentence]:
     """Sentences of a file one by one, in constant memory; the caller logs the report when it is done."""
     report = report if report is not None else ReadingReport()
-    if format_of(path, format) == "conll":
-        return read_conll(path, report, tagged=tagged)
-    return read_jsonl(path, report, split)
+    return reader_of(path, format)(path, report, ReadOptions(split, tagged))
 
 
 def write_sentences(
-    sentences: Iterable[Sentence], path: str | Path, format: Format | None = None, scheme: Scheme = "bio2"
+    sentences: Iterable[Sentence], path: str | Path, format: str | None = None, scheme: Scheme = "bio2"
 ) -> None:
     """Write a stream of sentences; ``-`` is standard output."""
-    chosen = format_of(path, format)
+    write, options = writer_of(path, format), WriteOptions(scheme, str(path))
     with open_for_writing(path) as file:
-        if chosen == "conll":
-            write_conll(sentences, file, scheme, str(path))
-        else:
-            write_jsonl(sentences, file)
+        write(format_of(path, format).count_losses(sentences, options.losses), file, options)
+    log_losses(options.losses, path)
 
 
-def guess_format(path: str | Path) -> Format | None:
-    """The format that a file's ending tells, if it tells one."""
-    return _ENDINGS.get(Path(name_of(path)).suffix)
+def log_losses(losses: Mapping[str, int], path: str | Path) -> None:
+    """Tell the user what the format of a written file could not hold, one line a kind."""
+    for what, count in losses.items():
+        logger.warning("%s does not hold %s, of %d sentences: its format cannot.", path, what, count)
 
 
-def format_of_texts(path: str | Path) -> TextFormat:
-    """What a file of texts holds, by its name; plain text, one a line, if that tells nothing."""
+def format_of_texts(path: str | Path) -> str:
+    """The format of a file of texts, by its name; ``text``, which is one text a line, if that tells nothing."""
     plain = str(path) == STANDARD_INPUT or name_of(path).endswith(".txt")
-    return "text" if plain else guess_format(path) or "text"
-
-
-def format_of(path: str | Path, format: Format | None = None) -> Format:
-    """The format that is asked for, or else the one that the file's ending tells."""
-    if format is not None:
-        if format not in FORMATS:
-            raise DataError(f"there is no format {format!r}", f"choose {' or '.join(FORMATS)}")
-        return format
-    guessed = guess_format(path)
-    if guessed is None:
-        known = ", ".join(sorted(_ENDINGS))
-        raise DataError(
-            "the name does not tell the format", f"give --format conll or jsonl, or end it in {known}", path
-        )
-    return guessed
+    guessed = None if plain else guess_format(path)
+    return "text" if guessed is None else guessed.name
 
 
 @contextmanager

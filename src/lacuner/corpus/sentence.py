@@ -1,36 +1,110 @@
 """The three-valued annotation: a span is an entity, known not to be one, or unknown."""
 
-from collections.abc import Collection
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+from typing import Any, Protocol
 
 OUTSIDE = "O"
 """The label of a span that is no entity; always label id 0."""
-_NONE: frozenset[int] = frozenset()
+_NO_TOKENS: frozenset[int] = frozenset()
 
 
-def _check_offsets(start: int, end: int) -> None:
-    if not 0 <= start < end:
-        raise ValueError(f"a span needs 0 <= start < end, not [{start}, {end})")
+class Source(StrEnum):
+    """Who annotated something. Files may name other sources; these are kept as the strings they are."""
+
+    HUMAN = "human"
+    DICTIONARY = "dictionary"
+    REVIEWER = "reviewer"
+    MODEL = "model"
+
+
+class Fields(Mapping[str, Any]):
+    """Fields of a record that Lacuner does not know and hands on: a mapping that cannot be changed, and can be pickled."""
+
+    __slots__ = ("_fields",)
+
+    def __init__(self, extra: Mapping[str, Any]) -> None:
+        self._fields = dict(extra)
+
+    def __getitem__(self, key: str) -> Any:
+        return self._fields[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._fields)
+
+    def __len__(self) -> int:
+        return len(self._fields)
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._fields))
+
+    def __repr__(self) -> str:
+        return repr(self._fields)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return freeze_fields, (self._fields,)
+
+
+NO_FIELDS = Fields({})
+
+
+def freeze_fields(extra: Mapping[str, Any]) -> Fields:
+    """The fields as they are now, whatever becomes of ``extra``."""
+    if isinstance(extra, Fields):
+        return extra
+    return Fields(extra) if extra else NO_FIELDS
+
+
+class HasOffsets(Protocol):
+    """Whatever is at ``[start, end)``."""
+
+    @property
+    def start(self) -> int: ...
+    @property
+    def end(self) -> int: ...
+
+
+class _Interval:
+    """What spans and entities have in common."""
+
+    __slots__ = ()
+    start: int
+    end: int
+
+    def overlaps(self, other: HasOffsets) -> bool:
+        """Whether the two share a word."""
+        return self.start < other.end and other.start < self.end
+
+    def _check_offsets(self) -> None:
+        if not 0 <= self.start < self.end:
+            raise ValueError(f"a span needs 0 <= start < end, not [{self.start}, {self.end})")
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Span:
-    """Words ``[start, end)``; ``source`` says who decided about them (``"reviewer"``, …)."""
+class Span(_Interval):
+    """Words ``[start, end)``; ``source`` says who decided about them (``"reviewer"``, …).
+
+    Two spans are equal when start and end are. ``source`` and ``extra`` (unknown fields of its record) do not count.
+    """
 
     start: int
     end: int
     source: str | None = field(default=None, compare=False)
+    extra: Mapping[str, Any] = field(default=NO_FIELDS, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        _check_offsets(self.start, self.end)
+        self._check_offsets()
+        if self.extra is not NO_FIELDS:
+            object.__setattr__(self, "extra", _checked_fields(self.extra, type(self)))
 
 
 @dataclass(frozen=True, slots=True, order=True, repr=False)
-class Entity:
-    """A labelled span ``[start, end)``, in words or, where it stands in raw text, in characters.
+class Entity(_Interval):
+    """A labelled span ``[start, end)``, in words or, in raw text, in characters.
 
-    Two entities are equal when start, end and label are. ``source`` (human, dictionary, reviewer, model), ``score`` and
-    ``text`` travel along and do not take part in comparisons.
+    Two entities are equal when start, end and label are. ``source`` (a :class:`Source` or any other string), ``score``,
+    ``text`` and ``extra`` (unknown fields of its record) travel along and do not take part in comparisons.
     """
 
     start: int
@@ -39,11 +113,19 @@ class Entity:
     text: str | None = field(default=None, compare=False)
     score: float | None = field(default=None, compare=False)
     source: str | None = field(default=None, compare=False)
+    extra: Mapping[str, Any] = field(default=NO_FIELDS, compare=False)
 
     def __post_init__(self) -> None:
-        _check_offsets(self.start, self.end)
+        self._check_offsets()
         if not self.label or self.label == OUTSIDE:
             raise ValueError(f"{self.label!r} cannot be the label of an entity")
+        if self.extra is not NO_FIELDS:
+            object.__setattr__(self, "extra", _checked_fields(self.extra, type(self)))
+
+    @property
+    def span(self) -> Span:
+        """Where it is, without its label."""
+        return Span(self.start, self.end)
 
     def __repr__(self) -> str:
         shown = [f"start={self.start}", f"end={self.end}", f"label={self.label!r}"]
@@ -52,13 +134,16 @@ class Entity:
         if self.score is not None:
             shown.append(f"score={self.score:.2f}")
         if self.source is not None:
-            shown.append(f"source={self.source!r}")
+            shown.append(f"source={str(self.source)!r}")
         return f"Entity({', '.join(shown)})"
 
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
     """Words and what is known about their spans.
+
+    Two sentences are equal when words, annotation, text and token offsets are; ``extra`` does not count, as it says
+    nothing about entities.
 
     Args:
         tokens: the words.
@@ -69,6 +154,9 @@ class Sentence:
         unknown_tokens: words about which nothing is known even if the sentence is complete (the tags ``-`` and ``?``
             of column files). A span that lies wholly inside them is unknown.
         text: the raw text, if the words were cut out of one.
+        token_offsets: ``(start, end)`` of each word in ``text``, in characters. Needed only where searching for the words
+            one after the other would find other places; where it would not, ``None`` is stored.
+        extra: fields of its record that Lacuner does not know (``id``, ``meta``, …). They are handed on.
     """
 
     tokens: tuple[str, ...]
@@ -76,12 +164,18 @@ class Sentence:
     non_entities: tuple[Span, ...] = ()
     complete: bool = False
     annotated_labels: frozenset[str] | None = None
-    unknown_tokens: frozenset[int] = _NONE
+    unknown_tokens: frozenset[int] = _NO_TOKENS
     text: str | None = None
+    token_offsets: tuple[tuple[int, int], ...] | None = None
+    extra: Mapping[str, Any] = field(default=NO_FIELDS, compare=False)
 
     def __post_init__(self) -> None:
+        if self.extra is not NO_FIELDS:
+            object.__setattr__(self, "extra", _checked_fields(self.extra, type(self)))
+        if self.token_offsets is not None:
+            object.__setattr__(self, "token_offsets", self._checked_offsets(self.token_offsets))
         bare = self.entities == () == self.non_entities and self.annotated_labels is None
-        if bare and type(self.tokens) is tuple and self.unknown_tokens is _NONE:
+        if bare and type(self.tokens) is tuple and self.unknown_tokens is _NO_TOKENS:
             return  # raw text, of which there may be a lot
         freeze = object.__setattr__
         if isinstance(self.tokens, str):
@@ -97,7 +191,7 @@ class Sentence:
         spans: list[Entity | Span] = [*self.entities, *self.non_entities]
         for span in spans:
             if span.end > len(self.tokens):
-                raise ValueError(f"{span} ends behind the last of {len(self.tokens)} words")
+                raise ValueError(f"{span} ends after the last of {len(self.tokens)} words")
         rejected = {(span.start, span.end) for span in self.non_entities}
         for entity in self.entities:
             if (entity.start, entity.end) in rejected:
@@ -127,18 +221,49 @@ class Sentence:
         """The labels out of ``labels`` that whoever annotated this sentence looked for."""
         return frozenset(labels) if self.annotated_labels is None else frozenset(labels) & self.annotated_labels
 
+    @property
+    def raw_text(self) -> str:
+        """The text that :meth:`offsets` refers to: :attr:`text`, or the words joined by spaces."""
+        return " ".join(self.tokens) if self.text is None else self.text
+
     def text_of(self, start: int, end: int) -> str:
-        """The words ``[start, end)`` as they stand in the raw text, or joined by spaces."""
+        """The words ``[start, end)`` as they are in the raw text, or joined by spaces."""
         if self.text is None:
             return " ".join(self.tokens[start:end])
         offsets = self.offsets()
         return self.text[offsets[start][0] : offsets[end - 1][1]]
 
     def offsets(self) -> list[tuple[int, int]]:
-        """Where each word stands in :attr:`text` (or in the words joined by spaces), in characters."""
+        """Where each word is in :attr:`raw_text`, in characters: as given, or else searched for, one after the other."""
+        return self._found_offsets() if self.token_offsets is None else list(self.token_offsets)
+
+    def _found_offsets(self) -> list[tuple[int, int]]:
         found, position = [], 0
         for token in self.tokens:
             start = position if self.text is None else self.text.index(token, position)
             found.append((start, start + len(token)))
             position = start + len(token) + (self.text is None)
         return found
+
+    def _checked_offsets(self, given: Collection[Collection[int]]) -> tuple[tuple[int, int], ...] | None:
+        """The offsets, if they are not the ones that would be found anyway."""
+        offsets = [(start, end) for start, end in given]
+        if self.text is None:
+            raise ValueError("token_offsets needs the text that the words were cut out of")
+        borders = [border for pair in offsets for border in pair]
+        inside = not borders or (borders[0] >= 0 and borders[-1] <= len(self.text))
+        if not inside or borders != sorted(borders) or any(start == end for start, end in offsets):
+            raise ValueError("token_offsets must lie inside the text, in order, and hold at least one character each")
+        if len(offsets) != len(self.tokens):
+            raise ValueError(f"token_offsets has {len(offsets)} pairs for {len(self.tokens)} words")
+        try:
+            return None if offsets == self._found_offsets() else tuple(offsets)
+        except ValueError:  # the words are spelled differently in the text
+            return tuple(offsets)
+
+
+def _checked_fields(extra: Mapping[str, Any], owner: type[Any]) -> Fields:
+    own = sorted(field.name for field in fields(owner) if field.name in extra and field.name != "extra")
+    if own:
+        raise ValueError(f"extra holds {', '.join(map(repr, own))}, which every {owner.__name__} has by itself")
+    return freeze_fields(extra)

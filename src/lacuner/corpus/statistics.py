@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from math import sqrt
 from typing import Any
 
-from lacuner.corpus.sentence import Entity, Sentence
+from lacuner.corpus.sentence import Sentence
 from lacuner.errors import DataError
 
 
@@ -129,11 +129,11 @@ class Gaps:
                 self.correct += 1
             elif (entity.start, entity.end) in spans:
                 self.wrong_label += 1
-            elif any(_touch(entity, other) for other in given):
+            elif any(entity.overlaps(other) for other in given):
                 self.wrong_boundary += 1
             else:
                 self.missing += 1
-        self.spurious += sum(not any(_touch(e, other) for other in gold.entities) for e in given)
+        self.spurious += sum(not any(e.overlaps(other) for other in gold.entities) for e in given)
 
 
 def aligned(distant: Iterable[Sentence], gold: Iterable[Sentence], path: object) -> Iterable[tuple[Sentence, Sentence]]:
@@ -152,7 +152,3 @@ def aligned(distant: Iterable[Sentence], gold: Iterable[Sentence], path: object)
             what = f"sentence {number} has other words ({' '.join(other.tokens[:8])} …)"
             raise DataError(what, "compare annotations of the same sentences", str(path))
         yield one, other
-
-
-def _touch(one: Entity, other: Entity) -> bool:
-    return one.start < other.end and other.start < one.end

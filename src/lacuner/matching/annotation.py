@@ -8,15 +8,13 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from lacuner.corpus import Entity, Sentence
-from lacuner.corpus.corpus import TextFormat, format_of_texts, sentence_from_text, stream_sentences
+from lacuner.corpus import Entity, Sentence, Source
+from lacuner.corpus.corpus import format_of_texts, sentence_from_text, stream_sentences
 from lacuner.corpus.files import STANDARD_INPUT, ReadingReport, read_lines
 from lacuner.corpus.tokenize import Splitting, are_characters, cut_words, is_cjk
 from lacuner.matching.dictionary import Entry
 from lacuner.matching.matcher import Matcher
 
-SOURCE = "dictionary"
-"""Where labels come from that are made here."""
 _LOOKED_AT = 200
 """Texts that decide how others are cut into words."""
 
@@ -34,6 +32,7 @@ class AnnotationReport:
         contradictions: matches where the input says that there is no such entity; they are left out.
         used: how often each name of the dictionary was found, whether it became an entity or not; by its number.
         alike: names that are spelled like these.
+        losses: what the format of the output could not hold, in how many sentences.
     """
 
     sentences: int = 0
@@ -44,6 +43,7 @@ class AnnotationReport:
     labels: Counter[str] = field(default_factory=Counter)
     used: Counter[int] = field(default_factory=Counter)
     alike: set[int] = field(default_factory=set)
+    losses: Counter[str] = field(default_factory=Counter)
 
     def add(self, other: "AnnotationReport") -> None:
         """Count what another has counted."""
@@ -55,6 +55,7 @@ class AnnotationReport:
         self.labels.update(other.labels)
         self.used.update(other.used)
         self.alike |= other.alike
+        self.losses.update(other.losses)
 
     @property
     def matches(self) -> int:
@@ -89,7 +90,7 @@ class TextSource(NamedTuple):
 
 def read_texts(
     path: Path,
-    format: TextFormat | None = None,
+    format: str | None = None,
     split: Splitting | Literal["auto"] = "auto",
     report: ReadingReport | None = None,
 ) -> TextSource:
@@ -184,7 +185,7 @@ def annotate_sentences(matcher: Matcher, sentences: Sequence[Sentence]) -> tuple
                 report.contradictions += 1
                 continue
             labels.append(label)
-            entities.append(Entity(start, end, label, source=SOURCE))
+            entities.append(Entity(start, end, label, source=Source.DICTIONARY))
         if entities:
             annotated[row] = replace(sentence, entities=(*sentence.entities, *entities))
     report.labels.update(labels)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from lacuner.corpus import Sentence
-from lacuner.corpus.corpus import Format, write_sentences
+from lacuner.corpus.corpus import write_sentences
 from lacuner.corpus.files import STANDARD_INPUT, refuse_overwriting
 from lacuner.review.decisions import apply_decisions
 from lacuner.review.items import Status
@@ -59,7 +59,7 @@ def export_corpus(review: Review, out: Path) -> ExportReport:
     for count in review.counts():
         counts[count.status] += count.count
     report = ExportReport(**counts)
-    written: Format | None = "jsonl" if str(out) == STANDARD_INPUT else None
+    written = "jsonl" if str(out) == STANDARD_INPUT else None
     write_sentences(_reviewed(review, report), out, written)
     return report
 

@@ -6,10 +6,10 @@ from functools import partial
 from typing import NamedTuple, TextIO
 
 from lacuner.corpus import Sentence
-from lacuner.corpus.corpus import Format
-from lacuner.corpus.formats.conll import write_conll
-from lacuner.corpus.formats.jsonl import write_jsonl
+from lacuner.corpus.formats.format import Format, WriteOptions
+from lacuner.corpus.formats.registry import get_format, writer_of
 from lacuner.corpus.tokenize import Splitting
+from lacuner.errors import ConfigError
 from lacuner.matching.annotation import AnnotationReport, annotate_sentences, cut_into_words
 from lacuner.matching.matcher import Matcher
 from lacuner.streams.engine import Engine, LocalEngine
@@ -22,7 +22,7 @@ def annotate_stream(
     matcher: Matcher,
     texts: Iterable[str | Sentence],
     out: TextIO,
-    format: Format,
+    format: str,
     split: Splitting = "words",
     engine: Engine | None = None,
     name: str = "",
@@ -34,14 +34,18 @@ def annotate_stream(
         matcher: knows the names.
         texts: to annotate.
         out: written to.
-        format: to write in.
+        format: name of the format to write in, one in which parts of a file can be written separately.
         split: how raw text becomes words.
         engine: where the work runs; by default in this process.
         name: what errors call the file that is written.
         first: number of the first text in that file.
     """
-    total = AnnotationReport()
-    start = partial(_annotator, matcher, format, split, name)
+    total, written = AnnotationReport(), get_format(format)
+    if not written.line_based:
+        raise ConfigError(
+            f"the format {format} holds its records in one JSON array, which cannot be streamed; use jsonl"
+        )
+    start = partial(_annotator, matcher, written, split, name)
     for text, report in (engine or LocalEngine()).map(start, _chunks(texts, first)):
         out.write(text)
         total.add(report)
@@ -69,11 +73,9 @@ def _annotate(
     matcher: Matcher, format: Format, split: Splitting, name: str, chunk: _Chunk
 ) -> tuple[str, AnnotationReport]:
     annotated, report = annotate_sentences(matcher, [cut_into_words(text, split) for text in chunk.texts])
-    text = io.StringIO()
-    if format == "conll":
-        write_conll(annotated, text, name=name, first=chunk.first)
-    else:
-        write_jsonl(annotated, text)
+    text, options = io.StringIO(), WriteOptions(name=name, first=chunk.first, losses=report.losses)
+    write = writer_of(name, format.name)
+    write(format.count_losses(annotated, options.losses), text, options)
     return text.getvalue(), report
 
 

@@ -7,6 +7,7 @@ from lacuner.corpus import Entity, Sentence, Span
 from lacuner.corpus.files import ReadingReport
 from lacuner.corpus.formats import conll
 from lacuner.corpus.formats.conll import read_conll, write_conll
+from lacuner.corpus.formats.format import ReadOptions, WriteOptions
 from lacuner.corpus.formats.tag_schemes import SCHEMES
 from lacuner.errors import DataError
 
@@ -15,7 +16,7 @@ ADA = Sentence(("Ada", "left", "New", "York"), (Entity(0, 1, "PER"), Entity(2, 4
 
 @pytest.fixture
 def read(tmp_path):
-    """The sentences of a file with this content; ``read.report`` says what was mended, ``read.path`` where it was."""
+    """The sentences of a file with this content; ``read.report`` says what was repaired, ``read.path`` where it was."""
 
     def read_content(content, strict=False, **options):
         read_content.report = ReadingReport(strict=strict)
@@ -35,7 +36,7 @@ def error_of(read, content, **options):
 
 def written(*sentences, scheme="bio2"):
     file = io.StringIO()
-    write_conll(sentences, file, scheme)
+    write_conll(sentences, file, WriteOptions(scheme))
     return file.getvalue()
 
 
@@ -143,17 +144,17 @@ def test_what_is_not_tagged_is_unknown_in_an_ordinary_file(read):
 
 
 @pytest.mark.parametrize("tag", ["-", "?"])
-def test_a_file_that_says_unknown_means_outside_where_it_says_outside(read, tag):
+def test_a_sentence_that_says_unknown_means_outside_where_it_says_outside(read, tag):
     first, second = read(f"Ada\tB-PER\nleft\tO\nTurin\t{tag}\n\nBob\tO\n")
     assert first == Sentence(
         ("Ada", "left", "Turin"), (Entity(0, 1, "PER"),), complete=True, unknown_tokens=frozenset({2})
     )
     assert first.possible_labels(1, 2, {"PER"}) == {"O"}
     assert first.possible_labels(2, 3, {"PER"}) == {"O", "PER"}
-    assert second == Sentence(("Bob",), complete=True)
+    assert second == Sentence(("Bob",))
 
 
-def test_broken_tags_are_mended_counted_and_located(read):
+def test_broken_tags_are_repaired_counted_and_located(read):
     content = "Ada\tB-PER\n\nGrace\tI-PER\nHopper\tI-PER\nin\tO\nTurin\tI-LOC\n\nAlan\tB-PER\nOslo\tB-LOC\n"
     assert read(content)[1].entities == (Entity(0, 2, "PER"), Entity(3, 4, "LOC"))
     assert read.report.counts == {"repaired tags": 2}
@@ -191,18 +192,18 @@ def test_strict_refuses_broken_tags(read):
             "data.conll:2: byte 0xeb is not UTF-8 — convert the file, e.g. iconv -f latin1 -t utf-8",
         ),
         (
-            '\n# lacuner: {"complete": tru\n\nAda\tB-PER\n',
+            '\n# lacuner: {"complete": tru\nAda\tB-PER\n',
             "data.conll:2: the line '# lacuner:' does not hold a JSON object"
-            " (Expecting value: line 1 column 14 (char 13)) — mend or remove it",
+            " (Expecting value: line 1 column 14 (char 13)) — correct or remove it",
         ),
         (
             "# lacuner: [1]\nAda\tB-PER\n",
             "data.conll:1: the line '# lacuner:' does not hold a JSON object"
-            " (pop expected at most 1 argument, got 2) — mend or remove it",
+            " (it holds something else) — correct or remove it",
         ),
         (
             '# lacuner: {"non_entities": [[0, 2]]}\nAda\tB-PER\n',
-            "data.conll:2: Span(start=0, end=2, source=None) ends behind the last of 1 words — correct the record",
+            "data.conll:2: Span(start=0, end=2, source=None) ends after the last of 1 words — correct the record",
         ),
     ],
 )
@@ -210,18 +211,18 @@ def test_a_broken_file_is_refused_with_place_and_remedy(read, content, message):
     assert error_of(read, content) == message
 
 
-def test_a_broken_line_is_found_behind_the_sentences_looked_at_first(read, monkeypatch):
+def test_a_broken_line_is_found_after_the_sentences_looked_at_first(read, monkeypatch):
     monkeypatch.setattr(conll, "LOOK_AHEAD", 1)
     assert error_of(read, "Ada\tB-PER\n\nBob\tB-PER\nsleeps\n").startswith("data.conll:4: one column only")
 
 
-def test_sentences_behind_those_looked_at_first_are_read_alike(read, monkeypatch):
-    content = "Ada\tB-PER\nleft\tO\n\n" * 5 + "?\t?\n"
-    expected = read(content)
-    monkeypatch.setattr(conll, "LOOK_AHEAD", 5)
-    assert read(content)[:5] == [Sentence(s.tokens, s.entities) for s in expected[:5]]
-    monkeypatch.setattr(conll, "LOOK_AHEAD", 6)
-    assert read(content) == expected
+@pytest.mark.parametrize("look_ahead", [1, 5, 6])
+def test_where_in_a_file_something_is_unknown_changes_no_other_sentence(read, monkeypatch, look_ahead):
+    ordinary, partly = "Ada\tB-PER\nleft\tO\n\n", "?\t?\nleft\tO\n\n"
+    monkeypatch.setattr(conll, "LOOK_AHEAD", look_ahead)
+    late, early = read(ordinary * 5 + partly), read(partly + ordinary * 5)
+    assert late[:5] == early[1:] == read(ordinary * 5)
+    assert late[5] == early[0] == Sentence(("?", "left"), complete=True, unknown_tokens=frozenset({0}))
 
 
 def test_only_the_beginning_of_a_file_is_looked_at(read, tmp_path, monkeypatch):
@@ -233,12 +234,17 @@ def test_only_the_beginning_of_a_file_is_looked_at(read, tmp_path, monkeypatch):
 
 def test_words_alone_are_taken_only_where_tags_are_not_needed(read):
     content = "Ada\nleft \n\nNew\u00a0York\n"
-    assert [sentence.tokens for sentence in read(content, tagged=False)] == [("Ada", "left"), ("New\u00a0York",)]
+    assert [sentence.tokens for sentence in read(content, options=ReadOptions(tagged=False))] == [
+        ("Ada", "left"),
+        ("New\u00a0York",),
+    ]
     assert error_of(read, content).startswith("data.conll:1: one column only: 'Ada'")
 
 
 def test_tags_are_read_where_they_are_not_needed(read):
-    assert read("Ada\tB-PER\nleft\tO\n", tagged=False) == [Sentence(("Ada", "left"), (Entity(0, 1, "PER"),))]
+    assert read("Ada\tB-PER\nleft\tO\n", options=ReadOptions(tagged=False)) == [
+        Sentence(("Ada", "left"), (Entity(0, 1, "PER"),))
+    ]
 
 
 def test_what_is_written_is_a_word_a_tab_and_a_tag():
@@ -273,6 +279,65 @@ def test_a_status_line_belongs_to_one_sentence(read):
     assert [entity.source for entity in first.entities] == [None, "reviewer"]
     assert not second.complete
     assert second.entities[0].source is None
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        ('# lacuner: {"complete": true}\n\nBob\tB-PER\n', 1),
+        ('Ada\tB-PER\n\n# lacuner: {"complete": true}\n-DOCSTART-\nBob\tB-PER\n', 3),
+        ('Bob\tB-PER\n\n# lacuner: {"complete": true}\n', 3),
+        ('# lacuner: {"complete": true}\n# lacuner: {}\nBob\tB-PER\n', 1),
+    ],
+    ids=["before a blank line", "before a document", "at the end", "before another one"],
+)
+def test_a_status_line_without_its_sentence_says_nothing_about_others_and_is_counted(read, content, line):
+    assert not any(sentence.complete for sentence in read(content))
+    assert read.report.counts == {"status lines without a sentence": 1}
+    assert read.report.examples["status lines without a sentence"].startswith(f"{read.path}:{line}: ")
+    assert error_of(read, content, strict=True).startswith(f"data.conll:{line}: ")
+
+
+def test_fields_that_we_do_not_know_and_given_offsets_are_in_the_status_line(read):
+    sentence = Sentence(
+        ("Bo",),
+        (Entity(0, 1, "PER", score=0.5, source="model", extra={"id": 7, "sources": "two"}),),
+        text="Bobo met Bo",
+        token_offsets=((9, 11),),
+        extra={"id": "a1", "sources": [1], "extra": {"deep": None}},
+    )
+    (again,) = read(written(sentence))
+    assert again == sentence
+    assert again.extra == sentence.extra
+    assert again.offsets() == [(9, 11)]
+    (entity,) = again.entities
+    assert (entity.score, entity.source, entity.extra) == (0.5, "model", {"id": 7, "sources": "two"})
+    assert not read.report.counts
+
+
+def test_an_unknown_field_written_by_hand_is_kept_too(read):
+    assert read('# lacuner: {"id": 3}\nAda\tB-PER\n')[0].extra == {"id": 3}
+
+
+@pytest.mark.parametrize(
+    ("status", "what"),
+    [
+        ('{"extra": {"tokens": []}}', "\"extra\" holds 'tokens' — rename the field"),
+        (
+            '{"extra": 3}',
+            "the line '# lacuner:' does not hold a JSON object (\"extra\" is none) — correct or remove it",
+        ),
+    ],
+)
+def test_fields_that_would_replace_ours_are_refused(read, status, what):
+    assert error_of(read, f"# lacuner: {status}\nAda\tB-PER\n") == f"data.conll:1: {what}"
+
+
+@pytest.mark.parametrize("status", ['{"sources": ["human"]}', '{"entity_fields": [{}]}', '{"entity_fields": [1, 2]}'])
+def test_fields_of_other_entities_are_left_out_and_counted(read, status):
+    (sentence,) = read(f"# lacuner: {status}\nAda\tB-PER\nBob\tB-PER\n")
+    assert [(entity.source, entity.extra) for entity in sentence.entities] == [(None, {}), (None, {})]
+    assert sum(read.report.counts.values()) == 1
 
 
 def test_a_number_sign_is_a_word(read):
@@ -318,5 +383,5 @@ def test_a_byte_order_mark_inside_the_first_word_survives(read):
 )
 def test_what_columns_cannot_hold_is_refused(sentence, what):
     with pytest.raises(DataError) as raised:
-        write_conll([ADA, sentence], io.StringIO(), name="out.conll")
+        write_conll([ADA, sentence], io.StringIO(), WriteOptions(name="out.conll"))
     assert str(raised.value) == f"out.conll: {what} — write JSON Lines (.jsonl) instead"

@@ -5,7 +5,8 @@ import pytest
 
 from lacuner.corpus import Corpus, Entity, Sentence, Span
 from lacuner.corpus.files import ReadingReport
-from lacuner.corpus.formats.jsonl import read_jsonl, read_records, write_jsonl
+from lacuner.corpus.formats.format import ReadOptions
+from lacuner.corpus.formats.jsonl import read_jsonl, write_jsonl
 from lacuner.errors import DataError
 
 TEXT = "Ada Lovelace left Turin."
@@ -15,13 +16,13 @@ ADA = Sentence(TOKENS, (Entity(0, 2, "PER"), Entity(3, 4, "LOC")), text=TEXT)
 
 @pytest.fixture
 def read(tmp_path):
-    """The sentences of a file with these lines; ``read.report`` says what was mended, ``read.path`` where it was."""
+    """The sentences of a file with these lines; ``read.report`` says what was repaired, ``read.path`` where it was."""
 
-    def read_content(*lines, strict=False, **options):
+    def read_content(*lines, strict=False, split="words"):
         read_content.report = ReadingReport(strict=strict)
         shown = [line if isinstance(line, str) else json.dumps(line) for line in lines]
         path.write_text("\n".join(shown), encoding="utf-8")
-        return list(read_jsonl(path, read_content.report, **options))
+        return list(read_jsonl(path, read_content.report, ReadOptions(split)))
 
     path = read_content.path = tmp_path / "data.jsonl"
     return read_content
@@ -108,6 +109,80 @@ def test_offsets_count_characters_not_bytes_or_surrogates(read):
     assert sentence.text_of(sentence.entities[0].start, sentence.entities[0].end) == "Zoë"
 
 
+def test_fields_that_we_do_not_know_are_handed_on(read):
+    known = {"text": TEXT, "entities": [{"start": 0, "end": 12, "label": "PER", "id": 7, "note": None}]}
+    unknown = {"id": "a1", "meta": {"page": 3}, "label": "positive", "extra": [1], "spans": {}}
+    (sentence,) = read(known | unknown)
+    assert sentence == Sentence(TOKENS, (Entity(0, 2, "PER"),), text=TEXT)
+    assert sentence.extra == unknown
+    assert sentence.entities[0].extra == {"id": 7, "note": None}
+    file = io.StringIO()
+    write_jsonl([sentence], file)
+    (again,) = read(file.getvalue())
+    assert again == sentence
+    assert again.extra == unknown
+    assert again.entities[0].extra == {"id": 7, "note": None}
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"label": [[0, 3, "PER"]], "entities": []},
+        {"labels": [[0, 3, "PER"]], "label": []},
+        {"spans": [{"start": 0, "end": 3, "label": "PER", "token_start": 0, "token_end": 0}]},
+        {"ents": [{"start": 0, "end": 3, "label": "PER"}], "spans": []},
+    ],
+)
+def test_spans_that_were_read_are_not_handed_on_as_well(read, record):
+    (sentence,) = read({"text": "Ada left", "id": 1} | record)
+    assert sentence.entities == (Entity(0, 1, "PER"),)
+    assert sentence.extra == {"id": 1}
+    assert sentence.entities[0].extra == {}
+
+
+def test_given_offsets_are_kept_and_not_searched_again(read):
+    tokens = [{"text": "Bo", "start": 9, "end": 11, "id": 0, "tag": "NNP"}]
+    given = {"text": "Bobo met Bo", "tokens": tokens, "spans": [{"start": 9, "end": 11, "label": "PER"}]}
+    (sentence,) = read(given)
+    assert sentence.offsets() == [(9, 11)]
+    assert sentence.extra == {"token_fields": [{"tag": "NNP"}]}
+    file = io.StringIO()
+    write_jsonl([sentence], file)
+    (again,) = read(file.getvalue())
+    assert again == sentence
+    assert again.offsets() == [(9, 11)]
+    assert again.extra == sentence.extra
+
+
+def test_offsets_that_a_search_would_find_are_not_written(read):
+    tokens = [{"start": 0, "end": 3}, {"start": 4, "end": 8}]
+    file = io.StringIO()
+    write_jsonl(read({"text": "Ada left", "tokens": tokens}), file)
+    assert json.loads(file.getvalue()) == {"text": "Ada left", "tokens": ["Ada", "left"], "entities": []}
+
+
+def test_words_may_be_spelled_otherwise_in_the_text_if_their_offsets_are_given(read):
+    record = {"text": '"Ada', "tokens": ["``", "Ada"], "token_offsets": [[0, 1], [1, 4]]}
+    (sentence,) = read(record)
+    assert sentence.text_of(0, 1) == '"'
+    assert not read.report.counts
+
+
+@pytest.mark.parametrize(
+    ("offsets", "what"),
+    [
+        ([[0, 3]], "token_offsets has 1 pairs for 2 words"),
+        ([[0, 3], [2, 8]], "token_offsets must lie inside the text, in order, and hold at least one character each"),
+        ([[0, 3], [4, 9]], "token_offsets must lie inside the text, in order, and hold at least one character each"),
+        ([[0, 3], [4, 4]], "token_offsets must lie inside the text, in order, and hold at least one character each"),
+        ([[0, 3], [4]], '"token_offsets" must be a list of pairs of whole numbers'),
+    ],
+)
+def test_wrong_token_offsets_are_refused(read, offsets, what):
+    record = {"text": "Ada left", "tokens": ["Ada", "left"], "token_offsets": offsets}
+    assert error_of(read, record) == f"data.jsonl:1: {what} — correct the record"
+
+
 def test_rejected_spans_of_a_text_count_characters_too(read):
     record = {"text": TEXT, "entities": [[0, 12, "PER"]], "non_entities": [{"start": 18, "end": 23, "source": "me"}]}
     sentence = read(record)[0]
@@ -173,7 +248,7 @@ def test_what_was_not_accepted_in_prodigy_is_left_out_and_counted(read, answer):
         {"tokens": ["Ada"], "entities": [[0, 1, "PER"], [0, 1, "PER"]]},
     ],
 )
-def test_strict_refuses_what_would_be_mended(read, record):
+def test_strict_refuses_what_would_be_repaired(read, record):
     assert error_of(read, {"text": "Bob"}, record, strict=True).startswith("data.jsonl:2: ")
 
 
@@ -189,11 +264,11 @@ def test_strict_refuses_what_would_be_mended(read, record):
         ({"text": 5}, 'neither "tokens" (a list of words) nor "text" (a string) is there — add one of them'),
         (
             {"text": "Ada", "entities": [[0, 4, "PER"]]},
-            "Entity(start=0, end=4, label='PER') ends behind the text's 3 characters — correct its offsets",
+            "Entity(start=0, end=4, label='PER') ends after the text's 3 characters — correct its offsets",
         ),
         (
             {"text": "Ada", "non_entities": [[0, 4]]},
-            "Span(start=0, end=4, source=None) ends behind the text's 3 characters — correct its offsets",
+            "Span(start=0, end=4, source=None) ends after the text's 3 characters — correct its offsets",
         ),
         (
             {"text": "Ada", "entities": [[-1, 2, "PER"]]},
@@ -202,12 +277,12 @@ def test_strict_refuses_what_would_be_mended(read, record):
         ),
         (
             {"tokens": ["Ada"], "entities": [[0, 2, "PER"]]},
-            "Entity(start=0, end=2, label='PER') ends behind the last of 1 words — correct the record",
+            "Entity(start=0, end=2, label='PER') ends after the last of 1 words — correct the record",
         ),
         ({"tokens": ["Ada", ""]}, '"tokens" must be a list of non-empty strings — correct the record'),
         (
             '{"tokens": ["\\ud83d"]}',
-            "half of a surrogate pair stands where a character should — write the whole character",
+            "there is half of a surrogate pair — write the whole character",
         ),
     ],
 )
@@ -236,18 +311,6 @@ def test_tokens_must_lie_in_the_text_in_order(read, tokens):
     )
 
 
-@pytest.mark.parametrize("content", ['[{"tokens": ["Ada"]},\n', '{\n  "tokens": []\n}'])
-def test_json_that_is_not_json_lines_is_called_so(read, content):
-    message = error_of(read, content)
-    assert message.startswith("data.jsonl:1: not JSON: ")
-    assert message.endswith("(a JSON array or an indented object is not JSON Lines)")
-
-
-def test_records_come_with_their_line_numbers(read):
-    read("", '{"text": "a"}', "", '{"text": "b"}')
-    assert list(read_records(read.path)) == [(2, {"text": "a"}), (4, {"text": "b"})]
-
-
 def test_escaped_emoji_are_whole_characters(read):
     assert read('{"tokens": ["\\ud83d\\ude00"]}')[0].tokens == ("😀",)
 
@@ -265,7 +328,7 @@ def test_what_is_written_is_one_object_a_line_in_plain_letters():
 def test_labels_beside_words_that_would_be_overlooked_are_refused(tmp_path, key):
     path = tmp_path / "a.jsonl"
     path.write_text(json.dumps({"tokens": ["Ada"], key: [[0, 1, "PER"]]}))
-    with pytest.raises(DataError, match=f'a.jsonl:1: "{key}" stands beside "tokens"'):
+    with pytest.raises(DataError, match=f'a.jsonl:1: "{key}" is given with "tokens"'):
         Corpus.read(path)
 
 

@@ -91,12 +91,14 @@ def test_a_span_may_have_two_labels():
     )
 
 
-def test_an_entity_that_stands_twice_is_counted_and_kept_once():
+def test_an_entity_that_is_annotated_twice_is_counted_and_kept_once():
     report = ReadingReport()
     sentence = sentence_of({"tokens": ["Ada"], "entities": [[0, 1, "PER"], [0, 1, "PER"]]}, report)
     assert sentence.entities == (Entity(0, 1, "PER"),)
     assert report.counts == {"duplicate entities": 1}
-    assert report.examples["duplicate entities"] == ("data.jsonl:7: Entity(start=0, end=1, label='PER') stands twice")
+    assert report.examples["duplicate entities"] == (
+        "data.jsonl:7: Entity(start=0, end=1, label='PER') is annotated twice"
+    )
 
 
 def test_entities_that_overlap_an_earlier_one_are_counted_and_kept():
@@ -134,7 +136,7 @@ def test_a_text_that_lacks_the_words_is_left_out_and_counted():
         ({"unknown_tokens": 0}, '"unknown_tokens" must be a list of whole numbers'),
         ({"unknown_tokens": ["a"]}, '"unknown_tokens" must be a list of whole numbers'),
         ({"unknown_tokens": [3]}, "unknown_tokens points outside the sentence"),
-        ({"entities": [[0, 3, "PER"]]}, "Entity(start=0, end=3, label='PER') ends behind the last of 2 words"),
+        ({"entities": [[0, 3, "PER"]]}, "Entity(start=0, end=3, label='PER') ends after the last of 2 words"),
         (
             {"entities": [[0, 1, "PER"]], "non_entities": [[0, 1]]},
             "Entity(start=0, end=1, label='PER') is annotated and rejected at once",

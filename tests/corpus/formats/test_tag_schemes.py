@@ -116,7 +116,7 @@ def test_some_broken_tags_do_not_make_another_scheme():
 
 
 @pytest.mark.parametrize(
-    ("scheme", "tags", "entities", "places"),
+    ("scheme", "tags", "entities", "indices"),
     [
         ("bio2", "O I-PER I-PER", [Entity(1, 3, "PER")], [1]),
         ("bio2", "B-PER I-LOC", [Entity(0, 1, "PER"), Entity(1, 2, "LOC")], [1]),
@@ -130,10 +130,10 @@ def test_some_broken_tags_do_not_make_another_scheme():
         ("bilou", "B-PER L-LOC", [Entity(0, 1, "PER"), Entity(1, 2, "LOC")], [0, 1]),
     ],
 )
-def test_a_broken_sequence_is_mended_and_the_place_is_told(scheme, tags, entities, places):
+def test_a_broken_sequence_is_repaired_and_its_word_is_told(scheme, tags, entities, indices):
     decoded = decode_tags(tags.split(), scheme)
     assert decoded.entities == entities
-    assert [repair.place for repair in decoded.repairs] == places
+    assert [repair.token_index for repair in decoded.repairs] == indices
 
 
 def test_a_repair_says_what_was_done():
@@ -196,7 +196,7 @@ def test_the_scheme_that_is_found_reads_the_same_entities(scheme, corpus):
 @pytest.mark.parametrize(("scheme", "letters"), [("bio2", "BI"), ("bioes", "BIES")])
 @given(data=st.data())
 @settings(deadline=None)
-def test_any_sequence_is_mended_as_conlleval_reads_it(scheme, letters, data):
+def test_any_sequence_is_repaired_as_conlleval_reads_it(scheme, letters, data):
     possible = ["O", *(f"{letter}-{label}" for letter in letters for label in ("A", "B"))]
     tags = data.draw(st.lists(st.sampled_from(possible), max_size=8))
     expected = [Entity(start, end + 1, label) for label, start, end in get_entities(tags)]

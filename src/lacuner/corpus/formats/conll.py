@@ -1,7 +1,7 @@
 """Column files: one word a line, its tag in the last column, a blank line after every sentence.
 
-What tags cannot say (completeness, rejected spans, sources) stands before the sentence in a line ``# lacuner: {JSON}``,
-written only where there is something to say.
+What tags cannot say (completeness, rejected spans, sources, fields that we do not know) is in a line ``# lacuner: {JSON}``
+right before the sentence, written only where there is something to say.
 """
 
 import csv
@@ -11,11 +11,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, cast
 
 from lacuner.corpus.files import ReadingReport, read_lines
-from lacuner.corpus.formats.records import sentence_from_record, sentence_to_record
-from lacuner.corpus.formats.tag_schemes import UNKNOWN_TAGS, Scheme, TagError, decode_tags, detect_scheme, encode_tags
+from lacuner.corpus.formats.format import Format, ReadOptions, WriteOptions
+from lacuner.corpus.formats.records import SENTENCE_KEYS, own_fields, sentence_from_record
+from lacuner.corpus.formats.tag_schemes import Scheme, TagError, decode_tags, detect_scheme, encode_tags
 from lacuner.corpus.sentence import Sentence
 from lacuner.errors import DataError
 
@@ -45,17 +46,18 @@ class _Block:
 
 
 def read_conll(
-    path: str | Path, report: ReadingReport, scheme: Scheme | None = None, tagged: bool = True
+    path: str | Path, report: ReadingReport, options: ReadOptions | None = None, scheme: Scheme | None = None
 ) -> Iterator[Sentence]:
     """Sentences of a column file, streamed.
 
     Args:
         path: the file.
         report: counts broken tags.
+        options: whether words alone are enough.
         scheme: the tag scheme; found out from the first sentences if not given.
-        tagged: ``False`` also takes files that have words and nothing else.
     """
-    blocks = _blocks(path)
+    tagged = options is None or options.tagged
+    blocks = _blocks(path, report)
     ahead = _look_ahead(blocks)
     separator = _find_separator(ahead)
     if not tagged and not _has_columns(ahead, separator):
@@ -66,63 +68,73 @@ def read_conll(
         block.columns = [_columns(line, separator) for _, line in block.lines]
         _check_columns(block, path)
     scheme = scheme or detect_scheme(block.tags for block in ahead)
-    # A file that writes "unknown" where it is unknown means what it says where it writes O. Our own says so itself.
-    outside_is_known = any(not block.status and not UNKNOWN_TAGS.isdisjoint(block.tags) for block in ahead)
     for block in chain(ahead, blocks):
         if not block.columns:
             block.columns = [_columns(line, separator) for _, line in block.lines]
             _check_columns(block, path)
-        yield _sentence(block, scheme, outside_is_known, path, report)
+        yield _sentence(block, scheme, path, report)
 
 
-def write_conll(
-    sentences: Iterable[Sentence], file: TextIO, scheme: Scheme = "bio2", name: str = "", first: int = 1
-) -> None:
-    """Write ``word<TAB>tag`` lines; errors call the file ``name`` and count sentences from ``first`` on."""
-    for number, sentence in enumerate(sentences, first):
-        place = f"{name or 'output'}: sentence {number}"
+def write_conll(sentences: Iterable[Sentence], file: TextIO, options: WriteOptions | None = None) -> None:
+    """Write ``word<TAB>tag`` lines."""
+    options = options or WriteOptions()
+    for number, sentence in enumerate(sentences, options.first):
+        where = f"{options.name or 'output'}: sentence {number}"
         if not sentence.tokens:
-            raise DataError(f"{place} has no words, which columns cannot show", _WRITE_JSONL)
+            raise DataError(f"{where} has no words, which columns cannot show", _WRITE_JSONL)
         try:
-            tags = encode_tags(sentence.entities, len(sentence), scheme, sentence.unknown_tokens)
+            tags = encode_tags(sentence.entities, len(sentence), options.scheme, sentence.unknown_tokens)
         except ValueError as error:
-            raise DataError(f"{place}: {error}", _WRITE_JSONL) from error
+            raise DataError(f"{where}: {error}", _WRITE_JSONL) from error
         status = _status(sentence)
         if status:
             file.write(_STATUS_LINE + json.dumps(status, ensure_ascii=False) + "\n")
         elif sentence.tokens[0].startswith("\ufeff"):
             file.write("\n")  # at the very beginning of a file it would be a byte order mark
-        _check_words(sentence.tokens, place)
+        _check_words(sentence.tokens, where)
         for tag in dict.fromkeys(tags):
             if tag != tag.strip() or _BREAKS.search(tag):
-                raise DataError(f"{place}: the tag {tag!r} does not fit on a line", _WRITE_JSONL)
+                raise DataError(f"{where}: the tag {tag!r} does not fit on a line", _WRITE_JSONL)
         lines = [f"{token}\t{tag}\n" for token, tag in zip(sentence.tokens, tags, strict=True)]
         file.write("".join(lines) + "\n")
 
 
-def _check_words(tokens: Sequence[str], place: str) -> None:
+def _check_words(tokens: Sequence[str], where: str) -> None:
     """Refuse words that columns cannot show; most sentences have none, which can be seen at a glance."""
     text = "".join(tokens)
     if "" not in tokens and not _BREAKS.search(text) and _DOCUMENT_LINE not in text and _STATUS_LINE not in text:
         return
     for token in tokens:
         if not token or _BREAKS.search(token) or token.startswith((_DOCUMENT_LINE, _STATUS_LINE)):
-            raise DataError(f"{place}: the word {token!r} does not fit on a line", _WRITE_JSONL)
+            raise DataError(f"{where}: the word {token!r} does not fit on a line", _WRITE_JSONL)
 
 
-def _blocks(path: str | Path) -> Iterator[_Block]:
+def _blocks(path: str | Path, report: ReadingReport) -> Iterator[_Block]:
     block = _Block()
+
+    def drop_status() -> None:
+        if block.status is not None:
+            what = f"no sentence follows the line '{_STATUS_LINE.strip()}'; it is left out"
+            report.note(
+                "status lines without a sentence", what, "put it right before its sentence", path, block.status[0]
+            )
+            block.status = None
+
     for number, line in read_lines(path):
         if not line.strip(" \t") or line.startswith(_DOCUMENT_LINE):
             if block.lines:
                 yield block
                 block = _Block()
+            drop_status()
         elif line.startswith(_STATUS_LINE) and not block.lines:
+            drop_status()
             block.status = number, line.removeprefix(_STATUS_LINE)
         else:
             block.lines.append((number, line))
     if block.lines:
         yield block
+    else:
+        drop_status()
 
 
 def _look_ahead(blocks: Iterator[_Block]) -> list[_Block]:
@@ -166,9 +178,7 @@ def _check_columns(block: _Block, path: str | Path) -> None:
             raise DataError(f"the tag of {row[0]!r} is empty", "write O, a tag such as B-PER, or ?", path, number)
 
 
-def _sentence(
-    block: _Block, scheme: Scheme, outside_is_known: bool, path: str | Path, report: ReadingReport
-) -> Sentence:
+def _sentence(block: _Block, scheme: Scheme, path: str | Path, report: ReadingReport) -> Sentence:
     first_line = block.lines[0][0]
     try:
         entities, repairs, unknown = decode_tags(block.tags, scheme)
@@ -176,32 +186,58 @@ def _sentence(
         line = block.lines[error.index][0]
         raise DataError(str(error), f"correct the tag (the file reads as {scheme.upper()})", path, line) from None
     for repair in repairs:
-        line = block.lines[repair.place][0]
+        line = block.lines[repair.token_index][0]
         report.note("repaired tags", repair.what, f"correct the tag (the file reads as {scheme.upper()})", path, line)
     record: dict[str, Any] = {"tokens": [row[0] for row in block.columns]}
     record["entities"] = [{"start": e.start, "end": e.end, "label": e.label} for e in entities]
-    if unknown:
-        record["unknown_tokens"] = sorted(unknown)
-    record["complete"] = bool(unknown) or outside_is_known
+    if unknown:  # who writes "unknown" where it is unknown means what it says where it writes O
+        record |= {"unknown_tokens": sorted(unknown), "complete": True}
     if block.status:
-        try:
-            status = json.loads(block.status[1])
-            sources = status.pop("sources", [])
-            if sources and len(sources) != len(entities):
-                what = f"{len(sources)} sources are given for {len(entities)} entities; they are left out"
-                report.note("sources left out", what, "correct the line or remove it", path, block.status[0])
-                sources = []
-            for entity, source in zip(record["entities"], sources, strict=False):
-                entity["source"] = source
-            record |= status
-        except (ValueError, TypeError, AttributeError) as error:
-            what = f"the line '{_STATUS_LINE.strip()}' does not hold a JSON object ({error})"
-            raise DataError(what, "mend or remove it", path, block.status[0]) from error
+        line, content = block.status
+        status = _parse_status(content, path, line)
+        extra = status.pop("extra", {})
+        for key in ("sources", "entity_fields"):
+            _add_to_entities(record["entities"], key, status.pop(key, []), path, line, report)
+        record |= status
+        clash = sorted(SENTENCE_KEYS.intersection(extra))
+        if clash:
+            raise DataError(f'"extra" holds {", ".join(map(repr, clash))}', "rename the field", path, line)
+        record |= extra
     return sentence_from_record(record, path, first_line, report)
 
 
+def _parse_status(content: str, path: str | Path, line: int) -> dict[str, Any]:
+    try:
+        status = json.loads(content)
+        what = None if isinstance(status, dict) else "it holds something else"
+        if what is None and not isinstance(status.get("extra", {}), dict):
+            what = '"extra" is none'
+    except (ValueError, RecursionError) as error:
+        what = str(error)
+    if what is not None:
+        what = f"the line '{_STATUS_LINE.strip()}' does not hold a JSON object ({what})"
+        raise DataError(what, "correct or remove it", path, line)
+    return cast(dict[str, Any], status)
+
+
+def _add_to_entities(
+    entities: list[dict[str, Any]], key: str, values: Any, path: str | Path, line: int, report: ReadingReport
+) -> None:
+    """Give each entity the source or the other fields that the status line has for it."""
+    if not values:
+        return
+    right = all(isinstance(value, dict if key == "entity_fields" else str | None) for value in values)
+    if len(values) != len(entities) or not right:
+        what = f'"{key}" does not fit the {len(entities)} entities; it is left out'
+        report.note(f"{key.replace('_', ' ')} left out", what, "correct the line or remove it", path, line)
+        return
+    for entity, value in zip(entities, values, strict=True):
+        others = {"source": value} if key == "sources" else value
+        entity.update({name: other for name, other in others.items() if name not in entity})
+
+
 def _status(sentence: Sentence) -> dict[str, Any]:
-    status = sentence_to_record(sentence)
+    status = own_fields(sentence)
     entities = status.pop("entities", [])
     status.pop("tokens")
     if sentence.unknown_tokens:
@@ -210,4 +246,20 @@ def _status(sentence: Sentence) -> dict[str, Any]:
         status.pop("unknown_tokens", None)  # the tags say it
     if any("source" in entity for entity in entities):
         status["sources"] = [entity.get("source") for entity in entities]
+    fields = [{key: entity[key] for key in entity if key not in _IN_TAGS} for entity in entities]
+    if any(fields):
+        status["entity_fields"] = fields
+    if sentence.extra:
+        status["extra"] = dict(sentence.extra)
     return status
+
+
+_IN_TAGS = frozenset({"start", "end", "label", "source"})
+FORMATS = [
+    Format(
+        "conll",
+        (".conll", ".bio", ".iob", ".iob2", ".bioes", ".bmes", ".tsv", ".csv", ".col", ".txt"),
+        read_conll,
+        write_conll,
+    )
+]

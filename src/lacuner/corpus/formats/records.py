@@ -1,27 +1,38 @@
 """A sentence as a JSON object, and back: the one place that knows the field names."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 from lacuner.corpus.files import ReadingReport
-from lacuner.corpus.sentence import Entity, Sentence, Span
+from lacuner.corpus.sentence import NO_FIELDS, Entity, Sentence, Span
 from lacuner.errors import DataError
+
+SENTENCE_KEYS = frozenset(
+    {
+        "text", "tokens", "token_offsets", "entities", "non_entities", "complete", "annotated_labels", "unknown_tokens",
+    }
+)  # fmt: skip
+"""Keys of a record that we know; all others are handed on."""
 
 
 def sentence_to_record(sentence: Sentence) -> dict[str, Any]:
-    """``tokens`` and ``entities``, and whatever else is not as usual."""
+    """``tokens`` and ``entities``, whatever else is not as usual, and the fields that came with the sentence."""
+    return own_fields(sentence) | dict(sentence.extra)
+
+
+def own_fields(sentence: Sentence) -> dict[str, Any]:
+    """The record of a sentence without the fields that we do not know."""
     record: dict[str, Any] = {}
     if sentence.text is not None:
         record["text"] = sentence.text
     record["tokens"] = list(sentence.tokens)
+    if sentence.token_offsets is not None:
+        record["token_offsets"] = [list(pair) for pair in sentence.token_offsets]
     record["entities"] = [entity_to_record(entity) for entity in sentence.entities]
     if sentence.non_entities:
-        record["non_entities"] = [
-            {"start": s.start, "end": s.end} | ({} if s.source is None else {"source": s.source})
-            for s in sentence.non_entities
-        ]
+        record["non_entities"] = [span_to_record(span) for span in sentence.non_entities]
     if sentence.complete:
         record["complete"] = True
     if sentence.annotated_labels is not None:
@@ -32,7 +43,7 @@ def sentence_to_record(sentence: Sentence) -> dict[str, Any]:
 
 
 def entity_to_record(entity: Entity) -> dict[str, Any]:
-    """``start``, ``end``, ``label``, and ``text``, ``score``, ``source`` where they are known."""
+    """``start``, ``end``, ``label``, and ``text``, ``score``, ``source`` and other fields where they are known."""
     record: dict[str, Any] = {"start": entity.start, "end": entity.end, "label": entity.label}
     if entity.text is not None:
         record["text"] = entity.text
@@ -40,43 +51,58 @@ def entity_to_record(entity: Entity) -> dict[str, Any]:
         record["score"] = round(entity.score, 6)
     if entity.source is not None:
         record["source"] = entity.source
-    return record
+    return record | dict(entity.extra) if entity.extra else record
+
+
+def span_to_record(span: Span) -> dict[str, Any]:
+    """``start``, ``end``, and ``source`` and other fields where they are known."""
+    record: dict[str, Any] = {"start": span.start, "end": span.end}
+    if span.source is not None:
+        record["source"] = span.source
+    return record | dict(span.extra)
 
 
 def sentence_from_record(
     record: Mapping[str, Any], path: str | Path, line: int, report: ReadingReport | None = None
 ) -> Sentence:
     """The sentence of a record whose spans count words."""
+    _check_tokens(record, path, line)
+    entities = [entity_from_record(item, path, line) for item in items_of(record, "entities", path, line)]
+    rejected = [span_from_record(item, path, line) for item in items_of(record, "non_entities", path, line)]
+    unknown = record.keys() - SENTENCE_KEYS
+    extra = {key: value for key, value in record.items() if key in unknown} if unknown else NO_FIELDS
+    return build_sentence(record, record["tokens"], entities, rejected, extra, path, line, report)
+
+
+def build_sentence(
+    record: Mapping[str, Any],
+    tokens: Sequence[str],
+    entities: Iterable[Entity],
+    rejected: Iterable[Span],
+    extra: Mapping[str, Any],
+    path: str | Path,
+    line: int,
+    report: ReadingReport | None = None,
+) -> Sentence:
+    """The sentence of a record whose spans have been read; duplicates and overlaps are counted."""
     report = report or ReadingReport()
     _check_fields(record, path, line)
-    entities: dict[Entity, None] = {}
-    for item in _items(record, "entities", path, line):
-        entity = entity_from_record(item, path, line)
-        if entity in entities:
-            report.note("duplicate entities", f"{entity} stands twice", "remove one", path, line)
-        entities[entity] = None
-    widest: Entity | None = None
-    for entity in sorted(entities):
-        if widest is not None and entity.start < widest.end:
-            report.note("overlapping entities", f"{widest} and {entity} overlap", "keep one of them", path, line)
-        if widest is None or entity.end > widest.end:
-            widest = entity
-    labels = record.get("annotated_labels")
+    labels, offsets = record.get("annotated_labels"), record.get("token_offsets")
     try:
         sentence = Sentence(
-            tokens=tuple(record["tokens"]),
-            entities=tuple(entities),
-            non_entities=tuple(
-                span_from_record(item, path, line) for item in _items(record, "non_entities", path, line)
-            ),
+            tokens=tuple(tokens),
+            entities=_distinct(entities, path, line, report),
+            non_entities=tuple(rejected),
             complete=bool(record.get("complete")),
             annotated_labels=None if labels is None else frozenset(labels),
             unknown_tokens=frozenset(record.get("unknown_tokens") or ()),
             text=record.get("text"),
+            token_offsets=None if offsets is None else tuple((start, end) for start, end in offsets),
+            extra=extra,
         )
     except ValueError as error:
         raise DataError(str(error), "correct the record", path, line) from None
-    if sentence.text is not None:
+    if sentence.text is not None and sentence.token_offsets is None:
         try:
             sentence.offsets()
         except ValueError:
@@ -86,20 +112,36 @@ def sentence_from_record(
     return sentence
 
 
+def _distinct(entities: Iterable[Entity], path: str | Path, line: int, report: ReadingReport) -> tuple[Entity, ...]:
+    distinct: dict[Entity, None] = {}
+    for entity in entities:
+        if entity in distinct:
+            report.note("duplicate entities", f"{entity} is annotated twice", "remove one", path, line)
+        else:
+            distinct[entity] = None
+    rightmost: Entity | None = None
+    for entity in sorted(distinct):
+        if rightmost is not None and rightmost.overlaps(entity):
+            report.note("overlapping entities", f"{rightmost} and {entity} overlap", "keep one of them", path, line)
+        if rightmost is None or entity.end > rightmost.end:
+            rightmost = entity
+    return tuple(distinct)
+
+
 def entity_from_record(item: object, path: str | Path, line: int) -> Entity:
-    """An entity written as ``[start, end, label]`` or as an object with these fields."""
+    """An entity written as ``[start, end, label]`` or as an object with these fields; others are handed on."""
     try:
         if isinstance(item, Mapping):
-            start = item["start"] if "start" in item else item["start_offset"]
-            end = item["end"] if "end" in item else item["end_offset"]
+            start, end = ("start" if "start" in item else "start_offset"), ("end" if "end" in item else "end_offset")
             text, score, source = item.get("text"), item.get("score"), item.get("source")
             return Entity(
-                _integer(start),
-                _integer(end),
+                _integer(item[start]),
+                _integer(item[end]),
                 _string(item["label"]),
                 None if text is None else _string(text),
                 None if score is None else float(score),
                 None if source is None else _string(source),
+                _others(item, (start, end, "label", "text", "score", "source")),
             )
         start, end, label = cast(list[Any], item)
         return Entity(_integer(start), _integer(end), _string(label))
@@ -111,10 +153,11 @@ def entity_from_record(item: object, path: str | Path, line: int) -> Entity:
 
 
 def span_from_record(item: object, path: str | Path, line: int) -> Span:
-    """A span written as ``[start, end]`` or as an object with these fields."""
+    """A span written as ``[start, end]`` or as an object with these fields; others are handed on."""
     try:
         if isinstance(item, Mapping):
-            return Span(_integer(item["start"]), _integer(item["end"]), item.get("source"))
+            known = ("start", "end", "source")
+            return Span(_integer(item["start"]), _integer(item["end"]), item.get("source"), _others(item, known))
         start, end = cast(list[Any], item)
         return Span(_integer(start), _integer(end))
     except (KeyError, TypeError, ValueError) as error:
@@ -122,31 +165,46 @@ def span_from_record(item: object, path: str | Path, line: int) -> Span:
         raise DataError(what, "write [start, end] with start < end", path, line) from None
 
 
-def _check_fields(record: Mapping[str, Any], path: str | Path, line: int) -> None:
-    def check(key: str, right: bool, what: str) -> None:
-        if not right:
-            raise DataError(f'"{key}" must be {what}', "correct the record", path, line)
-
-    tokens = record["tokens"]
-    right = isinstance(tokens, list) and all(isinstance(token, str) and token for token in tokens)
-    check("tokens", right, "a list of non-empty strings")
-    labels = record.get("annotated_labels")
-    right = labels is None or (isinstance(labels, list) and all(isinstance(label, str) for label in labels))
-    check("annotated_labels", right, "a list of strings")
-    unknown = record.get("unknown_tokens")
-    right = unknown is None or (isinstance(unknown, list) and all(type(index) is int for index in unknown))
-    check("unknown_tokens", right, "a list of whole numbers")
-    check("complete", record.get("complete") in (None, True, False), "true or false")
-    check("text", isinstance(record.get("text"), str | None), "a string")
-
-
-def _items(record: Mapping[str, Any], key: str, path: str | Path, line: int) -> list[Any]:
+def items_of(record: Mapping[str, Any], key: str, path: str | Path, line: int) -> list[Any]:
+    """The list under a key; an absent one is empty."""
     items = record.get(key)
     if items is None:
         return []
     if not isinstance(items, list):
         raise DataError(f'"{key}" must be a list', "correct the record", path, line)
     return items
+
+
+def _others(item: Mapping[str, Any], known: Collection[str]) -> Mapping[str, Any]:
+    return {key: value for key, value in item.items() if key not in known} or NO_FIELDS
+
+
+def _check_tokens(record: Mapping[str, Any], path: str | Path, line: int) -> None:
+    tokens = record["tokens"]
+    if not isinstance(tokens, list) or not all(isinstance(token, str) and token for token in tokens):
+        raise DataError('"tokens" must be a list of non-empty strings', "correct the record", path, line)
+
+
+def _check_fields(record: Mapping[str, Any], path: str | Path, line: int) -> None:
+    def check(key: str, right: bool, what: str) -> None:
+        if not right:
+            raise DataError(f'"{key}" must be {what}', "correct the record", path, line)
+
+    labels = record.get("annotated_labels")
+    right = labels is None or (isinstance(labels, list) and all(isinstance(label, str) for label in labels))
+    check("annotated_labels", right, "a list of strings")
+    unknown = record.get("unknown_tokens")
+    right = unknown is None or (isinstance(unknown, list) and all(type(index) is int for index in unknown))
+    check("unknown_tokens", right, "a list of whole numbers")
+    offsets = record.get("token_offsets")
+    right = offsets is None or (isinstance(offsets, list) and all(map(_is_pair, offsets)))
+    check("token_offsets", right, "a list of pairs of whole numbers")
+    check("complete", record.get("complete") in (None, True, False), "true or false")
+    check("text", isinstance(record.get("text"), str | None), "a string")
+
+
+def _is_pair(value: object) -> bool:
+    return isinstance(value, list | tuple) and len(value) == 2 and all(type(number) is int for number in value)
 
 
 def _string(value: object) -> str:

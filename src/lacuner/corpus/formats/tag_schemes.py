@@ -1,4 +1,4 @@
-"""Tag schemes: sequences of tags ↔ entities, told apart by looking at them, mended when broken."""
+"""Tag schemes: sequences of tags ↔ entities, told apart by looking at them, repaired when broken."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -26,12 +26,12 @@ _MARKS_END = frozenset({"bioes", "bmes", "bilou"})
 class Repair(NamedTuple):
     """A tag that broke its scheme, and what was made of it."""
 
-    place: int
+    token_index: int
     what: str
 
 
 class Decoded(NamedTuple):
-    """The entities of a tag sequence, what had to be mended, and which tokens nothing is said about."""
+    """The entities of a tag sequence, what had to be repaired, and which tokens nothing is said about."""
 
     entities: list[Entity]
     repairs: list[Repair]
@@ -39,7 +39,7 @@ class Decoded(NamedTuple):
 
 
 class TagError(ValueError):
-    """A tag that no repair can make sense of; ``index`` is its place in the sequence."""
+    """A tag that no repair can make sense of; ``index`` is that of its word."""
 
     def __init__(self, index: int, what: str) -> None:
         super().__init__(what)
@@ -82,9 +82,9 @@ def detect_scheme(sequences: Iterable[Sequence[str]]) -> Scheme:
 
 
 def decode_tags(tags: Sequence[str], scheme: Scheme) -> Decoded:
-    """Entities of ``tags``. Like conlleval, a broken sequence is mended by letting an entity begin where one must.
+    """Entities of ``tags``. Like conlleval, a broken sequence is repaired by letting an entity begin where one must.
 
-    ``-`` and ``?`` mean that nothing is known about the word. In IO, a label may stand without its prefix, and ``B`` begins
+    ``-`` and ``?`` mean that nothing is known about the word. In IO, a label may have no prefix, and ``B`` begins
     an entity: IOB1 looks like IO until two neighbours touch.
     """
     entities: list[Entity] = []

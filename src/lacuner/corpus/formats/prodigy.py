@@ -1,0 +1,82 @@
+"""Prodigy: ``{"text": …, "tokens": [{…}, …], "spans": [{…}, …], "answer": …}``, one object a line."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TextIO
+
+from lacuner.corpus.files import ReadingReport
+from lacuner.corpus.formats.format import Format, ReadOptions, WriteOptions
+from lacuner.corpus.formats.json_lines import read_records, to_line
+from lacuner.corpus.formats.records import entity_to_record, own_fields
+from lacuner.corpus.formats.text_records import TOKEN_FIELDS, rejected_in_characters, sentence_from_text_record
+from lacuner.corpus.sentence import Sentence
+from lacuner.errors import DataError
+
+SPAN_KEYS = ("spans",)
+
+
+def is_unaccepted(record: Mapping[str, Any], path: str | Path, line: int, report: ReadingReport) -> bool:
+    """Whether an annotator rejected or ignored the record; it is counted then."""
+    answer = record.get("answer")
+    if answer not in ("reject", "ignore"):
+        return False
+    what = f"the record's answer is {answer!r}; it is left out"
+    report.note("unaccepted records", what, "remove the record", path, line)
+    return True
+
+
+def read_prodigy(path: str | Path, report: ReadingReport, options: ReadOptions) -> Iterator[Sentence]:
+    """Sentences of a file that ``prodigy db-out`` has written, streamed."""
+    for number, record in read_records(path):
+        if is_unaccepted(record, path, number, report):
+            continue
+        if not isinstance(record.get("text"), str):
+            raise DataError('"text" (a string) is not there', "export with prodigy db-out", path, number)
+        yield sentence_from_text_record(record, SPAN_KEYS[0], path, number, report, options.split)
+
+
+def write_prodigy(sentences: Iterable[Sentence], file: TextIO, options: WriteOptions) -> None:
+    """Write what ``prodigy db-in`` and ``ner.manual`` read; the best score is shown with the text."""
+    for index, sentence in enumerate(sentences):
+        extra = dict(sentence.extra)
+        record: dict[str, Any] = {"text": sentence.raw_text, "tokens": _tokens(sentence, extra)}
+        record["spans"] = _spans(sentence)
+        known = own_fields(sentence)
+        record |= {key: known[key] for key in ("complete", "annotated_labels", "unknown_tokens") if key in known}
+        if sentence.non_entities:
+            record["non_entities"] = rejected_in_characters(sentence)
+        if "spans" in extra:
+            del extra["spans"]
+            options.losses["the field 'spans', which Prodigy has a use for"] += 1
+        meta, score = extra.get("meta"), options.score_of(index, sentence)
+        if score is not None and isinstance(meta, Mapping | None):
+            extra["meta"] = {**(meta or {}), "score": score}
+        file.write(to_line(record | extra))
+
+
+def _tokens(sentence: Sentence, extra: dict[str, Any]) -> list[dict[str, Any]]:
+    """The words as objects, with the fields that they had when they were read."""
+    others = extra.get(TOKEN_FIELDS)
+    if isinstance(others, list) and len(others) == len(sentence) and all(isinstance(item, Mapping) for item in others):
+        del extra[TOKEN_FIELDS]
+    else:
+        others = [{}] * len(sentence)
+    return [
+        {**other, "text": token, "start": start, "end": end, "id": index}
+        for index, (token, (start, end), other) in enumerate(
+            zip(sentence.tokens, sentence.offsets(), others, strict=True)
+        )
+    ]
+
+
+def _spans(sentence: Sentence) -> list[dict[str, Any]]:
+    offsets = sentence.offsets()
+    return [
+        entity_to_record(entity)
+        | {"start": offsets[entity.start][0], "end": offsets[entity.end - 1][1]}
+        | {"token_start": entity.start, "token_end": entity.end - 1}
+        for entity in sentence.entities
+    ]
+
+
+FORMATS = [Format("prodigy", read=read_prodigy, write=write_prodigy)]

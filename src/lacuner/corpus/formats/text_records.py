@@ -1,0 +1,127 @@
+"""Records of raw text with spans that count characters, as annotation tools write them: aligned with words, and back."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from lacuner.corpus.files import ReadingReport
+from lacuner.corpus.formats.records import (
+    SENTENCE_KEYS,
+    build_sentence,
+    entity_from_record,
+    items_of,
+    span_from_record,
+    span_to_record,
+)
+from lacuner.corpus.sentence import Entity, Sentence, Span
+from lacuner.corpus.tokenize import Splitting, split_words
+from lacuner.errors import DataError
+
+TOKEN_FIELDS = "token_fields"
+"""Key under which fields of single tokens that we do not know are handed on, one object a word."""
+_DERIVED_TOKEN_FIELDS = frozenset({"text", "start", "end", "id", "ws"})
+_DERIVED_SPAN_FIELDS = frozenset({"token_start", "token_end"})
+
+
+def sentence_from_text_record(
+    record: Mapping[str, Any],
+    span_key: str,
+    path: str | Path,
+    line: int,
+    report: ReadingReport,
+    split: Splitting,
+    character_of: Callable[[int], int] | None = None,
+) -> Sentence:
+    """The sentence of a record with ``text``, whose spans under ``span_key`` count characters.
+
+    Args:
+        record: the JSON object. Its ``tokens``, if there are any, are objects with ``start`` and ``end``.
+        span_key: where the entities are.
+        path: for errors.
+        line: for errors.
+        report: counts spans that had to be moved or left out.
+        split: how the text becomes words if the record has none.
+        character_of: turns an offset of an entity into one that counts characters, if it counts something else.
+    """
+    text: str = record["text"]
+    given = _given_tokens(record, path, line)
+    kept = [(offsets, fields) for offsets, fields in given if text[slice(*offsets)].strip()]
+    offsets = [pair for pair, _ in kept] if given else split_words(text, split)
+    words = _Words(text, offsets, path, line, report)
+    entities = []
+    for item in items_of(record, span_key, path, line):
+        entity = entity_from_record(item, path, line)
+        if character_of is not None:
+            entity = replace(entity, start=character_of(entity.start), end=character_of(entity.end))
+        if found := words.covering(entity):
+            extra = {key: value for key, value in entity.extra.items() if key not in _DERIVED_SPAN_FIELDS}
+            entities.append(replace(entity, start=found[0], end=found[1], text=None, extra=extra))
+    rejected = []
+    for item in items_of(record, "non_entities", path, line):
+        span = span_from_record(item, path, line)
+        if found := words.covering(span):
+            rejected.append(replace(span, start=found[0], end=found[1]))
+    extra = {key: value for key, value in record.items() if key not in SENTENCE_KEYS and key != span_key}
+    if any(fields for _, fields in kept):
+        extra[TOKEN_FIELDS] = [fields for _, fields in kept]
+    known = {key: record.get(key) for key in SENTENCE_KEYS} | {"token_offsets": offsets if given else None}
+    tokens = [text[start:end] for start, end in offsets]
+    return build_sentence(known, tokens, entities, rejected, extra, path, line, report)
+
+
+def rejected_in_characters(sentence: Sentence) -> list[dict[str, Any]]:
+    """The rejected spans of a sentence, counted in characters."""
+    offsets = sentence.offsets()
+    return [
+        span_to_record(replace(span, start=offsets[span.start][0], end=offsets[span.end - 1][1]))
+        for span in sentence.non_entities
+    ]
+
+
+class _Words:
+    """The words of a text, and which of them a span of characters covers."""
+
+    def __init__(
+        self, text: str, offsets: list[tuple[int, int]], path: str | Path, line: int, report: ReadingReport
+    ) -> None:
+        self.text, self.path, self.line, self.report = text, path, line, report
+        self.starts, self.ends = [start for start, _ in offsets], [end for _, end in offsets]
+
+    def covering(self, span: Entity | Span) -> tuple[int, int] | None:
+        """First word, and the one after the last; ``None`` if there is no word in the span."""
+        text, starts, ends = self.text, self.starts, self.ends
+        if span.end > len(text):
+            what = f"{span} ends after the text's {len(text)} characters"
+            raise DataError(what, "correct its offsets", self.path, self.line)
+        first, after = bisect_right(ends, span.start), bisect_left(starts, span.end)
+        if first >= after:
+            what = f"{span} covers no word; it is left out"
+            self.report.note("empty entities", what, "remove it", self.path, self.line)
+            return None
+        inside = text[span.start : span.end]
+        begin = span.start + len(inside) - len(inside.lstrip())
+        stop = span.end - len(inside) + len(inside.rstrip())
+        if (starts[first], ends[after - 1]) != (begin, stop):
+            what = f"{span} ends inside a word; it covers {text[starts[first] : ends[after - 1]]!r} now"
+            remedy = "let it begin and end at words"
+            self.report.note("entities moved to word borders", what, remedy, self.path, self.line)
+        return first, after
+
+
+def _given_tokens(
+    record: Mapping[str, Any], path: str | Path, line: int
+) -> list[tuple[tuple[int, int], dict[str, Any]]]:
+    """Offsets of the words, and their other fields, if the record has words."""
+    tokens = record.get("tokens") or []
+    try:
+        borders = [token[key] for token in tokens for key in ("start", "end")]
+        right = all(isinstance(border, int) for border in borders) and borders == sorted(borders)
+    except (TypeError, KeyError):
+        right, borders = False, []
+    if not right or (borders and not 0 <= borders[0] <= borders[-1] <= len(record["text"])):
+        what = '"tokens" must have start and end inside the text, in order'
+        raise DataError(what, "correct the record", path, line)
+    fields = [{key: token[key] for key in token if key not in _DERIVED_TOKEN_FIELDS} for token in tokens]
+    return list(zip(zip(borders[::2], borders[1::2], strict=True), fields, strict=True))
