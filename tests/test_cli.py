@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from lacuner import Corpus
+from lacuner import Corpus, Entity, Recognizer, Sentence
 from lacuner.cli.progress import TerminalObserver
 from lacuner.evaluation import Scores
 from lacuner.methods.registry import registry
@@ -114,6 +114,20 @@ def test_nested_entities_do_not_fit_tags(run, files, model_folder):
     code, _, log = run("predict", model_folder, files / "train.conll", "--nested", "--format", "conll")
     assert code == 2
     assert "--format jsonl" in log
+
+
+def test_nested_entities_are_scored_where_they_are_asked_for(run, files, model_folder, monkeypatch):
+    nested = (Entity(0, 3, "ORG"), Entity(2, 3, "LOC"))
+    Corpus([Sentence(("University", "of", "Oslo"), nested)]).write(files / "nested.jsonl")
+
+    def predict_pairs(recognizer, corpus, nested, min_score):
+        return ((sentence, sentence.entities[: 2 if nested else 1]) for sentence in corpus)
+
+    monkeypatch.setattr(Recognizer, "predict_pairs", predict_pairs)
+    flat = json.loads(run("evaluate", model_folder, files / "nested.jsonl", "--json")[1])
+    both = json.loads(run("evaluate", model_folder, files / "nested.jsonl", "--nested", "--json")[1])
+    assert (flat["recall"], both["recall"]) == (0.5, 1.0)
+    assert (flat["support"], both["support"]) == (2, 2)
 
 
 def test_inspect_counts(run, files):

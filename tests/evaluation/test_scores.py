@@ -1,5 +1,6 @@
 import json
 import random
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given, settings
@@ -190,3 +191,40 @@ def test_with_gaps_the_pu_estimate_is_proportional_to_what_precision_times_recal
         assert measured.precision < 0.5 * truth.precision, "precision is what cannot be measured"
     ratios = [one / other for one, other in zip(estimate, true_quality, strict=True)]
     assert ratios == pytest.approx([0.3] * 4, rel=0.06)
+
+
+EITHER = Sentence(("Turin", "won"), (Entity(0, 1, "LOC"), Entity(0, 1, "ORG")))
+
+
+@pytest.mark.parametrize(
+    ("found", "counts"),
+    [
+        ([Entity(0, 1, "LOC")], (1, 1, 1)),
+        ([Entity(0, 1, "ORG")], (1, 1, 1)),
+        ([Entity(0, 1, "PER")], (0, 1, 1)),
+        ([], (0, 0, 1)),
+        (EITHER.entities, (1, 1, 1)),
+        ([*EITHER.entities, Entity(0, 1, "PER")], (1, 2, 1)),
+    ],
+    ids=["one", "the other", "neither", "nothing", "both", "both and another"],
+)
+def test_a_span_with_two_labels_is_one_entity_that_either_label_finds(
+    found: Sequence[Entity], counts: tuple[int, int, int]
+) -> None:
+    scores = score_entities([(EITHER, found)])
+    assert (scores.correct, scores.predicted, scores.support) == counts
+
+
+def test_a_span_with_two_labels_counts_for_the_label_that_found_it() -> None:
+    scores = score_entities([(EITHER, [Entity(0, 1, "ORG")])])
+    assert scores.labels == {"ORG": LabelScores(1, 1, 1)}
+
+
+def test_nested_entities_are_scored_like_others() -> None:
+    nested = (Entity(0, 3, "ORG"), Entity(2, 3, "LOC"))
+    sentence = Sentence(("University", "of", "Turin"), nested)
+    assert score_entities([(sentence, nested)]).f1 == 1.0
+    flat = score_entities([(sentence, nested[:1])])
+    assert (flat.precision, flat.recall) == (1.0, 0.5)
+    extra = score_entities([(Sentence(sentence.tokens, nested[:1]), nested)])
+    assert (extra.precision, extra.recall) == (0.5, 1.0)

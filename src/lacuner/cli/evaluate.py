@@ -22,6 +22,9 @@ def evaluate(
             help="Write each missed, spurious, wrong-label and wrong-boundary entity as JSON Lines.", show_default=False
         ),
     ] = None,
+    nested: Annotated[
+        bool, typer.Option("--nested", help="Score entities that overlap better ones, too, for nested annotation.")
+    ] = False,
     min_score: Annotated[float, typer.Option(min=0, max=1, help="Leave out less probable entities.")] = 0.0,
     device: Device = None,
     data_format: DataFormat = None,
@@ -43,7 +46,7 @@ def evaluate(
     for label in sorted(set(corpus.labels) - set(recognizer.labels)):
         say(f"warning: The model does not know the label {label}; all its entities count as missed.")
 
-    pairs = list(track(recognizer.predict_pairs(corpus, min_score=min_score), "sentences", len(corpus)))
+    pairs = list(track(recognizer.predict_pairs(corpus, nested, min_score), "sentences", len(corpus)))
     scores = score_entities(pairs)
     if errors:
         with open_for_writing(errors) as file:

@@ -15,7 +15,8 @@ def find_mistakes(pairs: Iterable[tuple[Sentence, Iterable[Entity]]]) -> Iterato
 
     A prediction is compared with the annotated entity that it shares most words with: the same span is a *wrong label*,
     another one a *wrong boundary* (whose labels may differ, too). What shares no word with anything is *missed* or
-    *spurious*; so is a prediction that overlaps only entities that were found.
+    *spurious*; so is a prediction that overlaps only entities that were found. What counts as found is what
+    :func:`~lacuner.evaluation.scores.score_entities` counts.
     """
     for index, (sentence, predicted) in enumerate(pairs):
         gold, found = comparable_entities(sentence, predicted)
@@ -23,11 +24,11 @@ def find_mistakes(pairs: Iterable[tuple[Sentence, Iterable[Entity]]]) -> Iterato
         explained: set[Entity] = set()
         for guess in spurious:
             other = max(missed, key=partial(_likeness, guess), default=None)
-            if other is None or not _shared(other, guess):
+            if other is None or not other.overlaps(guess):
                 yield _record(index, sentence, "spurious", None, guess)
                 continue
             explained.add(other)
-            kind: Kind = "wrong-label" if _same_span(other, guess) else "wrong-boundary"
+            kind: Kind = "wrong-label" if other.span == guess.span else "wrong-boundary"
             yield _record(index, sentence, kind, other, guess)
         for entity in missed:
             if entity not in explained:
@@ -49,12 +50,6 @@ def _record(
 
 
 def _likeness(one: Entity, other: Entity) -> tuple[int, bool, int]:
-    return _shared(one, other), _same_span(one, other), -other.start
-
-
-def _same_span(one: Entity, other: Entity) -> bool:
-    return (one.start, one.end) == (other.start, other.end)
-
-
-def _shared(one: Entity, other: Entity) -> int:
-    return max(0, min(one.end, other.end) - max(one.start, other.start))
+    """Shared words; then whether all are shared; then which is first."""
+    shared = min(one.end, other.end) - max(one.start, other.start)
+    return max(0, shared), one.span == other.span, -other.start

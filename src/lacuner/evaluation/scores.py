@@ -1,6 +1,6 @@
-"""Precision, recall and F1 of exactly matching entities, as conlleval counts them."""
+"""Precision, recall and F1 of exactly matching entities, as conlleval counts them; entities may be nested."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -100,8 +100,10 @@ class ScoreCounts:
 def score_entities(pairs: Iterable[tuple[Sentence, Iterable[Entity]]]) -> Scores:
     """Scores of predicted entities against annotated ones, over pairs of (annotated sentence, prediction).
 
-    Predictions about which the annotation says nothing are left out: labels that nobody looked for
-    (``annotated_labels``), and spans inside words that are marked as unknown.
+    Entities are compared as sets, so they may be nested in one another, on both sides. Predictions about which the
+    annotation says nothing are left out: labels that nobody looked for (``annotated_labels``), and spans inside words that
+    are marked as unknown. A span that is annotated with several labels has one of them, as in training: it is one entity,
+    found with any of these labels.
     """
     counts = ScoreCounts()
     for sentence, found in pairs:
@@ -110,8 +112,13 @@ def score_entities(pairs: Iterable[tuple[Sentence, Iterable[Entity]]]) -> Scores
 
 
 def comparable_entities(sentence: Sentence, predicted: Iterable[Entity]) -> tuple[set[Entity], set[Entity]]:
-    """The annotated entities, and those predictions about which the annotation says something."""
+    """The annotated entities, and those predictions about which the annotation says something.
+
+    Of a span that is annotated with several labels, one is left on either side: one that was predicted, if there is one.
+    """
     gold, found = set(sentence.entities), set(predicted)
+    if len(gold) > 1:
+        _settle_alternatives(gold, found)
     if sentence.annotated_labels is not None:
         sought = sentence.annotated_labels | {entity.label for entity in gold}
         found = {entity for entity in found if entity.label in sought}
@@ -119,6 +126,20 @@ def comparable_entities(sentence: Sentence, predicted: Iterable[Entity]) -> tupl
         undecided = {e for e in found if sentence.unknown_tokens.issuperset(range(e.start, e.end))}
         found -= undecided - gold
     return gold, found
+
+
+def _settle_alternatives(gold: set[Entity], found: set[Entity]) -> None:
+    """Leave one label of every annotated span that has several."""
+    by_span: dict[tuple[int, int], list[Entity]] = defaultdict(list)
+    for entity in sorted(gold):
+        by_span[entity.start, entity.end].append(entity)
+    for alternatives in by_span.values():
+        if len(alternatives) > 1:
+            kept = next((entity for entity in alternatives if entity in found), alternatives[0])
+            others = set(alternatives) - {kept}
+            gold -= others
+            if kept in found:
+                found -= others
 
 
 def _row(name: str, width: int, precision: float, recall: float, f1: float, support: int) -> str:
