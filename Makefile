@@ -13,7 +13,7 @@ setup: $(STAMP) browser ## Create .venv with everything that the demo and the te
 
 $(STAMP): pyproject.toml constraints.txt
 	command -v $(PYTHON) >/dev/null && $(PYTHON) -m venv $(VENV) || python3 -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[vectors,annotate,web,plots,dev]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[vectors,plots,dev]"
 	touch $@
 
 browser: # Tests in a real browser take Debian's chromium; without it they are skipped
@@ -29,7 +29,7 @@ test: setup ## Run the tests
 	$(BIN)/python -m pytest
 
 properties: setup ## Run the property tests with random inputs, many more than `make test` tries
-	HYPOTHESIS_PROFILE=random $(BIN)/python -m pytest --hypothesis-seed=random -m "not slow"
+	HYPOTHESIS_PROFILE=random $(BIN)/python -m pytest -m "hypothesis and not slow"
 
 lint: setup ## Check style and formatting
 	$(BIN)/ruff check .
@@ -39,7 +39,7 @@ types: setup ## Check types
 	$(BIN)/mypy
 
 speed: setup ## Cost of models against the bare encoder, of annotate against spaCy; writes build/speed.json
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[spacy]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[speed]"
 	$(BIN)/python benchmarks/speed.py
 
 catalog: setup ## Describe all methods in src/lacuner/cli/catalog.json, after one of them or a setting has changed

@@ -421,7 +421,7 @@ def test_what_figures_need_is_looked_for_before_anything_is_run(
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     code, _, log = run("two")
     assert code == 2
-    assert "pip install 'lacuner[plots]', or give --no-figures" in log
+    assert "pip install matplotlib, or give --no-figures" in log
     assert not (tmp_path / "bench").exists()
 
 

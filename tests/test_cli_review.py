@@ -90,17 +90,6 @@ def test_what_cannot_be_reviewed_is_said_in_a_sentence(audit: Path, tmp_path: Pa
     assert "this machine cannot listen there" in said
 
 
-def test_without_the_extra_one_hears_what_to_install_and_can_still_export(
-    audit: Path, tmp_path: Path, run, monkeypatch
-):
-    for name in [name for name in sys.modules if name.startswith("lacuner.web.") or name == "fastapi"]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "fastapi", None)
-    code, _, said = run("review", audit)
-    assert (code, said) == (2, "review needs FastAPI and uvicorn; install them with: pip install 'lacuner[web]'\n")
-    assert run("review", audit, "--export", tmp_path / "reviewed.jsonl")[0] == 0
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_the_server_listens_here_only_and_ends_in_order(audit: Path, number: int) -> None:
     process, url = serve(audit, "--port", "0")

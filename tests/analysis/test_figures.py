@@ -150,5 +150,5 @@ def test_a_figure_that_cannot_be_written_is_refused_at_once(tmp_path, monkeypatc
 
 def test_without_matplotlib_it_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ConfigError, match=r"pip install 'lacuner\[plots\]'"):
+    with pytest.raises(ConfigError, match=r"pip install matplotlib"):
         check_figure_path(tmp_path / "a.png")

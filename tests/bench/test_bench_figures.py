@@ -256,5 +256,5 @@ def test_a_datasets_name_may_be_a_path(tmp_path: Path) -> None:
 
 def test_without_matplotlib_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ConfigError, match=r"pip install 'lacuner\[plots\]', or give --no-figures"):
+    with pytest.raises(ConfigError, match=r"pip install matplotlib, or give --no-figures"):
         draw_figures(masked(), tmp_path)

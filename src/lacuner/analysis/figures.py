@@ -55,7 +55,7 @@ def check_figure_path(path: Path) -> None:
     if path.is_dir():
         raise DataError("it is a folder", "give the name of a file", path)
     if importlib.util.find_spec("matplotlib") is None:
-        raise ConfigError("--figure needs matplotlib; install it with: pip install 'lacuner[plots]'")
+        raise ConfigError("--figure needs matplotlib; install it with: pip install matplotlib")
 
 
 def save_figure(figure: "Figure", path: Path) -> None:

