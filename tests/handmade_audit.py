@@ -6,7 +6,11 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from hypothesis import strategies as st
+
 from lacuner import Corpus, Entity, Sentence
+from lacuner.review.decisions import Decision
+from lacuner.review.items import ReviewItem
 from lacuner.review.review import Review
 
 
@@ -78,3 +82,13 @@ def statuses(review: Review) -> dict[str, int]:
     for count in review.counts():
         counts[count.status] += count.count
     return dict(counts)
+
+
+@st.composite
+def decided_items(draw: st.DrawFn, items: tuple[ReviewItem, ...]) -> tuple[ReviewItem, Decision]:
+    """An item in a sentence of six words with any decision about it."""
+    item = draw(st.sampled_from(items))
+    start = draw(st.integers(0, 5))
+    end = draw(st.integers(start + 1, 6))
+    label = draw(st.sampled_from(("LOC", "ORG", "O")))
+    return item, Decision.about(item, draw(st.sampled_from(("accept", "reject", "skip"))), start, end, label)

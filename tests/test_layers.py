@@ -146,3 +146,19 @@ def test_imports_from_below_are_not(module: str, source: str) -> None:
 
 def test_a_new_package_needs_a_place_in_the_order() -> None:
     assert wrong_imports("", "lacuner.novelty.thing") == ["lacuner.novelty.thing: novelty has no place in LAYERS"]
+
+
+@pytest.mark.parametrize(
+    ("package", "foreign"),
+    [
+        ("review", {"fastapi", "starlette", "uvicorn", "http"}),
+        ("web", {"sqlite3"}),
+        ("web", {"lacuner.review.database"}),
+    ],
+)
+def test_the_review_knows_no_http_and_the_web_no_sql(package: str, foreign: set[str]) -> None:
+    for path in (SOURCE / package).rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            assert not [name for name in names if name in foreign or name.split(".")[0] in foreign], path

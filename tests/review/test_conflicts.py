@@ -1,6 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from handmade_audit import decided_items
 from lacuner import Entity, Sentence, Span
 from lacuner.review.conflicts import find_conflict
 from lacuner.review.decisions import Decision, apply_decisions
@@ -33,18 +34,6 @@ def test_entities_may_overlap_on_request_but_no_span_is_accepted_and_rejected_at
     assert find_conflict(accepted, MISSING, reject).contradicted == (Entity(5, 6, "LOC"),)
 
 
-ITEMS = (MISSING, LABEL, BOUNDARY)
-
-
-@st.composite
-def decided(draw: st.DrawFn) -> tuple[ReviewItem, Decision]:
-    item = draw(st.sampled_from(ITEMS))
-    start = draw(st.integers(0, 5))
-    end = draw(st.integers(start + 1, 6))
-    label = draw(st.sampled_from(("LOC", "ORG", "O")))
-    return item, Decision.about(item, draw(st.sampled_from(("accept", "reject", "skip"))), start, end, label)
-
-
 def overlapping_spans(sentence: Sentence) -> set[tuple[tuple[int, int], tuple[int, int]]]:
     pairs = ((one, other) for one in sentence.entities for other in sentence.entities if one < other)
     return {
@@ -54,7 +43,10 @@ def overlapping_spans(sentence: Sentence) -> set[tuple[tuple[int, int], tuple[in
     }
 
 
-@given(st.lists(decided(), max_size=3), decided())
+DECIDED = decided_items((MISSING, LABEL, BOUNDARY))
+
+
+@given(st.lists(DECIDED, max_size=3), DECIDED)
 def test_a_decision_without_a_conflict_changes_nothing_but_its_own_entity(earlier, last) -> None:
     before = apply_decisions(SENTENCE, earlier)
     if find_conflict(before, *last):

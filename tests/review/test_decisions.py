@@ -2,6 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from handmade_audit import decided_items
 from lacuner import Entity, Sentence, Span
 from lacuner.review.decisions import Decision, apply_decisions
 from lacuner.review.items import ReviewItem
@@ -65,19 +66,7 @@ def test_boundaries_and_labels_can_be_changed() -> None:
     assert after(BOUNDARY, "accept", end=2, label="ORG").non_entities == ()
 
 
-ITEMS = (MISSING, LABEL, NO_ENTITY, BOUNDARY)
-
-
-@st.composite
-def decided(draw: st.DrawFn) -> tuple[ReviewItem, Decision]:
-    item = draw(st.sampled_from(ITEMS))
-    start = draw(st.integers(0, 5))
-    end = draw(st.integers(start + 1, 6))
-    label = draw(st.sampled_from(("LOC", "ORG", "O")))
-    return item, Decision.about(item, draw(st.sampled_from(("accept", "reject", "skip"))), start, end, label)
-
-
-@given(st.lists(decided(), max_size=6))
+@given(st.lists(decided_items((MISSING, LABEL, NO_ENTITY, BOUNDARY)), max_size=6))
 def test_whatever_is_decided_the_sentence_holds_no_contradiction(decisions) -> None:
     result = apply_decisions(SENTENCE, decisions)  # a sentence refuses spans that are annotated and rejected at once
     assert result.tokens == WORDS

@@ -1,4 +1,4 @@
-"""A finding of an audit; without what trains models, so that reading many takes no time."""
+"""A finding of an audit. Reading findings does not load torch."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from lacuner.corpus.formats.records import entity_from_record
 from lacuner.errors import DataError
 
 Kind = Literal["missing", "label", "boundary"]
-"""What a finding is about: nothing is annotated there, or another label, or other borders."""
+"""What a finding is about: nothing is annotated there, or another label, or other boundaries."""
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
@@ -19,15 +19,15 @@ class Finding:
     """A span that should be looked at.
 
     Attributes:
-        sentence: its number, from 0.
+        sentence: index of its sentence.
         start: first word.
-        end: behind the last word.
-        label: what it seems to be; ``O`` if it seems to be no entity.
-        probability: that this is right.
-        kind: ``missing`` (nothing is annotated there), ``label`` (something else is) or ``boundary`` (so is a span that
-            overlaps it).
+        end: end of the span (exclusive).
+        label: that it probably has; ``O``: it is probably no entity.
+        probability: that the finding is right.
+        kind: ``missing`` (nothing is annotated there), ``label`` (another label is) or ``boundary`` (an overlapping span
+            is).
         text: its words.
-        annotated: what is annotated there now; always given unless it is ``missing``.
+        annotated: the entity that is annotated there; ``None`` if and only if the kind is ``missing``.
     """
 
     sentence: int
@@ -68,7 +68,7 @@ class Finding:
             )
         except (KeyError, TypeError, ValueError) as error:
             what = f"this is not a finding ({type(error).__name__}: {error})"
-            raise DataError(what, "make the audit anew", path, line) from None
+            raise DataError(what, "run the audit again", path, line) from None
 
 
 def _annotated(record: Mapping[str, Any], path: Path, line: int) -> Entity | None:
