@@ -52,6 +52,24 @@ def test_a_missing_entity_that_is_none_is_rejected_and_what_is_rejected_is_the_s
     assert after(MISSING, "reject", start=3).non_entities == (Span(5, 6),)
 
 
+def test_fields_that_lacuner_does_not_know_stay_where_they_are() -> None:
+    old = Entity(0, 2, "LOC", text="New York", score=0.4, source="model", extra={"id": "T1"})
+    sentence = Sentence(WORDS, (old,), (Span(5, 6, "human", {"why": "a typo"}),), extra={"id": 7, "meta": {"page": 3}})
+    reject, accept = Decision("reject", 0, 0, "X"), Decision("accept", 0, 3, "ORG")
+    for item, decision, text in (
+        (LABEL, reject, "New York"),
+        (LABEL, Decision("accept", 0, 2, "ORG"), "New York"),
+        (BOUNDARY, accept, None),
+    ):
+        result = apply_decisions(sentence, [(item, decision)])
+        (entity,) = result.entities
+        assert (entity.extra, entity.text, entity.source) == ({"id": "T1"}, text, "reviewer")
+        assert entity.score is None  # it was that of a model
+        assert result.extra == {"id": 7, "meta": {"page": 3}}
+    again = apply_decisions(sentence, [(MISSING, reject)]).non_entities[0]
+    assert (again.extra, again.source) == ({"why": "a typo"}, "reviewer")
+
+
 def test_a_rejection_is_about_exactly_its_span() -> None:
     phrase = ReviewItem(0, 2, 5, "MISC", 0.9, "missing", "Times readers love", number=4)
     rejected = after(phrase, "reject")

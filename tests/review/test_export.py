@@ -1,9 +1,21 @@
+import json
 from pathlib import Path
 
 import pytest
 
-from handmade_audit import MAY, MONTH, NEWSPAPER, TEAM, TURIN, TURIN_AGAIN, small_audit, small_corpus
-from lacuner import Corpus, Entity, Span
+from handmade_audit import (
+    MAY,
+    MONTH,
+    NEWSPAPER,
+    TEAM,
+    TURIN,
+    TURIN_AGAIN,
+    finding,
+    small_audit,
+    small_corpus,
+    write_audit,
+)
+from lacuner import Corpus, Entity, Sentence, Span
 from lacuner.audit.folder import AuditFolder
 from lacuner.errors import DataError
 from lacuner.review.export import export_corpus
@@ -47,6 +59,22 @@ def test_decisions_go_into_the_corpus_and_come_back_from_its_file(review: Review
         "accepted": 3, "rejected": 2, "skipped": 1, "open": 1, "sentences": 4, "entities": 4, "added": 2, "removed": 2,
         "confirmed": 1, "non_entities": 3,
     }  # fmt: skip
+
+
+def test_fields_of_a_record_that_lacuner_does_not_know_are_exported(tmp_path: Path) -> None:
+    known = Entity(0, 2, "PER", extra={"id": "T1"})
+    sentence = Sentence(("Ada", "Lovelace", "left", "Turin"), (known,), extra={"id": 7, "meta": {"page": 3}})
+    corpus = Corpus((sentence, Sentence(("Oslo",), extra={"id": 8})))
+    folder = write_audit(tmp_path / "audit", corpus, [finding(corpus, 0, 3, 4, "LOC")])
+    with Review(AuditFolder.open(folder)) as review:
+        review.decide(ADA, 0, 0, "accept")
+        export_corpus(review, tmp_path / "reviewed.jsonl")
+    first, second = map(json.loads, (tmp_path / "reviewed.jsonl").read_text(encoding="utf-8").splitlines())
+    assert (first["id"], first["meta"], second["id"]) == (7, {"page": 3}, 8)
+    assert first["entities"] == [
+        {"start": 0, "end": 2, "label": "PER", "id": "T1"},
+        {"start": 3, "end": 4, "label": "LOC", "source": "reviewer"},
+    ]
 
 
 def test_without_decisions_the_corpus_is_as_it_was(review: Review, tmp_path: Path) -> None:

@@ -103,18 +103,17 @@ def _about(sentence: Sentence, finding: Finding) -> str:
 def _sentence(sentence: Sentence, finding: Finding, color: str) -> str:
     """The sentence with the finding marked and the annotated entities highlighted."""
     offsets = sentence.offsets()
-    text = " ".join(sentence.tokens) if sentence.text is None else sentence.text
     opening: dict[int, str] = defaultdict(str)
     closing: dict[int, str] = defaultdict(str)
     end = 0
     for entity in sentence.entities:  # one that overlaps another gets its label only
-        if entity.end <= finding.start or entity.start >= finding.end:
+        if not entity.overlaps(finding):
             opening[entity.start] += "<span class=known>" if entity.start >= end else ""
             closing[entity.end - 1] += f"<sup>{escape(entity.label)}</sup>" + ("</span>" if entity.start >= end else "")
             end = max(end, entity.end)
     opening[finding.start] += f"<mark class={color}>"
     closing[finding.end - 1] += f"<sup>{escape(finding.label)}</sup></mark>"
-    return "".join(_pieces(text, offsets, opening, closing))
+    return "".join(_pieces(sentence.raw_text, offsets, opening, closing))
 
 
 def _pieces(

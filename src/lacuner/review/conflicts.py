@@ -1,11 +1,12 @@
 """Decisions that cannot be stored as they are: what they conflict with, and how that is said to the reviewer."""
 
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Literal
 
 from lacuner.corpus import Entity, Sentence, Span
 from lacuner.errors import LacunerError
-from lacuner.review.decisions import Decision, entity_key, patch_of
+from lacuner.review.decisions import Decision, patch_of
 from lacuner.review.items import ReviewItem
 
 Reason = Literal["already_decided", "overlap", "nothing_to_undo", "unknown_item", "invalid"]
@@ -55,21 +56,16 @@ def find_conflict(sentence: Sentence, item: ReviewItem, decision: Decision) -> C
     Overlaps that were there before the decision are not counted: the decision does not make them.
     """
     patch = patch_of(item, decision)
-    removed = {entity_key(entity) for entity in patch.removed}
-    others = [entity for entity in sentence.entities if entity_key(entity) not in removed]
-    annotated = {(entity.start, entity.end) for entity in sentence.entities}
+    others = [entity for entity in sentence.entities if entity not in patch.removed]
+    annotated = {entity.span for entity in sentence.entities}
     overlapping = []
     for new in patch.added:
-        if new in sentence.entities:
-            continue
-        was_annotated = (new.start, new.end) in annotated
-        for other in others:
-            same = (other.start, other.end) == (new.start, new.end)
-            if same or (not was_annotated and other.start < new.end and new.start < other.end):
-                overlapping.append(other)
-    contradicted = [e for e in others if (e.start, e.end) in patch.rejected and e not in (*patch.added, *overlapping)]
-    added = {(new.start, new.end) for new in patch.added}
-    rejected = tuple(span for span in sentence.non_entities if (span.start, span.end) in added)
+        if new not in sentence.entities:
+            known = new.span in annotated
+            overlapping += [e for e in others if e.span == new.span or (not known and e.overlaps(new))]
+    contradicted = [e for e in others if e.span in patch.rejected and e not in (*patch.added, *overlapping)]
+    added = {new.span for new in patch.added}
+    rejected = tuple(span for span in sentence.non_entities if span in added)
     return Conflict(tuple(overlapping), tuple(contradicted), rejected)
 
 
@@ -118,10 +114,4 @@ def _quoted(sentence: Sentence, entity: Entity) -> str:
 
 def _overlaps(sentence: Sentence) -> set[tuple[Entity, Entity]]:
     """Pairs of entities that share words."""
-    found = set()
-    for index, one in enumerate(sentence.entities):
-        for other in sentence.entities[index + 1 :]:
-            if other.start >= one.end:
-                break
-            found.add((one, other))
-    return found
+    return {(one, other) for one, other in combinations(sentence.entities, 2) if one.overlaps(other)}

@@ -4,13 +4,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from lacuner.corpus import OUTSIDE, Entity, Sentence, Span
+from lacuner.corpus import OUTSIDE, Entity, Sentence, Source, Span
 from lacuner.review.items import ReviewItem, Status
 
 Action = Literal["accept", "reject", "skip"]
 STATUS_AFTER: dict[Action, Status] = {"accept": "accepted", "reject": "rejected", "skip": "skipped"}
-REVIEWER = "reviewer"
-"""The source of everything that a person has decided."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +47,12 @@ class Patch:
     Attributes:
         added: entities that are added, or confirmed if they are annotated already.
         removed: entities that are removed.
-        rejected: ``(start, end)`` of spans that are no entities. Nothing is said about the spans inside them.
+        rejected: spans that are no entities. Nothing is said about the spans inside them.
     """
 
     added: tuple[Entity, ...] = ()
     removed: tuple[Entity, ...] = ()
-    rejected: tuple[tuple[int, int], ...] = ()
+    rejected: tuple[Span, ...] = ()
 
 
 def patch_of(item: ReviewItem, decision: Decision) -> Patch:
@@ -70,39 +68,45 @@ def patch_of(item: ReviewItem, decision: Decision) -> Patch:
               rejected                                               span is rejected
     ========  =====================================================  =================================================
     """
-    old = item.annotated
-    suggested = (item.start, item.end)
+    old, suggested = item.annotated, item.span
     if decision.action == "skip":
         return Patch()
     if decision.action == "reject":
         if old is None:
             return Patch(rejected=(suggested,))
-        return Patch(added=(old,), rejected=() if suggested == (old.start, old.end) else (suggested,))
+        return Patch(added=(old,), rejected=() if suggested == old.span else (suggested,))
     removed = () if old is None else (old,)
     if decision.label == OUTSIDE:
         assert old is not None
-        return Patch(removed=removed, rejected=tuple(dict.fromkeys([(old.start, old.end), suggested])))
+        return Patch(removed=removed, rejected=tuple(dict.fromkeys((old.span, suggested))))
     new = Entity(decision.start, decision.end, decision.label)
-    moved = old is not None and (old.start, old.end) != (new.start, new.end)
-    return Patch((new,), removed, ((old.start, old.end),) if old is not None and moved else ())
+    return Patch((new,), removed, () if old is None or old.span == new.span else (old.span,))
 
 
 def apply_decisions(sentence: Sentence, decided: Iterable[tuple[ReviewItem, Decision]]) -> Sentence:
-    """The sentence after decisions, applied in their order."""
-    entities = {entity_key(entity): entity for entity in sentence.entities}
-    rejected = {(span.start, span.end): span for span in sentence.non_entities}
+    """The sentence after decisions, applied in their order.
+
+    Fields that Lacuner does not know stay with their sentence, with entities that are confirmed or corrected, and with spans.
+    """
+    entities = {entity: entity for entity in sentence.entities}
+    rejected = {span: span for span in sentence.non_entities}
     for item, decision in decided:
         patch = patch_of(item, decision)
-        for entity in (*patch.removed, *decision.replaced):
-            entities.pop(entity_key(entity), None)
+        corrected = next((entities.pop(entity) for entity in patch.removed if entity in entities), None)
+        for entity in decision.replaced:
+            entities.pop(entity, None)
         for entity in patch.added:
-            rejected.pop((entity.start, entity.end), None)
-            entities[entity_key(entity)] = replace(entity, source=REVIEWER)
-        annotated = {(entity.start, entity.end) for entity in entities.values()}
-        rejected |= {span: Span(*span, source=REVIEWER) for span in patch.rejected if span not in annotated}
+            rejected.pop(entity.span, None)
+            entities[entity] = _reviewed(entity, entities.get(entity, corrected))
+        annotated = {entity.span for entity in entities}
+        for span in patch.rejected:
+            if span not in annotated:
+                rejected[span] = replace(rejected.get(span, span), source=Source.REVIEWER)
     return replace(sentence, entities=tuple(entities.values()), non_entities=tuple(rejected.values()))
 
 
-def entity_key(entity: Entity) -> tuple[int, int, str]:
-    """What identifies an entity in its sentence."""
-    return entity.start, entity.end, entity.label
+def _reviewed(new: Entity, old: Entity | None) -> Entity:
+    """An entity that a reviewer has decided, with the fields of the one that it confirms or corrects."""
+    if old is None:
+        return replace(new, source=Source.REVIEWER)
+    return replace(new, source=Source.REVIEWER, text=old.text if new.span == old.span else None, extra=old.extra)

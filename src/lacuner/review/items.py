@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from lacuner.audit.finding import Finding
+from lacuner.corpus import Span
 
 Status = Literal["open", "accepted", "rejected", "skipped"]
 
@@ -20,6 +21,11 @@ class ReviewItem(Finding):
     """
 
     number: int = field(kw_only=True)
+
+    @property
+    def span(self) -> Span:
+        """The suggested span."""
+        return Span(self.start, self.end)
 
 
 @dataclass(frozen=True, slots=True)

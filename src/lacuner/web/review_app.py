@@ -192,7 +192,7 @@ def _counts(review: Review) -> list[dict[str, Any]]:
 
 def _words_and_gaps(sentence: Sentence) -> tuple[list[str], list[str]]:
     """The words, and the text before each of them and after the last."""
-    text = " ".join(sentence.tokens) if sentence.text is None else sentence.text
+    text = sentence.raw_text
     gaps, position = [], 0
     for start, end in sentence.offsets():
         gaps.append(text[position:start])
