@@ -125,7 +125,7 @@ def measure(
         model.eval()
         bare.eval()
         if isinstance(model.encoder, TransformerEncoder):
-            model.encoder.index.forget()  # prediction has not seen its sentences before
+            model.encoder.index.clear_cache()  # prediction has not seen its sentences before
 
         def predict_ours(number: int, model: Any = model) -> None:
             model.entities(model.encoder.index.collate([s.tokens for s in batches[number]]))

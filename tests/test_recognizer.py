@@ -1,5 +1,6 @@
 import copy
 import string
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import pytest
@@ -277,3 +278,12 @@ def test_wide_entities_are_found_if_they_are_to_be_covered(toy, small_settings, 
         assert trained.settings.method.head.max_span_width == widest
         assert trained.model.method.head.max_span_width == widest
         assert ("cannot be found" in caplog.text) == (widest == 1)
+
+
+def test_threads_that_share_a_recognizer_find_what_one_thread_finds(model: Recognizer, toy: Corpus) -> None:
+    texts = [" ".join(sentence.tokens) for sentence in toy]
+    expected = [model.predict(text) for text in texts]
+    assert any(expected)
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(model.predict, texts * 8))
+    assert found == expected * 8

@@ -1,7 +1,10 @@
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from lacuner.corpus import tokenize
 from lacuner.corpus.tokenize import SPLITTINGS, cut_words, split_passages, split_words
 
 # Spaces of all kinds, marks that belong to the letter before them, scripts without spaces, and what a keyboard has.
@@ -116,3 +119,11 @@ def test_a_sentence_longer_than_the_limit_is_covered_by_overlapping_passages():
     passages = split_passages("a b c d e f g h", offsets, 6)
     assert [(p.begin, p.end) for p in passages] == [(0, 6), (4, 8)]
     assert [(p.own_begin, p.own_end) for p in passages] == [(0, 5), (5, 8)]
+
+
+def test_threads_that_share_what_is_remembered_find_the_same_words(monkeypatch):
+    monkeypatch.setattr(tokenize, "_REMEMBERED", 3)
+    texts = [f"Ada{number % 50}'s {number % 7},500 x-y." for number in range(2000)]
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(cut_words, texts))
+    assert found == [tuple(text[a:b] for a, b in split_words(text)) for text in texts]

@@ -41,8 +41,8 @@ def test_berts_vector_and_the_words_around_are_read_by_a_bilstm(chinese_bert: Pa
             read.append(torch.stack(rows))
         assert any(not row[encoder.bert.size :].any() for row in read[0]), "some character is in no word"
         lstm = nn.LSTM(2 * encoder.bert.size, 7, batch_first=True, bidirectional=True)
-        weights = dict(encoder.fusion.onward.state_dict())
-        weights |= {f"{name}_reverse": value for name, value in encoder.fusion.inward.state_dict().items()}
+        weights = dict(encoder.fusion.forward_lstm.state_dict())
+        weights |= {f"{name}_reverse": value for name, value in encoder.fusion.backward_lstm.state_dict().items()}
         lstm.load_state_dict(weights)
         padded = nn.utils.rnn.pad_sequence(read, batch_first=True)
         packed = pack_padded_sequence(padded, torch.tensor(lengths), batch_first=True, enforce_sorted=False)
@@ -60,10 +60,10 @@ def test_a_long_sentence_is_read_window_by_window(chinese_bert: Path, vector_fil
     assert len(inputs.pieces.pieces) > 2
     with torch.no_grad():
         characters = encoder.bert(inputs.pieces).mean()[0]
-        words = encoder.words(characters, inputs.cover.words, inputs.cover.places[0])
+        words = encoder.words(characters, inputs.cover.words, inputs.cover.index[0])
         expected = encoder.fusion(torch.cat([characters, words], dim=-1)[None], torch.tensor([300]))
         torch.testing.assert_close(encoder(inputs).first, expected)
-    taken = [bool(row.any()) for row in inputs.cover.places[0]]
+    taken = [bool(row.any()) for row in inputs.cover.index[0]]
     assert taken == [token not in "我们在" for token in tokens]
 
 

@@ -140,7 +140,7 @@ def test_characters_start_from_the_vectors_of_a_file(vector_file: Path, tmp_path
 
 
 def test_a_token_seen_once_is_sometimes_taken_as_unknown_in_training_only(vector_file: Path) -> None:
-    encoder = create(vector_file, dropout=0.0, unknown_share=0.9)
+    encoder = create(vector_file, dropout=0.0, unknown_fraction=0.9)
     (once,) = encoder.rare.nonzero()
     assert encoder.index.vocabulary.words[int(once) - 2] == "上海"
     looked_up: list[Tensor] = []

@@ -338,10 +338,10 @@ def test_encoders_with_a_lexicon_are_named_like_any_other() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_missing_lexicon_is_asked_for(name: str) -> None:
-    with pytest.raises(ConfigError, match=rf"encoder={name}: set encoder\.lexicon, too \(words: "):
+    with pytest.raises(ConfigError, match=rf"encoder={name}: set encoder\.lexicon, too \(a word2vec"):
         resolve_settings(encoder=name, overrides={} if name == "flat" else {"encoder.model": "some/bert"})
     if name != "flat":
-        with pytest.raises(ConfigError, match=rf"encoder={name}: set encoder\.model, too \(hub name"):
+        with pytest.raises(ConfigError, match=rf"encoder={name}: set encoder\.model, too \(Hugging Face model"):
             resolve_settings(encoder=name, overrides={"encoder.lexicon": "w.txt"})
 
 

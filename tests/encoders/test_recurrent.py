@@ -4,7 +4,8 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from lacuner.encoders.recurrent import BiLSTM, RecurrentConfig, RecurrentEncoder
+from lacuner.encoders.bilstm import BiLSTM
+from lacuner.encoders.recurrent import RecurrentConfig, RecurrentEncoder
 from lacuner.features.vocabulary import UNKNOWN, Vocabulary
 
 WORDS = ["Ada", "moved", "to", "Turin", "in", "1842", ",", "Antidisestablishmentarianism", "x" * 60, "ü"]
@@ -47,8 +48,8 @@ def test_the_bilstm_is_torchs_on_packed_sequences(lengths: list[int], size: int,
     torch.manual_seed(seed)
     ours = BiLSTM(size, hidden)
     packed_lstm = nn.LSTM(size, hidden, batch_first=True, bidirectional=True)
-    weights = {f"{name}": value for name, value in ours.onward.state_dict().items()}
-    weights |= {f"{name}_reverse": value for name, value in ours.inward.state_dict().items()}
+    weights = {f"{name}": value for name, value in ours.forward_lstm.state_dict().items()}
+    weights |= {f"{name}_reverse": value for name, value in ours.backward_lstm.state_dict().items()}
     packed_lstm.load_state_dict(weights)
     words = torch.randn(len(lengths), max(lengths), size)
     packed = pack_padded_sequence(words, torch.tensor(lengths), batch_first=True, enforce_sorted=False)
@@ -97,7 +98,7 @@ def test_an_empty_word_has_a_vector() -> None:
 
 
 def test_a_word_seen_once_is_sometimes_taken_as_unknown_in_training_only() -> None:
-    encoder = small_encoder(unknown_share=0.3)
+    encoder = small_encoder(unknown_fraction=0.3)
     words = encoder.index.collate([["moved"] * 4000 + ["Ada"] * 4000]).words
     unknown = encoder.words.weight[UNKNOWN]
     forgotten = (encoder.train()._look_up(words)[0] == unknown).all(-1)

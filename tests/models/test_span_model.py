@@ -46,7 +46,7 @@ def span_model(
 ) -> SpanModel:
     torch.manual_seed(0)
     config = RecurrentConfig(
-        word_size=5, character_size=4, character_filters=3, hidden=4, dropout=0.0, unknown_share=0.0
+        word_size=5, character_size=4, character_filters=3, hidden=4, dropout=0.0, unknown_fraction=0.0
     )
     encoder = RecurrentEncoder.create(config, Vocabulary.build([WORDS]), None)
     return SpanModel(encoder, method.model_copy(update={"head": head, **changes}), labels)

@@ -40,7 +40,7 @@ class Encoder(nn.Module, ABC):
 
     @property
     def pretrained(self) -> nn.Module:
-        """What learns at the encoder's rate; whatever else there is in it begins anew, and learns at the head's."""
+        """What is trained at the encoder's learning rate; all its other weights are new, and trained at the head's."""
         return self
 
     @abstractmethod

@@ -11,50 +11,38 @@ from torch import Tensor, nn
 from lacuner.encoders.dropout import Dropout
 from lacuner.encoders.encoder import Encoder
 from lacuner.encoders.lexicon import LexiconConfig, choose_lexicon, restore_lexicon, save_lexicon
-from lacuner.encoders.recurrent import VOCABULARY_FILE
-from lacuner.encoders.table import VectorTable, forget, read_size, read_stored, write_stored
-from lacuner.encoders.vectors import choose_vectors, vector_files
+from lacuner.encoders.table import VectorTable, read_size, replace_rare
+from lacuner.encoders.vocabulary import VocabularyConfig, restore_vocabulary, save_vocabulary
 from lacuner.encoders.words import EncodedWords
 from lacuner.features.lexicon import Lattice, LatticeIndex, Lexicon
 from lacuner.features.vocabulary import PADDING, Vocabulary
 
 _AT_ONCE = 2**22
-"""Scores that are computed at once, of which those that are needed are kept."""
+"""Number of scores that are computed at once, of which those that are needed are kept."""
 _WIDENING = 3
 """How much wider than a node the hidden layer of the feed-forward network is."""
 
 
-class FlatConfig(LexiconConfig):
+class FlatConfig(LexiconConfig, VocabularyConfig):
     """``flat``: a transformer over characters and lexicon words, which needs no download."""
 
     epochs: ClassVar = 15
     training: ClassVar = {"batch_tokens": 512, "encoder_learning_rate": 1e-3, "head_learning_rate": 1e-3}
 
     name: Literal["flat"] = "flat"
-    vectors: str = Field(
-        "auto", description="auto (GloVe if installed and fitting), none, or a word2vec/GloVe text file"
-    )
-    layers: int = Field(1, ge=1, description="layers of the transformer")
-    heads: int = Field(8, ge=1, description="attention heads of a layer")
+    layers: int = Field(1, ge=1, description="number of transformer layers")
+    heads: int = Field(8, ge=1, description="number of attention heads per layer")
     head_size: int = Field(20, ge=1, description="size of an attention head")
-    dropout: float = Field(0.3, ge=0, lt=1, description="dropout on the vectors and in the layers")
-    unknown_share: float = Field(
-        0.3, ge=0, le=1, description="how often a word seen once is taken as unknown in training"
-    )
-
-    @property
-    def files(self) -> tuple[Path, ...]:
-        return (*super().files, *vector_files(self.vectors))
+    dropout: float = Field(0.3, ge=0, lt=1, description="dropout on the vectors and inside the layers")
 
     def create(self, sentences: Sequence[Sequence[str]]) -> "FlatEncoder":
-        vectors = choose_vectors(self.vectors, sentences)
-        vocabulary = Vocabulary.build(sentences, vectors.words if vectors else ())
-        tokens = _token_table(vocabulary, self.word_size if vectors is None else vectors.table.shape[1])
-        tokens.start_from(vectors, vocabulary.words)
+        vocabulary, vectors = self.choose_words(sentences)
+        tokens = _token_table(vocabulary, self.size_of(vectors))
+        tokens.load_vectors(vectors, vocabulary.words)
         return FlatEncoder(self, vocabulary, tokens, *choose_lexicon(self, sentences))
 
     def restore(self, architecture: dict[str, Any], folder: Path) -> "FlatEncoder":
-        vocabulary = read_stored(folder, VOCABULARY_FILE, Vocabulary.from_dict)
+        vocabulary = restore_vocabulary(folder)
         tokens = _token_table(vocabulary, read_size(architecture, folder))
         return FlatEncoder(self, vocabulary, tokens, *restore_lexicon(folder))
 
@@ -67,7 +55,7 @@ class FlatEncoder(Encoder):
     """Words → vectors of size ``heads * head_size``.
 
     Li et al. 2020, *FLAT: Chinese NER Using Flat-Lattice Transformer* (ACL). Tokens and lexicon words are nodes of a lattice,
-    each with the place of its first and its last token (head and tail). All nodes see each other: time and memory grow with
+    each with the position of its first and its last token (head and tail). All nodes see each other: time and memory grow with
     the square of their number.
     """
 
@@ -89,27 +77,27 @@ class FlatEncoder(Encoder):
         self.dropout = Dropout(config.dropout)
 
     def save(self, folder: Path) -> dict[str, Any]:
-        write_stored(folder, VOCABULARY_FILE, self.index.vocabulary.as_dict())
+        save_vocabulary(self.index.vocabulary, folder)
         save_lexicon(self.index.lexicon, self.words, folder)
         return {"word_size": self.tokens.size}
 
     def forward(self, inputs: Lattice) -> EncodedWords:
         numbers = inputs.tokens
-        if self.training and self.config.unknown_share:
-            numbers = forget(numbers, self.rare, self.config.unknown_share)
+        if self.training and self.config.unknown_fraction:
+            numbers = replace_rare(numbers, self.rare, self.config.unknown_fraction)
         tokens = self.from_tokens(self.dropout(self.tokens(numbers)))  # (B, n, d)
         words = self.from_words(self.dropout(self.words(inputs.words)))  # (B, w, d)
         hidden = torch.cat([tokens, words], dim=1)  # (B, N, d): N = n + w
-        farthest = numbers.shape[1]
-        place = torch.arange(farthest, device=numbers.device).expand_as(numbers)  # (B, n)
-        there = torch.cat([place < inputs.lengths[:, None], inputs.words != PADDING], dim=1)  # (B, N)
-        head = torch.cat([place, inputs.begin], dim=1)
-        width = torch.cat([torch.ones_like(place), inputs.end - inputs.begin], dim=1)
+        max_distance = numbers.shape[1]
+        position = torch.arange(max_distance, device=numbers.device).expand_as(numbers)  # (B, n)
+        there = torch.cat([position < inputs.lengths[:, None], inputs.words != PADDING], dim=1)  # (B, N)
+        head = torch.cat([position, inputs.begin], dim=1)
+        width = torch.cat([torch.ones_like(position), inputs.end - inputs.begin], dim=1)
         widths, kind = torch.unique(width, return_inverse=True)
-        nodes, positions = Nodes.of(there, head, kind, farthest), self.positions(widths, farthest)
+        nodes, positions = Nodes.of(there, head, kind, max_distance), self.positions(widths, max_distance)
         for layer in self.layers:
             hidden = layer(hidden, nodes, positions)
-        characters = hidden[:, :farthest]
+        characters = hidden[:, :max_distance]
         return EncodedWords(characters, characters)
 
 
@@ -125,12 +113,12 @@ class RelativePositions(nn.Module):
         self.size = size
         self.fusion = nn.Linear(4 * size, size)
 
-    def forward(self, widths: Tensor, farthest: int) -> Tensor:
-        """``R`` of nodes with any two of the ``V`` widths and heads up to ``farthest`` tokens apart: ``(V, V, D, d)``."""
-        heads = torch.arange(-farthest, farthest + 1, device=widths.device)  # (D,)
+    def forward(self, widths: Tensor, max_distance: int) -> Tensor:
+        """``R`` of nodes with any two of the ``V`` widths and heads up to ``max_distance`` tokens apart: ``(V, V, D, d)``."""
+        heads = torch.arange(-max_distance, max_distance + 1, device=widths.device)  # (D,)
         own, other = widths[:, None, None] - 1, widths[None, :, None] - 1
         distances = (heads, heads - other, heads + own, heads + own - other)  # hh, ht, th, tt
-        reach = farthest + int(widths.max())
+        reach = max_distance + int(widths.max())
         waves = sinusoids(torch.arange(-reach, reach + 1, device=widths.device), self.size)
         maps = torch.split(self.fusion.weight, self.size, dim=1)
         mapped = [
@@ -148,16 +136,16 @@ def sinusoids(distances: Tensor, size: int) -> Tensor:
 
 
 class Nodes(NamedTuple):
-    """Where the ``N`` nodes of ``B`` sentences stand."""
+    """Positions of the ``N`` nodes of ``B`` sentences."""
 
     there: Tensor  # (B, N) bool
     kind: Tensor  # (B * N,) which of the V widths each has
     pairs: Tensor  # (B * N, N) for each node and each of its sentence: index of width and distance, below V * D
 
     @classmethod
-    def of(cls, there: Tensor, head: Tensor, kind: Tensor, farthest: int) -> "Nodes":
-        distances = head[:, :, None] - head[:, None, :] + farthest  # (B, N, N)
-        return cls(there, kind.flatten(), (kind[:, None, :] * (2 * farthest + 1) + distances).flatten(0, 1))
+    def of(cls, there: Tensor, head: Tensor, kind: Tensor, max_distance: int) -> "Nodes":
+        distances = head[:, :, None] - head[:, None, :] + max_distance  # (B, N, N)
+        return cls(there, kind.flatten(), (kind[:, None, :] * (2 * max_distance + 1) + distances).flatten(0, 1))
 
 
 class LatticeLayer(nn.Module):

@@ -1,7 +1,6 @@
 """LEBERT: lexicon words are taken in between two layers of BERT."""
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any, Literal
 
 import torch
@@ -9,19 +8,12 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from lacuner.encoders.dropout import Dropout
-from lacuner.encoders.encoder import Encoder
-from lacuner.encoders.lexicon import (
-    LexiconBertConfig,
-    WordAttention,
-    choose_lexicon,
-    restore_lexicon,
-    save_lexicon,
-)
+from lacuner.encoders.lexicon_bert import LexiconBertConfig, LexiconBertEncoder
 from lacuner.encoders.table import VectorTable
 from lacuner.encoders.transformer import TransformerEncoder
 from lacuner.encoders.words import EncodedWords
 from lacuner.errors import ConfigError
-from lacuner.features.lexicon import CoveredPieceIndex, CoveredPieces, Lexicon
+from lacuner.features.lexicon import CoveredPieces, Lexicon
 from lacuner.features.subwords import PieceInputs
 
 
@@ -29,50 +21,37 @@ class LebertConfig(LexiconBertConfig):
     """``lebert``: a BERT-like Hugging Face encoder with a lexicon adapter between two of its layers."""
 
     name: Literal["lebert"] = "lebert"
-    layer: int = Field(1, ge=1, description="layer behind which words are taken in")
+    layer: int = Field(1, ge=1, description="layer after which lexicon words are added")
     dropout: float = Field(0.1, ge=0, lt=1, description="dropout in the lexicon adapter and on the word vectors")
 
-    def create(self, sentences: Sequence[Sequence[str]]) -> "LebertEncoder":
-        bert = self.bert.create()
+    def check_model(self, bert: TransformerEncoder) -> None:
         check_layers(bert, self)
-        return LebertEncoder(self, bert, *choose_lexicon(self, sentences))
 
-    def restore(self, architecture: dict[str, Any], folder: Path) -> "LebertEncoder":
-        return LebertEncoder(self, self.bert.restore(architecture, folder), *restore_lexicon(folder))
+    def build(self, bert: TransformerEncoder, lexicon: Lexicon, table: VectorTable) -> "LebertEncoder":
+        return LebertEncoder(self, bert, lexicon, table)
 
 
-class LebertEncoder(Encoder):
+class LebertEncoder(LexiconBertEncoder):
     """Words → vectors of their first and last pieces.
 
-    Liu et al. 2021, *Lexicon Enhanced Chinese Sequence Labeling Using BERT Adapter* (ACL): behind one layer, every piece takes
+    Liu et al. 2021, *Lexicon Enhanced Chinese Sequence Labeling Using BERT Adapter* (ACL): after one layer, every piece takes
     in the words around its token, ``LayerNorm(dropout(h + Σ aⱼ vⱼ))``; the layers above see both.
     """
 
     def __init__(self, config: LebertConfig, bert: TransformerEncoder, lexicon: Lexicon, table: VectorTable) -> None:
-        super().__init__()
+        super().__init__(bert, lexicon, table)
         self.config = config
-        self.index: CoveredPieceIndex = CoveredPieceIndex(bert.index, lexicon)
-        self.bert = bert
-        self.words = WordAttention(table, bert.size)
         self.norm = nn.LayerNorm(bert.size, eps=bert.model.config.layer_norm_eps)
         self.dropout = Dropout(config.dropout)
         self.size = bert.size
 
-    @property
-    def pretrained(self) -> nn.Module:
-        return self.bert.pretrained
-
-    def save(self, folder: Path) -> dict[str, Any]:
-        save_lexicon(self.index.lexicon, self.words.table, folder)
-        return self.bert.save(folder)
-
     def forward(self, inputs: CoveredPieces) -> EncodedWords:
         cover = inputs.cover
-        of_tokens = nn.functional.pad(cover.places.flatten(0, 1), (0, 0, 0, 1))  # (B * n + 1, k): the last has no words
-        places = of_tokens[inputs.pieces.word.flatten()]  # (W * m, k)
+        of_tokens = nn.functional.pad(cover.index.flatten(0, 1), (0, 0, 0, 1))  # (B * n + 1, k): the last has no words
+        index = of_tokens[inputs.pieces.word.flatten()]  # (W * m, k)
 
         def take_in_words(hidden: Tensor) -> Tensor:
-            words = self.words(hidden.flatten(0, 1), cover.words, places).view_as(hidden)  # (W, m, d)
+            words = self.words(hidden.flatten(0, 1), cover.words, index).view_as(hidden)  # (W, m, d)
             adapted: Tensor = self.norm(self.dropout(hidden + words))
             return adapted
 
@@ -81,7 +60,7 @@ class LebertEncoder(Encoder):
 
 
 def run_layers(model: Any, inputs: PieceInputs, layer: int, change: Callable[[Tensor], Tensor]) -> Tensor:
-    """The last layer ``(W, m, d)`` of a BERT-like model that runs on with what ``change`` makes of a layer's output."""
+    """The last layer ``(W, m, d)`` of a BERT-like model; ``change`` replaces the output of one layer on the way."""
     from transformers.masking_utils import create_bidirectional_mask  # to import it takes as long as all the rest
 
     hidden = model.embeddings(input_ids=inputs.pieces)

@@ -5,7 +5,7 @@ from abc import ABC
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from pydantic import Field
@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from lacuner.corpus.files import read_lines
 from lacuner.encoders.encoder import EncoderConfig
 from lacuner.encoders.table import VectorTable, read_stored, write_stored
-from lacuner.encoders.transformer import TransformerConfig
 from lacuner.encoders.vectors import WordVectors, read_vectors
 from lacuner.errors import DataError
 from lacuner.features.lexicon import Lexicon, lexicon_words, read_words
@@ -28,46 +27,17 @@ class LexiconConfig(EncoderConfig, ABC):
     """Settings of an encoder with a lexicon."""
 
     lexicon: str = Field(
-        description="words: a word2vec/GloVe text file, or a list with one a line, with or without a tab and a type"
+        description="a word2vec/GloVe text file, or a list with one word per line, optionally with a tab and a type"
     )
-    word_size: int = Field(100, ge=1, description="size of vectors that are trained from scratch")
+    word_size: int = Field(100, ge=1, description="size of word vectors that are trained from scratch")
 
     @property
     def files(self) -> tuple[Path, ...]:
-        return (Path(self.lexicon),)
-
-
-class LexiconBertConfig(LexiconConfig, ABC):
-    """Settings of a Hugging Face encoder with a lexicon."""
-
-    epochs: ClassVar = TransformerConfig.epochs
-    training: ClassVar = TransformerConfig.training
-
-    model: str = Field(description="hub name or folder")
-    window: int | None = Field(
-        None, ge=128, description="pieces seen at once; by default what the model takes, up to 512"
-    )
-    dropout: float
-
-    @property
-    def bert(self) -> TransformerConfig:
-        """The encoder without lexicon."""
-        return TransformerConfig(model=self.model, window=self.window, dropout=self.dropout)
-
-    @property
-    def title(self) -> str:
-        return f"{self.name} ({Path(self.model).name})"
-
-    @property
-    def files(self) -> tuple[Path, ...]:
-        return (*super().files, *self.bert.files)
-
-    def check(self) -> None:
-        self.bert.check()
+        return (Path(self.lexicon), *super().files)
 
 
 def choose_lexicon(config: LexiconConfig, sentences: Sequence[Sequence[str]]) -> tuple[Lexicon, VectorTable]:
-    """The words of a file that are of use, and fresh vectors: the file's, if it has some. Says what was taken."""
+    """The useful words of a file, and new vectors, which start from the file's if it has some. Logs what was taken."""
     path = config.lexicon
     try:
         changed = Path(path).stat().st_mtime_ns
@@ -80,7 +50,7 @@ def choose_lexicon(config: LexiconConfig, sentences: Sequence[Sequence[str]]) ->
     others = "the others are dropped" if vectors is None else f"{len(lexicon) - lexicon.trained} others have vectors"
     logger.info("Lexicon: %s, of whose words the corpus shows %d; %s.", Path(path).name, lexicon.trained, others)
     table = lexicon_table(lexicon, config.word_size if vectors is None else vectors.table.shape[1])
-    table.start_from(vectors, lexicon.words)
+    table.load_vectors(vectors, lexicon.words)
     return lexicon, table
 
 
@@ -88,12 +58,12 @@ def choose_lexicon(config: LexiconConfig, sentences: Sequence[Sequence[str]]) ->
 def _read_lexicon(path: str, changed: int) -> tuple[tuple[str, ...], WordVectors | None]:
     """Words of two characters or more; with vectors, if the file's first line looks like those of vector files."""
     vectors = read_vectors(path) if _has_vectors(path) else None
-    places = lexicon_words(read_words(path) if vectors is None else vectors.words)
-    if not places:
+    rows = lexicon_words(read_words(path) if vectors is None else vectors.words)
+    if not rows:
         raise DataError("there are no words of two characters or more", "give a lexicon", path)
     if vectors is not None:
-        vectors = WordVectors(vectors.name, tuple(places), vectors.table[list(places.values())])
-    return tuple(places), vectors
+        vectors = WordVectors(vectors.name, tuple(rows), vectors.table[list(rows.values())])
+    return tuple(rows), vectors
 
 
 def _has_vectors(path: str) -> bool:
@@ -126,7 +96,7 @@ def restore_lexicon(folder: Path) -> tuple[Lexicon, VectorTable]:
 
 
 def lexicon_table(lexicon: Lexicon, size: int) -> VectorTable:
-    """Fresh vectors of a lexicon's words."""
+    """New vectors of a lexicon's words."""
     return VectorTable(1 + lexicon.trained, len(lexicon) - lexicon.trained, size)
 
 
@@ -147,21 +117,21 @@ class WordAttention(nn.Module):
         self.align = nn.Sequential(nn.Linear(table.size, size), nn.Tanh(), nn.Linear(size, size))
         self.bilinear = nn.Linear(size, size, bias=False)
 
-    def forward(self, tokens: Tensor, words: Tensor, places: Tensor) -> Tensor:
-        """Weighted sums ``(N, d)`` for tokens ``(N, d)``; see :class:`Cover` for ``words (U,)`` and ``places (N, k)``."""
-        return weigh_words(self.bilinear(tokens), self.align(self.table(words)), places)
+    def forward(self, tokens: Tensor, words: Tensor, index: Tensor) -> Tensor:
+        """Weighted sums ``(N, d)`` for tokens ``(N, d)``; see :class:`Cover` for ``words (U,)`` and ``index (N, k)``."""
+        return weigh_words(self.bilinear(tokens), self.align(self.table(words)), index)
 
 
-def weigh_words(tokens: Tensor, words: Tensor, places: Tensor) -> Tensor:
+def weigh_words(tokens: Tensor, words: Tensor, index: Tensor) -> Tensor:
     """``Σ softmax(t · v) v`` over the words of each token; zero for a token without any.
 
     Args:
         tokens: ``(N, d)``.
         words: ``(U, d)``.
-        places: ``(N, k)`` the words of each token; 0 is none.
+        index: ``(N, k)`` into ``words``, those of each token; 0 is none.
     """
-    around = words.index_select(0, places.flatten()).view(*places.shape, words.shape[-1])  # (N, k, d)
+    around = words.index_select(0, index.flatten()).view(*index.shape, words.shape[-1])  # (N, k, d)
     scores = (around @ tokens[..., None]).squeeze(-1)  # (N, k)
-    there = places > 0
+    there = index > 0
     weights = scores.masked_fill(~there, torch.finfo(scores.dtype).min).softmax(-1) * there
     return (weights[:, None, :] @ around).squeeze(1)

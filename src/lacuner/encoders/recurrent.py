@@ -8,76 +8,35 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from lacuner.encoders.bilstm import BiLSTM
 from lacuner.encoders.dropout import Dropout
-from lacuner.encoders.encoder import Encoder, EncoderConfig
-from lacuner.encoders.table import (
-    fixed_table,
-    forget,
-    look_up,
-    read_size,
-    read_stored,
-    start_from,
-    trained_table,
-    write_stored,
-)
-from lacuner.encoders.vectors import WordVectors, choose_vectors, vector_files
+from lacuner.encoders.encoder import Encoder
+from lacuner.encoders.table import fixed_table, load_vectors, look_up, read_size, replace_rare, trained_table
+from lacuner.encoders.vectors import WordVectors
+from lacuner.encoders.vocabulary import VocabularyConfig, restore_vocabulary, save_vocabulary
 from lacuner.encoders.words import EncodedWords
-from lacuner.features.order import backwards, rearrange
 from lacuner.features.vocabulary import PADDING, Vocabulary, WordInputs
 
-VOCABULARY_FILE = "vocabulary.json"
 
-
-class RecurrentConfig(EncoderConfig):
+class RecurrentConfig(VocabularyConfig):
     """``recurrent``: word vectors, a character CNN and a BiLSTM."""
 
     epochs: ClassVar = 15
     training: ClassVar = {"batch_tokens": 256, "encoder_learning_rate": 2e-3, "head_learning_rate": 2e-3}
 
     name: Literal["recurrent"] = "recurrent"
-    vectors: str = Field(
-        "auto", description="auto (GloVe if installed and fitting), none, or a word2vec/GloVe text file"
-    )
-    word_size: int = Field(100, ge=1, description="size of word vectors that are trained from scratch")
     character_size: int = Field(30, ge=1, description="size of character vectors")
-    character_filters: int = Field(50, ge=1, description="filters of the character CNN")
-    hidden: int = Field(200, ge=1, description="size of the BiLSTM, in each direction")
-    layers: int = Field(1, ge=1, description="layers of the BiLSTM")
-    dropout: float = Field(0.35, ge=0, lt=1, description="dropout on the words before the BiLSTM and behind it")
-    unknown_share: float = Field(
-        0.3, ge=0, le=1, description="how often a word seen once is taken as unknown in training"
-    )
-
-    @property
-    def files(self) -> tuple[Path, ...]:
-        return vector_files(self.vectors)
+    character_filters: int = Field(50, ge=1, description="number of filters of the character CNN")
+    hidden: int = Field(200, ge=1, description="hidden size of the BiLSTM (per direction)")
+    layers: int = Field(1, ge=1, description="number of BiLSTM layers")
+    dropout: float = Field(0.35, ge=0, lt=1, description="dropout before and after each BiLSTM layer")
 
     def create(self, sentences: Sequence[Sequence[str]]) -> "RecurrentEncoder":
-        vectors = choose_vectors(self.vectors, sentences)
-        vocabulary = Vocabulary.build(sentences, vectors.words if vectors else ())
-        return RecurrentEncoder.create(self, vocabulary, vectors)
+        return RecurrentEncoder.create(self, *self.choose_words(sentences))
 
     def restore(self, architecture: dict[str, Any], folder: Path) -> "RecurrentEncoder":
         size = read_size(architecture, folder)
-        return RecurrentEncoder(self, read_stored(folder, VOCABULARY_FILE, Vocabulary.from_dict), size)
-
-
-class BiLSTM(nn.Module):
-    """Two LSTMs, one of which reads each sentence from its own last word to its first.
-
-    Turning the sentences around by index keeps the batch rectangular, and so on torch's fast path, which packed sequences
-    are not. What stands in the padding never reaches a word.
-    """
-
-    def __init__(self, size: int, hidden: int) -> None:
-        super().__init__()
-        self.onward = nn.LSTM(size, hidden, batch_first=True)
-        self.inward = nn.LSTM(size, hidden, batch_first=True)
-
-    def forward(self, words: Tensor, lengths: Tensor) -> Tensor:
-        turned = backwards(lengths, words.shape[1])
-        read_back, _ = self.inward(rearrange(words, turned))
-        return torch.cat([self.onward(words)[0], rearrange(read_back, turned)], dim=-1)
+        return RecurrentEncoder(self, restore_vocabulary(folder), size)
 
 
 class RecurrentEncoder(Encoder):
@@ -106,13 +65,13 @@ class RecurrentEncoder(Encoder):
 
     @classmethod
     def create(cls, config: RecurrentConfig, vocabulary: Vocabulary, vectors: WordVectors | None) -> "RecurrentEncoder":
-        """A fresh encoder, its words initialised from ``vectors``."""
-        encoder = cls(config, vocabulary, config.word_size if vectors is None else vectors.table.shape[1])
-        start_from(vectors, vocabulary.words, encoder.words, encoder.fixed)
+        """A new encoder whose words start from ``vectors``."""
+        encoder = cls(config, vocabulary, config.size_of(vectors))
+        load_vectors(vectors, vocabulary.words, encoder.words, encoder.fixed)
         return encoder
 
     def save(self, folder: Path) -> dict[str, Any]:
-        write_stored(folder, VOCABULARY_FILE, self.index.as_dict())
+        save_vocabulary(self.index, folder)
         return {"word_size": self.words.embedding_dim}
 
     def forward(self, inputs: WordInputs) -> EncodedWords:
@@ -123,8 +82,8 @@ class RecurrentEncoder(Encoder):
         return EncodedWords(hidden, hidden)
 
     def _look_up(self, words: Tensor) -> Tensor:
-        if self.training and self.config.unknown_share:
-            words = forget(words, self.rare, self.config.unknown_share)
+        if self.training and self.config.unknown_fraction:
+            words = replace_rare(words, self.rare, self.config.unknown_fraction)
         return look_up(words, self.words, self.fixed)
 
     def _spelling(self, inputs: WordInputs) -> Tensor:

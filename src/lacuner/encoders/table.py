@@ -1,4 +1,4 @@
-"""Vectors of numbered words: some are trained, those behind them stay as a file has them."""
+"""Vectors of numbered words: the first ones are trained, the others stay as a file has them."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +17,7 @@ Content = TypeVar("Content")
 
 
 def trained_table(rows: int, size: int) -> nn.Embedding:
-    """Fresh vectors of about unit length; that of the padding is zero."""
+    """New random vectors of about unit length; that of the padding is zero."""
     table = nn.Embedding(rows, size, padding_idx=PADDING)
     nn.init.uniform_(table.weight, -((3 / size) ** 0.5), (3 / size) ** 0.5)
     table.weight.data[PADDING] = 0
@@ -30,26 +30,26 @@ def fixed_table(rows: int, size: int) -> Tensor:
 
 
 @torch.no_grad()
-def start_from(vectors: WordVectors | None, words: Sequence[str], trained: nn.Embedding, fixed: Tensor) -> None:
-    """Put the vectors of a file into fresh tables.
+def load_vectors(vectors: WordVectors | None, words: Sequence[str], trained: nn.Embedding, fixed: Tensor) -> None:
+    """Put the vectors of a file into new tables.
 
     Args:
         vectors: of all words that have fixed vectors, and of any others.
         words: of the last rows of ``trained``, followed by those of ``fixed``.
         trained: keeps its own vectors for words that the file lacks.
-        fixed: rows behind those of ``trained``.
+        fixed: rows after those of ``trained``.
     """
     if vectors is None:
         return
-    place = {word: number for number, word in enumerate(vectors.words)}
+    row_of = {word: row for row, word in enumerate(vectors.words)}
     table = torch.from_numpy(vectors.table)
     learned = len(words) - len(fixed)
     first = trained.num_embeddings - learned
-    both = [(row, place[word]) for row, word in enumerate(words[:learned], first) if word in place]
+    both = [(row, row_of[word]) for row, word in enumerate(words[:learned], first) if word in row_of]
     if both:
-        rows, places = torch.tensor(both).T
-        trained.weight[rows] = table[places].float()
-    fixed.copy_(table[[place[word] for word in words[learned:]]])
+        rows, rows_in_file = torch.tensor(both).T
+        trained.weight[rows] = table[rows_in_file].float()
+    fixed.copy_(table[[row_of[word] for word in words[learned:]]])
 
 
 def look_up(numbers: Tensor, trained: nn.Embedding, fixed: Tensor) -> Tensor:
@@ -62,10 +62,10 @@ def look_up(numbers: Tensor, trained: nn.Embedding, fixed: Tensor) -> Tensor:
     return torch.where((numbers >= count)[..., None], beyond, vectors)
 
 
-def forget(numbers: Tensor, rare: Tensor, share: float) -> Tensor:
-    """Words with some of the ``rare`` ones ``(trained rows,)`` taken as unknown, which is how *unknown* is learned."""
+def replace_rare(numbers: Tensor, rare: Tensor, fraction: float) -> Tensor:
+    """Words with this fraction of the ``rare`` ones ``(trained rows,)`` replaced by *unknown*, so that it is learned."""
     trained = numbers.clamp(max=len(rare) - 1)
-    drawn = (torch.rand(numbers.shape) < share).to(numbers.device)
+    drawn = (torch.rand(numbers.shape) < fraction).to(numbers.device)
     return numbers.masked_fill(rare[trained] & (numbers == trained) & drawn, UNKNOWN)
 
 
@@ -74,7 +74,7 @@ class VectorTable(nn.Module):
 
     Args:
         trained: rows that are trained, padding included.
-        fixed: rows behind them.
+        fixed: rows after them.
         size: of a vector.
     """
 
@@ -86,9 +86,9 @@ class VectorTable(nn.Module):
         self.trained = trained_table(trained, size)
         self.register_buffer("fixed", fixed_table(fixed, size))
 
-    def start_from(self, vectors: WordVectors | None, words: Sequence[str]) -> None:
-        """Fresh vectors: a file's where it has some."""
-        start_from(vectors, words, self.trained, self.fixed)
+    def load_vectors(self, vectors: WordVectors | None, words: Sequence[str]) -> None:
+        """Start from the vectors of a file, where it has some."""
+        load_vectors(vectors, words, self.trained, self.fixed)
 
     def forward(self, numbers: Tensor) -> Tensor:
         return look_up(numbers, self.trained, self.fixed)

@@ -1,5 +1,6 @@
 """Any Hugging Face encoder, by name or folder."""
 
+from abc import ABC
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,33 +9,25 @@ from typing import Any, ClassVar, Literal
 import torch
 from pydantic import Field
 from torch import Tensor, nn
-from transformers import AutoConfig, AutoModel
-from transformers.utils import logging as hugging_face_logging
 
+from lacuner.encoders.bilstm import BiLSTM
 from lacuner.encoders.dropout import Dropout
 from lacuner.encoders.encoder import Encoder, EncoderConfig
-from lacuner.encoders.recurrent import BiLSTM
 from lacuner.encoders.words import EncodedWords
 from lacuner.errors import ConfigError, ModelError
 from lacuner.features.subwords import PieceIndex, PieceInputs
 
 _RUNS_CODE = frozenset({"auto_map", "attn_implementation", "_attn_implementation"})
-_LONGEST_WINDOW = 512  # attention costs the square of it, and a sentence rarely needs more
+_MAX_WINDOW = 512  # attention costs the square of it, and a sentence rarely needs more
 
 
-class TransformerConfig(EncoderConfig):
-    """``transformer``: a pretrained Hugging Face encoder that is fine-tuned."""
+class PretrainedConfig(EncoderConfig, ABC):
+    """Settings of every encoder that is built on a Hugging Face model."""
 
-    epochs: ClassVar = 10
-    training: ClassVar = {"batch_tokens": 1024, "encoder_learning_rate": 5e-5, "head_learning_rate": 5e-4}
-
-    name: Literal["transformer"] = "transformer"
-    model: str = Field(description="hub name or folder")
+    model: str = Field(description="Hugging Face model: name on the hub, or folder")
     window: int | None = Field(
-        None, ge=128, description="pieces seen at once; by default what the model takes, up to 512"
+        None, ge=128, description="sub-word pieces that are encoded together; none: the model's maximum, at most 512"
     )
-    dropout: float = Field(0.1, ge=0, lt=1, description="dropout on the word vectors")
-    lstm: int | None = Field(None, ge=1, description="size of a BiLSTM on top, in each direction; none: none")
 
     @property
     def title(self) -> str:
@@ -44,6 +37,17 @@ class TransformerConfig(EncoderConfig):
     def files(self) -> tuple[Path, ...]:
         folder = Path(self.model)
         return tuple(sorted(path for path in folder.iterdir() if path.is_file())) if folder.is_dir() else ()
+
+
+class TransformerConfig(PretrainedConfig):
+    """``transformer``: a pretrained Hugging Face encoder that is fine-tuned."""
+
+    epochs: ClassVar = 10
+    training: ClassVar = {"batch_tokens": 1024, "encoder_learning_rate": 5e-5, "head_learning_rate": 5e-4}
+
+    name: Literal["transformer"] = "transformer"
+    dropout: float = Field(0.1, ge=0, lt=1, description="dropout on the word vectors")
+    lstm: int | None = Field(None, ge=1, description="hidden size of an optional BiLSTM on top (per direction)")
 
     def check(self) -> None:
         TransformerEncoder.create(self)
@@ -83,10 +87,12 @@ class TransformerEncoder(Encoder):
     @classmethod
     def create(cls, config: TransformerConfig) -> "TransformerEncoder":
         """Load pretrained weights."""
+        from transformers import AutoModel  # takes seconds to import, and other encoders do without it
+
         try:
             with _without_progress_bar():
                 model = AutoModel.from_pretrained(config.model, dtype=torch.float32, trust_remote_code=False)
-            index = PieceIndex.load(config.model, _longest_input(model.config), config.window)
+            index = PieceIndex.load(config.model, _max_input(model.config), config.window)
         except ConfigError:
             raise
         except Exception as error:  # damaged files make Hugging Face raise errors of any kind
@@ -100,10 +106,12 @@ class TransformerEncoder(Encoder):
     @classmethod
     def restore(cls, config: TransformerConfig, architecture: dict[str, Any], folder: Path) -> "TransformerEncoder":
         """The bare architecture of a saved model with its tokenizer; the weights are loaded afterwards."""
+        from transformers import AutoConfig, AutoModel
+
         harmless = {key: value for key, value in architecture.items() if key not in _RUNS_CODE}
         settings = AutoConfig.for_model(**harmless)
         model = AutoModel.from_config(settings, dtype=torch.float32, trust_remote_code=False)
-        return cls(config, model, PieceIndex.load(folder, _longest_input(settings), config.window))
+        return cls(config, model, PieceIndex.load(folder, _max_input(settings), config.window))
 
     @property
     def pretrained(self) -> nn.Module:
@@ -137,7 +145,9 @@ class TransformerEncoder(Encoder):
 
 @contextmanager
 def _without_progress_bar() -> Iterator[None]:
-    """Loading weights from a disk is over before its bar can be read."""
+    """Weights are loaded from a disk before a progress bar can be read."""
+    from transformers.utils import logging as hugging_face_logging
+
     shown = hugging_face_logging.is_progress_bar_enabled()
     hugging_face_logging.disable_progress_bar()
     try:
@@ -151,11 +161,11 @@ def _gather(pieces: Tensor, index: Tensor) -> Tensor:
     return pieces.index_select(0, index.flatten()).view(*index.shape, -1)  # (B, n, d)
 
 
-def _longest_input(config: Any) -> int:
-    positions = getattr(config, "max_position_embeddings", None) or _LONGEST_WINDOW
+def _max_input(config: Any) -> int:
+    positions = getattr(config, "max_position_embeddings", None) or _MAX_WINDOW
     if any(family in config.model_type for family in ("roberta", "camembert", "mpnet", "longformer", "data2vec")):
-        positions -= (config.pad_token_id or 0) + 1  # these begin to count behind the padding's number
-    return min(positions, _LONGEST_WINDOW)
+        positions -= (config.pad_token_id or 0) + 1  # these number positions after the padding's
+    return min(positions, _MAX_WINDOW)
 
 
 PARTS = (TransformerConfig,)

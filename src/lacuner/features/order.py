@@ -1,13 +1,13 @@
-"""Sentences of a batch read backwards, without leaving the rectangle that they are padded to."""
+"""Reversing the sentences of a padded batch, each within its own length."""
 
 import torch
 from torch import Tensor
 
 
-def backwards(lengths: Tensor, places: int) -> Tensor:
-    """``(B, n)``: the places of each sentence's words from its last to its first, padding where it was; its own inverse."""
-    place = torch.arange(places, device=lengths.device)
-    return torch.where(place < lengths[:, None], lengths[:, None] - 1 - place, place)
+def backwards(lengths: Tensor, max_length: int) -> Tensor:
+    """``(B, n)``: indices of each sentence's words from its last to its first, padding unmoved; its own inverse."""
+    index = torch.arange(max_length, device=lengths.device)
+    return torch.where(index < lengths[:, None], lengths[:, None] - 1 - index, index)
 
 
 def rearrange(words: Tensor, order: Tensor) -> Tensor:

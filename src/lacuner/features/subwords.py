@@ -5,17 +5,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from tokenizers import Encoding, Tokenizer
 from torch import Tensor
-from transformers import AutoTokenizer
 
 from lacuner.errors import ConfigError
 
-_KEPT_SENTENCES = 2048
-_SHOWN_PIECES = 16
+if TYPE_CHECKING:  # only encoders that need them import these two, and only when they are built
+    from tokenizers import Encoding, Tokenizer
+
+_CACHE_SIZE = 2048
+"""Half the number of sentences whose pieces are remembered."""
+_KEPT_PIECES = 16
 """Of a word with more than twice as many pieces, the first and the last ones are kept: it must fit into a window."""
 
 
@@ -26,9 +28,9 @@ class PieceInputs:
     lengths: Tensor  # (B,)
     pieces: Tensor  # (W, m)
     attention: Tensor  # (W, m)
-    first: Tensor  # (B, n): place of each word's first piece in the flattened (W * m) pieces
+    first: Tensor  # (B, n): index of each word's first piece in the flattened (W * m) pieces
     last: Tensor  # (B, n)
-    word: Tensor  # (W, m): place of each piece's word in the flattened (B * n) words; -1 for pieces of no word
+    word: Tensor  # (W, m): index of each piece's word in the flattened (B * n) words; -1 for pieces of no word
 
     def to(self, device: torch.device) -> "PieceInputs":
         return PieceInputs(**{name: value.to(device) for name, value in vars(self).items()})
@@ -39,7 +41,7 @@ class PieceIndex:
 
     A word that the tokenizer drops (control characters, odd Unicode) becomes the unknown piece, so that every word has a
     vector. A sentence with more pieces than ``window`` is covered by overlapping windows; each word is taken from the
-    window in which it stands farthest from an edge.
+    window in which it is farthest from an edge.
     """
 
     def __init__(self, tokenizer: Any, window: int) -> None:
@@ -55,13 +57,15 @@ class PieceIndex:
         self._backend.encode_special_tokens = True  # a word "[SEP]" is a word
         self._before, self._after = before, after
         self._room = window - len(before) - len(after)
-        if self._room < 4 * _SHOWN_PIECES:
+        if self._room < 4 * _KEPT_PIECES:
             raise ConfigError(f"encoder.window={window} leaves no room for words; give at least 128")
         self._recent: dict[tuple[str, ...], tuple[tuple[int, ...], ...]] = {}
 
     @classmethod
-    def load(cls, name: str | Path, longest: int, window: int | None) -> "PieceIndex":
-        """The tokenizer of a model name or folder; ``longest`` is what the model itself can take."""
+    def load(cls, name: str | Path, max_pieces: int, window: int | None) -> "PieceIndex":
+        """The tokenizer of a model name or folder; ``max_pieces`` is what the model itself can take."""
+        from transformers import AutoTokenizer
+
         tokenizer = AutoTokenizer.from_pretrained(name, use_fast=True, add_prefix_space=True, trust_remote_code=False)
         if not tokenizer.is_fast:
             raise ConfigError(
@@ -69,7 +73,7 @@ class PieceIndex:
             )
         if set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):
             raise ConfigError(f"{name} has no tokenizer, or an empty one; its tokenizer.json belongs into the folder")
-        return cls(tokenizer, min(longest, window or longest))
+        return cls(tokenizer, min(max_pieces, window or max_pieces))
 
     def lengths(self, sentences: Iterable[Sequence[str]]) -> list[int]:
         """What each sentence costs in a batch: its pieces."""
@@ -80,24 +84,24 @@ class PieceIndex:
         """A batch of sentences."""
         windows: list[list[int]] = []
         owners: list[list[int]] = []
-        longest = max(map(len, sentences), default=0)
-        places: list[list[tuple[int, int, int]]] = []  # for each word: window, first and last piece in it
+        max_length = max(map(len, sentences), default=0)
+        located: list[list[tuple[int, int, int]]] = []  # for each word: window, first and last piece in it
         for row, words in enumerate(self._pieces_of(sentences)):
-            placed: list[tuple[int, int, int]] = [(0, 0, 0)] * len(words)
+            found: list[tuple[int, int, int]] = [(0, 0, 0)] * len(words)
             for begin, end, owned in plan_windows([len(word) for word in words], self._room):
                 position = len(self._before)
                 owner = [-1] * position
                 for word in range(begin, end):
                     if word in owned:
-                        placed[word] = (len(windows), position, position + len(words[word]) - 1)
+                        found[word] = (len(windows), position, position + len(words[word]) - 1)
                     position += len(words[word])
-                    owner += [row * longest + word] * len(words[word])
+                    owner += [row * max_length + word] * len(words[word])
                 pieces = [piece for word in words[begin:end] for piece in word]
                 windows.append([*self._before, *pieces, *self._after])
                 owners.append(owner)
-            places.append(placed + [(0, 0, 0)] * (longest - len(placed)))
+            located.append(found + [(0, 0, 0)] * (max_length - len(found)))
         width = max(map(len, windows), default=0)
-        index = torch.tensor(places, dtype=torch.long).reshape(len(sentences), longest, 3)
+        index = torch.tensor(located, dtype=torch.long).reshape(len(sentences), max_length, 3)
         return PieceInputs(
             lengths=torch.tensor([len(tokens) for tokens in sentences]),
             pieces=torch.tensor([row + [self._padding] * (width - len(row)) for row in windows]),
@@ -110,30 +114,33 @@ class PieceIndex:
     def _pieces_of(self, sentences: Iterable[Sequence[str]]) -> Iterator[tuple[tuple[int, ...], ...]]:
         """The pieces of each word of each sentence.
 
-        They are kept for a while, because a sentence is measured first and put into a batch later.
+        They are remembered for a while, because a sentence is measured first and put into a batch later. Several threads may
+        do so at once: what a chunk needs is looked up in the shared cache once, and kept here.
         """
         waiting = iter(sentences)
-        while chunk := [tuple(tokens) for tokens in islice(waiting, _KEPT_SENTENCES)]:
-            missing = list(dict.fromkeys(tokens for tokens in chunk if tokens not in self._recent))
-            if len(self._recent) + len(missing) > 2 * _KEPT_SENTENCES:
-                self.forget()
-                missing = list(dict.fromkeys(chunk))
+        while chunk := [tuple(tokens) for tokens in islice(waiting, _CACHE_SIZE)]:
+            recent = self._recent
+            known = {tokens: pieces for tokens in chunk if (pieces := recent.get(tokens)) is not None}
+            missing = list(dict.fromkeys(tokens for tokens in chunk if tokens not in known))
             found = self._backend.encode_batch(missing, is_pretokenized=True, add_special_tokens=False)
-            self._recent |= {
-                tokens: self._by_word(tokens, encoded) for tokens, encoded in zip(missing, found, strict=True)
-            }
-            yield from [self._recent[tokens] for tokens in chunk]
+            added = {tokens: self._by_word(tokens, encoded) for tokens, encoded in zip(missing, found, strict=True)}
+            known |= added
+            if len(recent) + len(added) > 2 * _CACHE_SIZE:
+                self._recent = known  # a new one, because another thread may be using the old one
+            else:
+                recent.update(added)
+            yield from [known[tokens] for tokens in chunk]
 
-    def _by_word(self, tokens: tuple[str, ...], encoded: Encoding) -> tuple[tuple[int, ...], ...]:
+    def _by_word(self, tokens: tuple[str, ...], encoded: "Encoding") -> tuple[tuple[int, ...], ...]:
         words: list[list[int]] = [[] for _ in tokens]
         for piece, word in zip(encoded.ids, encoded.word_ids, strict=True):
             if word is not None:
                 words[word].append(piece)
         return tuple(tuple(_shorten(word) if word else [self._stand_in]) for word in words)
 
-    def forget(self) -> None:
-        """Throw away the pieces of sentences seen lately."""
-        self._recent.clear()
+    def clear_cache(self) -> None:
+        """Forget the pieces of recent sentences."""
+        self._recent = {}
 
     def save(self, folder: Path) -> None:
         self.tokenizer.save_pretrained(folder)
@@ -142,7 +149,7 @@ class PieceIndex:
 def plan_windows(widths: Sequence[int], room: int) -> list[tuple[int, int, range]]:
     """Windows over words of these widths: ``(first word, last word + 1, words that are taken from this window)``.
 
-    Neighbouring windows share about a third of their room; a shared word belongs to the window that shows more around it.
+    Neighboring windows share about a third of their room; a shared word belongs to the window that shows more around it.
     """
     if sum(widths) <= room:
         return [(0, len(widths), range(len(widths)))]
@@ -171,11 +178,13 @@ def plan_windows(widths: Sequence[int], room: int) -> list[tuple[int, int, range
 
 
 def _shorten(word: list[int]) -> list[int]:
-    return word if len(word) <= 2 * _SHOWN_PIECES else word[:_SHOWN_PIECES] + word[-_SHOWN_PIECES:]
+    return word if len(word) <= 2 * _KEPT_PIECES else word[:_KEPT_PIECES] + word[-_KEPT_PIECES:]
 
 
-def _begin_words_with_a_space(backend: Tokenizer) -> Tokenizer:
-    """Byte-level tokenizers (RoBERTa, ModernBERT) know most words only with the space before them."""
+def _begin_words_with_a_space(backend: "Tokenizer") -> "Tokenizer":
+    """Byte-level tokenizers (RoBERTa, ModernBERT) know most words only with a space before them."""
+    from tokenizers import Tokenizer
+
     described = json.loads(backend.to_str())
     step = described.get("pre_tokenizer") or {}
     for part in [step, *step.get("pretokenizers", [])]:
@@ -185,7 +194,7 @@ def _begin_words_with_a_space(backend: Tokenizer) -> Tokenizer:
 
 
 def _special_pieces(tokenizer: Any) -> tuple[list[int], list[int]]:
-    """What the tokenizer puts before and behind a sentence ([CLS] and [SEP], say)."""
+    """What the tokenizer puts before and after a sentence ([CLS] and [SEP], say)."""
     with_one = tokenizer(["a"], is_split_into_words=True)["input_ids"]
     bare = tokenizer(["a"], is_split_into_words=True, add_special_tokens=False)["input_ids"]
     for begin in range(len(with_one) - len(bare) + 1):

@@ -12,12 +12,12 @@ from torch import Tensor
 
 PADDING, UNKNOWN = 0, 1
 _DIGIT = re.compile(r"\d")
-_SHOWN_END = 24
-"""Of a word with more than twice as many characters, the first and the last ones are looked at (a URL, a hash)."""
+_KEPT_CHARACTERS = 24
+"""Of a word with more than twice as many characters, the first and the last ones are kept (a URL, a hash)."""
 
 
 def word_keys(word: str) -> tuple[str, str, str]:
-    """The spellings under which a word is looked up, best first: as it stands, in lower case, with every digit 0."""
+    """The spellings under which a word is looked up, best first: unchanged, in lower case, with every digit 0."""
     lower = word.lower()
     return word, lower, _DIGIT.sub("0", lower)
 
@@ -44,7 +44,7 @@ class WordInputs:
 class Vocabulary:
     """Numbers for words and characters; 0 is padding, 1 unknown.
 
-    Words that are trained come first; those behind ``trained`` have fixed vectors from a file. Looking a word up ignores
+    The first ``trained`` words have vectors that are trained, the others fixed ones from a file. Looking a word up ignores
     case and digits step by step, while its characters keep the case.
     """
 
@@ -55,7 +55,7 @@ class Vocabulary:
 
     @classmethod
     def build(cls, sentences: Iterable[Sequence[str]], vector_words: Iterable[str] = ()) -> "Vocabulary":
-        """The words of a corpus, and behind them all others that a vector file has."""
+        """The words of a corpus, followed by all others that a vector file has."""
         fixed = dict.fromkeys(vector_words)
         counts: Counter[str] = Counter()
         characters: set[str] = set()
@@ -92,25 +92,25 @@ class Vocabulary:
     def collate(self, sentences: Sequence[Sequence[str]]) -> WordInputs:
         """A batch. Every different word is spelled out once, however often it occurs."""
         forms: dict[str, int] = {}
-        longest = max(map(len, sentences), default=0)
+        max_length = max(map(len, sentences), default=0)
         table = [
-            [forms.setdefault(token, len(forms)) for token in tokens] + [-1] * (longest - len(tokens))
+            [forms.setdefault(token, len(forms)) for token in tokens] + [-1] * (max_length - len(tokens))
             for tokens in sentences
         ]
-        places = torch.tensor(table, dtype=torch.long).reshape(len(sentences), longest)
+        index = torch.tensor(table, dtype=torch.long).reshape(len(sentences), max_length)
         numbers = torch.tensor([*map(self.word_number, forms), PADDING])
         spelled = [self._spell(form) for form in forms] or [[]]
         width = max(1, *map(len, spelled))
         return WordInputs(
             lengths=torch.tensor([len(tokens) for tokens in sentences]),
-            words=numbers[places],
-            forms=places.clamp(min=0),
+            words=numbers[index],
+            forms=index.clamp(min=0),
             characters=torch.tensor([row + [PADDING] * (width - len(row)) for row in spelled]),
         )
 
     def _spell(self, word: str) -> list[int]:
-        if len(word) > 2 * _SHOWN_END:
-            word = word[:_SHOWN_END] + word[-_SHOWN_END:]
+        if len(word) > 2 * _KEPT_CHARACTERS:
+            word = word[:_KEPT_CHARACTERS] + word[-_KEPT_CHARACTERS:]
         numbers = self._character_numbers
         return [numbers.get(character, UNKNOWN) for character in _DIGIT.sub("0", word)]
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from lacuner.encoders.device import exact_dtype
 from lacuner.features.order import backwards, rearrange
 
 _MIN_SCORE = -1e30
@@ -26,7 +27,7 @@ class ForwardBackward(NamedTuple):
     forward: Tensor  # (N, n, T), the word's own emission included
     backward: Tensor  # (N, n, T), the word's own emission included
     total: Tensor  # (N,) log of the sum over all sequences
-    moderate: bool  # whether no scores differ by so much that their exponentials could not be added
+    moderate: bool  # whether no scores differ by so much that their exponentials could not be added in double precision
 
 
 def forward_backward(
@@ -42,13 +43,14 @@ def forward_backward(
         linked: ``(N, n)`` bool, whether there is a transition from the previous word to this one; by default, always.
     """
     turned = backwards(lengths, emissions.shape[1])
-    both = torch.stack([emissions, rearrange(emissions, turned)]).double()  # (2, N, n, T)
-    directions = torch.stack([transitions, transitions.T]).double()  # (2, T, T)
+    exact = exact_dtype(emissions.device)
+    both = torch.stack([emissions, rearrange(emissions, turned)]).to(exact)  # (2, N, n, T)
+    directions = torch.stack([transitions, transitions.T]).to(exact)  # (2, T, T)
     links = None
     if linked is not None and not linked.all():
         to_next = torch.nn.functional.pad(linked[:, 1:], (0, 1), value=True)
         links = torch.stack([linked, to_next.gather(1, turned)])[..., None]  # (2, N, n, 1)
-    table, moderate = both, float(torch.where(transitions > float("-inf"), transitions.abs(), 0.0).amax()) < _MODERATE
+    table, moderate = both, exact == torch.float64 and _greatest(transitions) < _MODERATE
     if moderate:
         factors = directions.exp()
         table = _recur(both, links, lambda last, link: _step_as_product(last, factors, link))
@@ -82,6 +84,11 @@ def _step_as_product(last: Tensor, factors: Tensor, link: Tensor | None) -> Tens
 def _step_in_logs(last: Tensor, directions: Tensor, link: Tensor | None) -> Tensor:
     reached = (last[..., None] + directions[:, None]).logsumexp(-2)
     return reached if link is None else torch.where(link, reached, last.logsumexp(-1, keepdim=True))
+
+
+def _greatest(scores: Tensor) -> float:
+    """The greatest absolute value; what is forbidden does not count."""
+    return float(torch.where(scores > float("-inf"), scores.abs(), 0.0).amax())
 
 
 def _spread(scores: Tensor) -> float:

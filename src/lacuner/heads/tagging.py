@@ -9,6 +9,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from lacuner.corpus import Entity
+from lacuner.encoders.device import exact_dtype
 from lacuner.encoders.words import EncodedWords
 from lacuner.heads.linear_chain import forward_backward, viterbi
 from lacuner.parts import Part
@@ -136,11 +137,12 @@ class TagHead(nn.Module, ABC):
         taken = emissions.gather(2, tags[..., None]).squeeze(2)  # (B, n) scores along the best sequences
         taken[:, 1:] += transitions[tags[:, :-1], tags[:, 1:]]
         inside = torch.arange(tags.shape[1], device=tags.device) < lengths[:, None]
-        along = taken.masked_fill(~inside, 0.0).double().cumsum(1)
+        exact = exact_dtype(tags.device)
+        along = taken.masked_fill(~inside, 0.0).to(exact).cumsum(1)
         first_tag, last_tag = tags[row, start], tags[row, last]
-        forward = sums.forward[row, start, first_tag].double()
-        backward = (sums.backward[row, last, last_tag] - emissions[row, last, last_tag]).double()
-        score = forward + along[row, last] - along[row, start] + backward - sums.total[row].double()
+        forward = sums.forward[row, start, first_tag].to(exact)
+        backward = (sums.backward[row, last, last_tag] - emissions[row, last, last_tag]).to(exact)
+        score = forward + along[row, last] - along[row, start] + backward - sums.total[row].to(exact)
         if self.tags.scheme == "bio2":  # without the sequences in which the entity continues
             following = (last + 1).clamp(max=tags.shape[1] - 1)
             inside_tag = last_tag + (last_tag - 1).remainder(2).eq(0)  # I of the same label: it comes after its B

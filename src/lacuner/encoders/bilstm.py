@@ -1,0 +1,25 @@
+"""A bidirectional LSTM over padded batches."""
+
+import torch
+from torch import Tensor, nn
+
+from lacuner.features.order import backwards, rearrange
+
+
+class BiLSTM(nn.Module):
+    """Two LSTMs, one of which reads each sentence from its own last word to its first.
+
+    Reversing the sentences by index keeps the batch rectangular, and so on torch's fast path, which packed sequences are not.
+    What is in the padding never reaches a word.
+    """
+
+    def __init__(self, size: int, hidden: int) -> None:
+        super().__init__()
+        self.forward_lstm = nn.LSTM(size, hidden, batch_first=True)
+        self.backward_lstm = nn.LSTM(size, hidden, batch_first=True)
+
+    def forward(self, words: Tensor, lengths: Tensor) -> Tensor:
+        """``(B, n, size)`` → ``(B, n, 2 * hidden)``."""
+        order = backwards(lengths, words.shape[1])
+        from_end, _ = self.backward_lstm(rearrange(words, order))
+        return torch.cat([self.forward_lstm(words)[0], rearrange(from_end, order)], dim=-1)

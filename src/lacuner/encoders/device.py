@@ -1,0 +1,36 @@
+"""Which device to compute on."""
+
+import torch
+
+from lacuner.errors import ConfigError
+
+
+def default_device() -> torch.device:
+    """The fastest device of this machine: CUDA, or else Apple's GPU (MPS), or else the CPU."""
+    return torch.device(next(name for name in ("cuda", "mps", "cpu") if _is_available(torch.device(name))))
+
+
+def find_device(name: str | torch.device | None = None) -> torch.device:
+    """The device that a user names, such as ``cpu``, ``cuda:1`` or ``mps``; without a name, the default one."""
+    if name is None:
+        return default_device()
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise ConfigError(f"there is no device {str(name)!r}; give cpu, cuda, cuda:1, or mps") from error
+    if not _is_available(device):
+        raise ConfigError(f"the device {str(name)!r} is not available on this machine; give {default_device().type}")
+    return device
+
+
+def _is_available(device: torch.device) -> bool:
+    if device.type == "cuda":
+        return torch.cuda.is_available() and (device.index or 0) < torch.cuda.device_count()
+    if device.type == "mps":
+        return torch.backends.mps.is_available()
+    return device.type in ("cpu", "meta")
+
+
+def exact_dtype(device: torch.device) -> torch.dtype:
+    """The most exact floating-point type of a device: MPS has no double precision."""
+    return torch.float32 if device.type == "mps" else torch.float64

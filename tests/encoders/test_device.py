@@ -1,0 +1,59 @@
+import pytest
+import torch
+
+from lacuner.encoders.device import default_device, exact_dtype, find_device
+from lacuner.errors import ConfigError
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch):
+    """Pretends that this machine has these devices."""
+
+    def have(cuda: int = 0, mps: bool = False) -> None:
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda > 0)
+        monkeypatch.setattr(torch.cuda, "device_count", lambda: cuda)
+        monkeypatch.setattr(torch.backends.mps, "is_available", lambda: mps)
+
+    return have
+
+
+def test_the_fastest_device_is_the_default(machine) -> None:
+    machine()
+    assert default_device() == torch.device("cpu")
+    machine(mps=True)
+    assert default_device() == torch.device("mps")
+    machine(cuda=1, mps=True)
+    assert default_device() == torch.device("cuda")
+    machine(mps=True)
+    assert find_device() == find_device(None) == torch.device("mps")
+
+
+def test_a_device_that_is_there_may_be_named(machine) -> None:
+    machine(cuda=2, mps=True)
+    for name in ("cpu", "mps", "cuda", "cuda:1", torch.device("cuda:0"), "meta"):
+        assert find_device(name) == torch.device(name)
+
+
+@pytest.mark.parametrize("name", ["cuda", "cuda:0", "mps", torch.device("cuda"), "xpu"])
+def test_a_device_that_is_not_there_is_refused_in_one_sentence(name, machine) -> None:
+    machine()
+    with pytest.raises(ConfigError, match=rf"^the device '{name}' is not available on this machine; give cpu$"):
+        find_device(name)
+
+
+def test_a_gpu_beyond_the_last_is_refused(machine) -> None:
+    machine(cuda=2)
+    with pytest.raises(ConfigError, match=r"^the device 'cuda:2' is not available on this machine; give cuda$"):
+        find_device("cuda:2")
+
+
+@pytest.mark.parametrize("name", ["gpu", "cuda:x", "", "CPU"])
+def test_what_is_no_device_is_refused_in_one_sentence(name: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^there is no device '{name}'; give ") as caught:
+        find_device(name)
+    assert "\n" not in str(caught.value)
+
+
+def test_double_precision_is_used_where_there_is_any() -> None:
+    assert exact_dtype(torch.device("cpu")) == exact_dtype(torch.device("cuda:1")) == torch.float64
+    assert exact_dtype(torch.device("mps")) == torch.float32
