@@ -56,7 +56,7 @@ class Patch:
 
 
 def patch_of(item: ReviewItem, decision: Decision) -> Patch:
-    """The patch that a decision stands for.
+    """The patch that a decision makes.
 
     ========  =====================================================  =================================================
     kind      accept                                                 reject

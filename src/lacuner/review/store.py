@@ -129,9 +129,9 @@ class ReviewStore:
         decision = None if row["action"] is None else _decision(row)
         return StoredItem(_item(row), row["status"], row["version"], decision, row["reviewer"])
 
-    def next_free(self, reviewer: str, now: float, wanted: Filter, after: int, backwards: bool) -> int | None:
+    def next_free(self, reviewer: str, now: float, filter: Filter, after: int, backwards: bool) -> int | None:
         """The item after (or before) another that fits a filter and that no other reviewer holds; cyclic."""
-        condition, values = _condition(wanted)
+        condition, values = _condition(filter)
         free = f"SELECT number FROM findings WHERE {condition} AND NOT {_HELD}"
         directions = ("number < ? ORDER BY number DESC", "number >= ? ORDER BY number DESC")
         directions = directions if backwards else ("number > ? ORDER BY number", "number <= ? ORDER BY number")
@@ -179,8 +179,8 @@ class ReviewStore:
         query = "SELECT finding FROM leases WHERE reviewer <> ? AND until > ?"
         return {row["finding"] for row in self._connection.execute(query, (reviewer, now))}
 
-    def count_held_by_others(self, reviewer: str, now: float, wanted: Filter) -> int:
-        condition, values = _condition(wanted)
+    def count_held_by_others(self, reviewer: str, now: float, filter: Filter) -> int:
+        condition, values = _condition(filter)
         query = f"SELECT count(*) FROM findings WHERE {condition} AND {_HELD}"
         return int(self._connection.execute(query, (*values, reviewer, now)).fetchone()[0])
 
@@ -276,9 +276,9 @@ def _same_as(item: ReviewItem) -> tuple[object, ...]:
     return item.text, item.kind, item.label, item.number, *relative
 
 
-def _condition(wanted: Filter) -> tuple[str, list[str]]:
-    conditions, values = ["status = ?"], [str(wanted.status)]
-    for name, value in (("label", wanted.label), ("kind", wanted.kind)):
+def _condition(filter: Filter) -> tuple[str, list[str]]:
+    conditions, values = ["status = ?"], [str(filter.status)]
+    for name, value in (("label", filter.label), ("kind", filter.kind)):
         if value is not None:
             conditions.append(f"{name} = ?")
             values.append(value)
