@@ -40,7 +40,7 @@ def test_everything_is_counted():
         "sources": {"dictionary": 1, "human": 2},
         "non_entities": 1,
         "complete_sentences": 1,
-        "partially_labelled_sentences": 1,
+        "partially_labeled_sentences": 1,
         "empty_sentences": 1,
         "sentences_without_entities": 3,
         "overlapping_entities": 2,

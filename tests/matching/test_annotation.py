@@ -74,7 +74,7 @@ def test_a_name_that_stands_in_the_text_was_found() -> None:
 def test_names_with_several_labels_are_counted_apart() -> None:
     matcher = Matcher(Dictionary.of([("Ada", "PER"), ("Ada", "ORG")]), ambiguous="both-unknown")
     (sentence,), report = annotate_sentences(matcher, [Sentence(("Ada",))])
-    assert (sentence.entities, report.unlabelled, report.matches) == ((), 1, 0)
+    assert (sentence.entities, report.unlabeled, report.matches) == ((), 1, 0)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lacuner.corpus import Corpus, Entity
+from lacuner.corpus import Corpus
 from lacuner.errors import ConfigError
 from lacuner.training.epochs import SpanProbabilities
 
@@ -74,7 +74,7 @@ def missing_entities(corpus: Corpus, complete: Corpus) -> set[Suggestion]:
         (number, entity.start, entity.end, entity.label)
         for number, (sentence, truth) in enumerate(zip(corpus, complete, strict=True))
         for entity in truth.entities
-        if not any(_overlap(entity, known) for known in sentence.entities)
+        if not any(entity.overlaps(known) for known in sentence.entities)
     }
 
 
@@ -125,7 +125,3 @@ def token_probabilities(probabilities: SpanProbabilities, corpus: Corpus, labels
         table[:] /= np.maximum(table.sum(1, keepdims=True), 1)
         table[:, 0] = 1 - table.sum(1)
     return tables
-
-
-def _overlap(one: Entity, other: Entity) -> bool:
-    return one.start < other.end and other.start < one.end

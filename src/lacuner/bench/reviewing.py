@@ -42,4 +42,4 @@ def true_entity(item: ReviewItem, entities: Sequence[Entity]) -> Entity | None:
         common = min(entity.end, item.end) - max(entity.start, item.start)
         return common, common - (entity.end - entity.start)
 
-    return max((e for e in entities if e.start < item.end and item.start < e.end), key=shared, default=None)
+    return max((e for e in entities if e.overlaps(item)), key=shared, default=None)

@@ -154,7 +154,7 @@ def _show(
     if json:
         surfaces = [{"surface": entry.surface, "label": entry.label, "matches": count} for entry, count in frequent]
         result: dict[str, Any] = {"sentences": found.sentences, "tokens": found.words, "entities": found.matches}
-        result |= {"labels": dict(sorted(found.labels.items())), "unlabelled": found.unlabelled, "kept": found.kept}
+        result |= {"labels": dict(sorted(found.labels.items())), "unlabeled": found.unlabeled, "kept": found.kept}
         result["contradictions"] = found.contradictions
         result |= {
             "names": len(names),

@@ -69,14 +69,14 @@ def _describe(statistics: Statistics) -> str:
     lines += [f"  {label:<9} {count:>9,}   {count / s.entities:.1%}" for label, count in s.labels.most_common()]
     notes = {
         "complete": f"{s.complete_sentences:,} sentences are complete: what has no label is no entity",
-        "partial": f"{s.partially_labelled_sentences:,} sentences were searched for some labels only",
+        "partial": f"{s.partially_labeled_sentences:,} sentences were searched for some labels only",
         "rejected": f"{s.non_entities:,} spans are known not to be entities",
         "sources": ", ".join(f"{count:,} from {source}" for source, count in s.sources.most_common()),
         "overlaps": f"{s.overlapping_entities:,} entities overlap their neighbour",
         "empty": f"{s.empty_sentences:,} sentences have no words",
     }
     facts = {
-        "complete": s.complete_sentences, "partial": s.partially_labelled_sentences, "rejected": s.non_entities,
+        "complete": s.complete_sentences, "partial": s.partially_labeled_sentences, "rejected": s.non_entities,
         "sources": len(s.sources), "overlaps": s.overlapping_entities, "empty": s.empty_sentences,
     }  # fmt: skip
     return "\n".join(lines + [f"{name:<11} {notes[name]}" for name, count in facts.items() if count])

@@ -21,7 +21,7 @@ STANDARD_INPUT = "-"
 
 @dataclass
 class ReadingReport:
-    """What a reader had to mend or leave out, counted, each with the first place where it happened.
+    """What a reader had to repair or leave out, counted, each with the first line where it happened.
 
     With ``strict`` the first such thing is an error instead.
     """

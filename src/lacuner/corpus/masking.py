@@ -12,8 +12,9 @@ def mask_sentences(
 ) -> Iterator[tuple[Sentence, tuple[Entity, ...]]]:
     """Each sentence with its entities hidden with ``probability``, and the hidden ones.
 
-    Whether an entity is hidden depends on the seed, its place and its label through SHA-256, and on nothing else: the same
-    on every platform, and what is hidden at 0.5 stays hidden at 0.7. A sentence that was complete no longer is.
+    Whether an entity is hidden depends on the seed, the number of its sentence, its words and its label through SHA-256, and
+    on nothing else: the same on every platform, and what is hidden at 0.5 stays hidden at 0.7. A sentence that was complete
+    no longer is.
     """
     if not 0 <= probability <= 1:
         raise ValueError(f"a probability lies between 0 and 1; {probability} does not")

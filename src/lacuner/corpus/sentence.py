@@ -101,7 +101,7 @@ class Span(_Interval):
 
 @dataclass(frozen=True, slots=True, order=True, repr=False)
 class Entity(_Interval):
-    """A labelled span ``[start, end)``, in words or, in raw text, in characters.
+    """A labeled span ``[start, end)``, in words or, in raw text, in characters.
 
     Two entities are equal when start, end and label are. ``source`` (a :class:`Source` or any other string), ``score``,
     ``text`` and ``extra`` (unknown fields of its record) travel along and do not take part in comparisons.

@@ -24,7 +24,7 @@ class Statistics:
     sources: Counter[str] = field(default_factory=Counter)
     non_entities: int = 0
     complete_sentences: int = 0
-    partially_labelled_sentences: int = 0
+    partially_labeled_sentences: int = 0
     empty_sentences: int = 0
     sentences_without_entities: int = 0
     overlapping_entities: int = 0
@@ -50,7 +50,7 @@ class Statistics:
         self.entities_by_length[length] += len(sentence.entities)
         self.non_entities += len(sentence.non_entities)
         self.complete_sentences += sentence.complete
-        self.partially_labelled_sentences += sentence.annotated_labels is not None
+        self.partially_labeled_sentences += sentence.annotated_labels is not None
         self.empty_sentences += length == 0
         self.sentences_without_entities += not sentence.entities
         reached = 0
@@ -69,12 +69,12 @@ class Statistics:
         sentences = sum(count for _, count in words)
         return sum(self.entities_by_length[n] / sqrt(n) for n, _ in words) / sentences if sentences else 0.0
 
-    def width_covering(self, share: float) -> int:
-        """The smallest width that at least ``share`` of the entities do not exceed."""
+    def width_covering(self, fraction: float) -> int:
+        """The smallest width that at least ``fraction`` of the entities do not exceed."""
         reached = 0
         for width in sorted(self.widths):
             reached += self.widths[width]
-            if reached >= share * self.entities:
+            if reached >= fraction * self.entities:
                 return width
         return 0
 
@@ -91,7 +91,7 @@ class Statistics:
             "sources": dict(sorted(self.sources.items())),
             "non_entities": self.non_entities,
             "complete_sentences": self.complete_sentences,
-            "partially_labelled_sentences": self.partially_labelled_sentences,
+            "partially_labeled_sentences": self.partially_labeled_sentences,
             "empty_sentences": self.empty_sentences,
             "sentences_without_entities": self.sentences_without_entities,
             "overlapping_entities": self.overlapping_entities,

@@ -74,7 +74,7 @@ def cut_words(text: str, how: Splitting = "words") -> tuple[str, ...]:
 
 
 class _Pieces(dict[str, tuple[str, ...]]):
-    """The words of what stands between two spaces; short ones are remembered."""
+    """The words between two spaces; short ones are remembered."""
 
     def __missing__(self, between: str) -> tuple[str, ...]:
         words = tuple(_WORD.findall(between))

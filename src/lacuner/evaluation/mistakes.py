@@ -1,4 +1,4 @@
-"""What exactly went wrong: every missed, spurious, wrongly labelled and wrongly bounded entity."""
+"""What exactly went wrong: every missed, spurious, wrongly labeled and wrongly bounded entity."""
 
 from collections.abc import Iterable, Iterator
 from functools import partial

@@ -1,4 +1,4 @@
-"""From a list of names to labels: where the names stand is an entity, everything else is unknown."""
+"""From a list of names to labels: where a name is, there is an entity, everything else is unknown."""
 
 from lacuner.matching.dictionary import Dictionary, Entry
 from lacuner.matching.matcher import Matcher, Matches

@@ -27,7 +27,7 @@ class AnnotationReport:
         sentences: read.
         words: read.
         labels: matches of each label.
-        unlabelled: matches of names that may have several labels.
+        unlabeled: matches of names that may have several labels.
         kept: entities that the input had already; nothing is found that overlaps them.
         contradictions: matches where the input says that there is no such entity; they are left out.
         used: how often each name of the dictionary was found, whether it became an entity or not; by its number.
@@ -39,7 +39,7 @@ class AnnotationReport:
     words: int = 0
     kept: int = 0
     contradictions: int = 0
-    unlabelled: int = 0
+    unlabeled: int = 0
     labels: Counter[str] = field(default_factory=Counter)
     used: Counter[int] = field(default_factory=Counter)
     alike: set[int] = field(default_factory=set)
@@ -51,7 +51,7 @@ class AnnotationReport:
         self.words += other.words
         self.kept += other.kept
         self.contradictions += other.contradictions
-        self.unlabelled += other.unlabelled
+        self.unlabeled += other.unlabeled
         self.labels.update(other.labels)
         self.used.update(other.used)
         self.alike |= other.alike
@@ -67,13 +67,13 @@ class AnnotationReport:
         return [(entries[number], times) for number, times in order]
 
     def never_found(self, matcher: Matcher) -> Iterator[Entry]:
-        """Names that were searched for and stand nowhere."""
+        """Names that were searched for and are nowhere."""
         others = self.used.keys() | self.alike | matcher.dropped
         return (entry for number, entry in enumerate(matcher.dictionary.entries) if number not in others)
 
 
 class TextSource(NamedTuple):
-    """What stands in a file.
+    """The texts of a file.
 
     Attributes:
         texts: one after the other; sentences where words are there already.
@@ -150,7 +150,7 @@ def _as_characters(text: str | Sentence) -> str | Sentence:
         entities=tuple(replace(e, start=borders[e.start], end=borders[e.end]) for e in text.entities),
         non_entities=tuple(replace(s, start=borders[s.start], end=borders[s.end]) for s in text.non_entities),
         unknown_tokens=frozenset(
-            place for word in text.unknown_tokens for place in range(borders[word], borders[word + 1])
+            index for word in text.unknown_tokens for index in range(borders[word], borders[word + 1])
         ),
     )
 
@@ -179,7 +179,7 @@ def annotate_sentences(matcher: Matcher, sentences: Sequence[Sentence]) -> tuple
             if taken and not taken.isdisjoint(range(start, end)):
                 continue
             if label is None:
-                report.unlabelled += 1
+                report.unlabeled += 1
                 continue
             if knows and label not in sentence.possible_labels(start, end, (label,)):
                 report.contradictions += 1

@@ -1,4 +1,4 @@
-"""A list of names with their labels: ``surface<TAB>label``, one a line, perhaps with ``exact`` or ``ignore`` behind it."""
+"""A list of names with their labels: ``surface<TAB>label``, one a line, perhaps with a third column ``exact`` or ``ignore``."""
 
 import unicodedata
 from collections import Counter
@@ -97,7 +97,7 @@ def _read_entries(path: str | Path, report: ReadingReport) -> Iterator[Entry]:
             continue
         entry = Entry(surface, label, case or None)  # type: ignore[arg-type]
         if entry in seen:
-            report.note("duplicate names", f"{surface!r} stands there twice", "remove one", path, number)
+            report.note("duplicate names", f"{surface!r} is there twice", "remove one", path, number)
         seen.add(entry)
         yield entry
 

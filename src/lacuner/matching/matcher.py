@@ -1,4 +1,4 @@
-"""Where names stand: Aho-Corasick over words, the leftmost match first, and of those the longest.
+"""Where names are: Aho-Corasick over words, the leftmost match first, and of those the longest.
 
 The search itself is done by ``ahocorasick-rs``, which knows bytes only. So every word of names and of texts is put between
 two marks: then a match begins where a word does and ends where one does, and neighbours do not share a mark. Many sentences
@@ -28,9 +28,9 @@ _Found = tuple[Numbers, Numbers, Numbers, np.ndarray[tuple[int], np.dtype[np.obj
 _Tables = dict[bool, dict[Words, list[int]]]
 """The numbers of the names that are spelled with the same words; by whether case is ignored."""
 _Meaning = tuple[list[int], str | None]
-"""The numbers of names that are spelled alike, and their label, unless there are several; ``O``: none of them stands here."""
+"""The numbers of names that are spelled alike, and their label, unless there are several; ``O``: none of them is here."""
 _BEGIN, _END, _BORDER = "\x01", "\x02", "\n"
-"""What stands before and behind a word, and between sentences."""
+"""What is put before and after a word, and between sentences."""
 _BETWEEN = _END + _BEGIN
 _NO_MARKS = str.maketrans(_BEGIN + _END, "\x00\x00")
 
@@ -58,10 +58,10 @@ class Matcher:
     Args:
         dictionary: the names.
         ignore_case: upper and lower case do not matter, except for names that say ``exact`` themselves.
-        ambiguous: what to do with a name that has several labels: forget it (``drop``), take the label that stands first
+        ambiguous: what to do with a name that has several labels: forget it (``drop``), take the label that comes first
             (``first``), or find it and leave it without a label, so that no shorter name is found inside it (``both-unknown``).
         variants: find names with other punctuation, too: *Al Qaeda* for *Al-Qaeda*, *US* for *U.S.*
-        characters: the words of the text are single characters. Letters and digits that stand together are still a word,
+        characters: the words of the text are single characters. Adjacent letters and digits are still a word,
             and no name begins or ends inside it.
         stopped: names that are not to be found, whatever their case, and whichever name may be spelled so, too.
 
@@ -115,7 +115,7 @@ class Matcher:
         return tables
 
     def _own_words(self, entry: Entry) -> tuple[bool, Words]:
-        """The words of a name as it stands in the list, and whether their case is ignored."""
+        """The words of a name as the list has it, and whether their case is ignored."""
         surface = same_signs(_normal(entry.surface)) if self._variants else _normal(entry.surface)
         words = together("".join(surface.split()), surface) if self._characters else surface.split()
         folds = self._ignores_case(entry)
@@ -136,7 +136,7 @@ class Matcher:
 
         Args:
             sentences: words.
-            texts: what they were cut out of, if that is known; where words are characters, it tells what stands together.
+            texts: what they were cut out of, if that is known; where words are characters, it tells which are adjacent.
 
         >>> matcher = Matcher(Dictionary.of([("New York", "LOC"), ("New York Times", "ORG"), ("York", "LOC")]))
         >>> list(zip(*matcher.find([["The", "New", "York", "Times"], ["York"]])))
@@ -149,13 +149,13 @@ class Matcher:
     def _find(self, sentences: Sequence[Sequence[str]]) -> Matches:
         text = _Text(sentences, self._variants)
         found = [search.run(text) for search in self._searches]
-        places, sizes, numbers, labels = found[0] if len(found) == 1 else _leftmost_longest(found)
-        rows = np.searchsorted(text.first_words, places, side="right") - 1
-        starts = places - text.first_words[rows]
+        first_words, sizes, numbers, labels = found[0] if len(found) == 1 else _leftmost_longest(found)
+        rows = np.searchsorted(text.first_words, first_words, side="right") - 1
+        starts = first_words - text.first_words[rows]
         return Matches(rows.tolist(), starts.tolist(), (starts + sizes).tolist(), labels.tolist(), numbers.tolist())
 
     def _find_in_characters(self, sentences: Sequence[Sequence[str]], texts: Sequence[str | None] | None) -> Matches:
-        """Characters that stand together are searched as words; what is found counts characters again."""
+        """Adjacent characters are searched as words; what is found counts characters again."""
         joined = list(map(together, sentences, texts or [None] * len(sentences)))
         found = self._find(joined)
         borders = {
@@ -164,14 +164,14 @@ class Matcher:
             if len(joined[row]) != len(sentences[row])
         }
         starts, ends = (
-            [borders[row][place] if row in borders else place for row, place in zip(found.rows, places, strict=True)]
-            for places in (found.starts, found.ends)
+            [borders[row][word] if row in borders else word for row, word in zip(found.rows, words, strict=True)]
+            for words in (found.starts, found.ends)
         )
         return found._replace(starts=starts, ends=ends)
 
 
 class _Text:
-    """Sentences as one text, in which every word stands between marks.
+    """Sentences as one text, in which every word is between marks.
 
     Attributes:
         first_words: the number of each sentence's first word; a sentence without words counts as a word.
@@ -190,7 +190,7 @@ class _Text:
         text = (self._text.casefold() if folds else self._text).encode()
         matches = automaton.find_matches_as_indexes(text, overlapping=overlapping)
         numbers, starts = (
-            np.fromiter(map(itemgetter(place), matches), dtype=np.int64, count=len(matches)) for place in (0, 1)
+            np.fromiter(map(itemgetter(column), matches), dtype=np.int64, count=len(matches)) for column in (0, 1)
         )
         begins = np.flatnonzero(np.frombuffer(text, dtype=np.uint8) == ord(_BEGIN))
         return np.searchsorted(begins, starts), numbers
@@ -213,10 +213,10 @@ class _Search:
         self._automaton = _build([_marked(words).encode() for words in cleaned], overlapping)
 
     def run(self, text: _Text) -> _Found:
-        """All that stands in a text."""
-        places, numbers = text.search(self._automaton, self._folds, self._overlapping)
+        """All matches in a text."""
+        first_words, numbers = text.search(self._automaton, self._folds, self._overlapping)
         sizes, labels = self._sizes[numbers].astype(np.int64), self._labels[self._codes[numbers]]
-        return places, sizes, numbers + self._first, labels
+        return first_words, sizes, numbers + self._first, labels
 
 
 def _marked(sentences: Sequence[Sequence[str]]) -> str:
@@ -241,11 +241,11 @@ def _build(patterns: list[bytes], overlapping: bool) -> BytesAhoCorasick:
 def _leftmost_longest(found: Sequence[_Found]) -> _Found:
     """Of matches that overlap, those that begin first, and of these the longest; of equal ones the first.
 
-    Where the first of equal ones says that no name stands there, none does.
+    Where the first of equal ones says that no name is there, none is.
     """
-    places, sizes, numbers, labels = map(np.concatenate, zip(*found, strict=True))
-    order = np.lexsort((-sizes, places))
-    fields = order, places[order], (places + sizes)[order], labels[order]
+    first_words, sizes, numbers, labels = map(np.concatenate, zip(*found, strict=True))
+    order = np.lexsort((-sizes, first_words))
+    fields = order, first_words[order], (first_words + sizes)[order], labels[order]
     chosen, taken, refused = [], 0, (-1, -1)
     for number, begin, end, label in zip(*(field.tolist() for field in fields), strict=True):
         if begin < taken or (begin, end) == refused:
@@ -255,7 +255,7 @@ def _leftmost_longest(found: Sequence[_Found]) -> _Found:
         else:
             taken = end
             chosen.append(number)
-    return places[chosen], sizes[chosen], numbers[chosen], labels[chosen]
+    return first_words[chosen], sizes[chosen], numbers[chosen], labels[chosen]
 
 
 def _key(words: Words, folds: bool) -> Words:

@@ -41,23 +41,23 @@ def cut(surface: str, characters: bool = False) -> set[Words]:
 
 
 def runs(text: str) -> list[str]:
-    """Letters and digits that stand together, and every other character by itself, as are letters of scripts without spaces.
+    """Adjacent letters and digits, and every other character by itself, as are letters of scripts without spaces.
 
     >>> runs("买iPhone手机!")
     ['买', 'iPhone', '手', '机', '!']
     """
     found: list[str] = []
-    place = 0
+    position = 0
     for run in _RUN.finditer(text):
-        found.extend(text[place : run.start()])
+        found.extend(text[position : run.start()])
         found.append(run[0])
-        place = run.end()
-    found.extend(text[place:])
+        position = run.end()
+    found.extend(text[position:])
     return found
 
 
 def together(characters: Sequence[str], text: str | None = None) -> Sequence[str]:
-    """Words of letters and digits that stand together in the text, or side by side if there is none; and other characters.
+    """Words of letters and digits that are adjacent in the text, or in the list if there is none; and other characters.
 
     >>> together("买iPhone15", "买iPhone 15")
     ['买', 'iPhone', '15']

@@ -22,7 +22,7 @@ Content = Literal[
     "score",
     "entity_extra",
 ]
-"""What a sentence may hold besides labelled spans: fields of ``Sentence``, and fields of its entities."""
+"""What a sentence may hold besides labeled spans: fields of ``Sentence``, and fields of its entities."""
 CONTENTS: tuple[Content, ...] = get_args(Content)
 
 
