@@ -1,15 +1,14 @@
-"""Open registries: the parts in a package's own modules, and those that installed packages add through entry points."""
+"""Open registries: what a package's own modules list, and what installed packages add through entry points."""
 
 import importlib
 import logging
 import pkgutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from importlib.metadata import entry_points
 from typing import Any
 
 from lacuner.errors import ConfigError
-from lacuner.parts import Part
 
 logger = logging.getLogger(__name__)
 
@@ -28,21 +27,25 @@ class Registry:
     Args:
         package: whose modules are searched, subpackages not included.
         kinds: what users call each kind of part, and the base class of its parts.
-        presets: for each further list of a module, such as ``METHODS``, the class of its instances.
+        presets: for each further list of a module, such as ``METHODS``, the class of its instances, which have a ``name``.
         group: of entry points; by default, it is called like the package.
+        conflict: says why two entries of a kind, whose names differ, exclude each other, if they do.
     """
 
     def __init__(
         self,
         package: str,
-        kinds: Mapping[str, type[Part]],
-        presets: Mapping[str, type[Part]] | None = None,
+        kinds: Mapping[str, type] | None = None,
+        presets: Mapping[str, type] | None = None,
         group: str | None = None,
+        conflict: Callable[[Any, Any], str | None] = lambda entry, other: None,
     ) -> None:
         self.package = package
-        self.kinds = dict(kinds)
+        self.kinds = dict(kinds or {})
         self.presets = dict(presets or {})
         self.group = group or package
+        self.conflict = conflict
+        self.lists = ("PARTS", *self.presets) if kinds else tuple(self.presets)
 
     def entries(self, kind: str) -> Mapping[str, Any]:
         """The part classes of a kind, or the instances of a list of presets, by name."""
@@ -65,8 +68,8 @@ class Registry:
         for point in sorted(entry_points(group=self.group), key=lambda point: (point.name, point.value)):
             try:
                 module = point.load()
-                if not any(hasattr(module, name) for name in ("PARTS", *self.presets)):
-                    raise ConfigError(f"it has no {' or '.join(('PARTS', *self.presets))}")
+                if not any(hasattr(module, name) for name in self.lists):
+                    raise ConfigError(f"it has no {' or '.join(self.lists)}")
                 self._add(tables, module)
             except Exception as error:  # somebody else's package must not keep ours from working
                 logger.warning("%s (entry point %r of %s) is left out: %s", point.value, point.name, self.group, error)
@@ -74,19 +77,22 @@ class Registry:
 
     def _add(self, tables: Tables, module: Any) -> None:
         """Add everything that a module lists, or nothing if something is wrong with it."""
-        found = [(kind, self._name(entry), entry) for kind, entry in self._listed(module)]
-        for number, (kind, name, entry) in enumerate(found):
-            others = [tables[kind].get(name), *(e for k, n, e in found[:number] if (k, n) == (kind, name))]
-            if any(other not in (None, entry) for other in others):
-                what = kind if kind in self.kinds else self.presets[kind].__name__
-                raise ConfigError(
-                    f"two {what} entries are called {name!r}; uninstall one of the packages that bring them"
-                )
+        found: list[tuple[str, str, Any]] = []
+        for kind, entry in self._listed(module):
+            name = _name_of(entry)
+            others = {**tables[kind], **{n: e for k, n, e in found if k == kind}}
+            if others.get(name, entry) is not entry:
+                what = f"{kind} entries" if kind in self.kinds else kind.lower()
+                raise ConfigError(f"two {what} are called {name!r}; uninstall one of the packages that bring them")
+            for other in others.values():
+                if other is not entry and (reason := self.conflict(entry, other)):
+                    raise ConfigError(reason)
+            found.append((kind, name, entry))
         for kind, name, entry in found:
             tables[kind][name] = entry
 
     def _listed(self, module: Any) -> Iterator[tuple[str, Any]]:
-        for part in getattr(module, "PARTS", ()):
+        for part in getattr(module, "PARTS", ()) if self.kinds else ():
             bases = self.kinds.items() if isinstance(part, type) else ()
             kind = next((kind for kind, base in bases if issubclass(part, base)), None)
             if kind is None:
@@ -98,12 +104,13 @@ class Registry:
                     raise ConfigError(f"{preset!r} in {attribute} is no {base.__name__}")
                 yield attribute, preset
 
-    @staticmethod
-    def _name(entry: type[Part] | Part) -> str:
-        name = entry.name if isinstance(entry, Part) else entry.model_fields["name"].default
-        if not isinstance(name, str):
-            raise ConfigError(f"{entry!r} in PARTS has no name; give it one: name: Literal[...] = ...")
-        return name
+
+def _name_of(entry: Any) -> str:
+    is_class = isinstance(entry, type)
+    name = entry.model_fields["name"].default if is_class else entry.name
+    if not isinstance(name, str):
+        raise ConfigError(f"{entry!r} in PARTS has no name; give it one: name: Literal[...] = ...")
+    return name
 
 
 class _Entries(Mapping[str, Any]):

@@ -1,21 +1,12 @@
 """Every format there is: those in this folder, and those of packages with an entry point ``lacuner.formats``."""
 
-import importlib
-import logging
-import pkgutil
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
-from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any
 
 from lacuner.corpus.files import name_of
 from lacuner.corpus.formats.format import Format, Reader, Writer
-from lacuner.errors import ConfigError, DataError
-
-logger = logging.getLogger(__name__)
-
-ENTRY_POINTS = "lacuner.formats"
+from lacuner.errors import DataError
+from lacuner.registry import Registry
 
 
 def all_formats() -> Mapping[str, Format]:
@@ -81,37 +72,20 @@ def _choice(formats: Iterable[Format]) -> str:
     return f"{', '.join(most)} or {last}"
 
 
-@lru_cache(maxsize=1)
-def _own() -> dict[str, Format]:
-    found: dict[str, Format] = {}
-    package = importlib.import_module(__package__)
-    for info in sorted(pkgutil.iter_modules(package.__path__), key=lambda info: info.name):
-        _add(found, importlib.import_module(f"{__package__}.{info.name}"))
-    return found
+def _own() -> Mapping[str, Format]:
+    return _REGISTRY.own["FORMATS"]
 
 
-@lru_cache(maxsize=1)
-def _installed() -> dict[str, Format]:
-    found = dict(_own())
-    for point in entry_points(group=ENTRY_POINTS):
-        try:
-            _add(found, point.load())
-        except Exception as error:  # somebody else's package must not keep ours from working
-            logger.warning("The formats of %s (%s) cannot be loaded: %s", point.name, point.value, error)
-    return found
+def _installed() -> Mapping[str, Format]:
+    return _REGISTRY.installed["FORMATS"]
 
 
-def _add(known: dict[str, Format], module: Any) -> None:
-    """Take what a module lists in ``FORMATS``: everything, or nothing if something is wrong with it."""
-    new: dict[str, Format] = {}
-    for entry in getattr(module, "FORMATS", ()):
-        if not isinstance(entry, Format):
-            raise ConfigError(f"{entry!r} in FORMATS is no Format")
-        others = (known | new).values()
-        if any(entry.name == other.name for other in others):
-            raise ConfigError(f"two formats are called {entry.name!r}")
-        for other in others:
-            for ending in sorted(set(entry.endings).intersection(other.endings)):
-                raise ConfigError(f"the formats {entry.name!r} and {other.name!r} both have the ending {ending!r}")
-        new[entry.name] = entry
-    known |= new
+def _common_ending(entry: Format, other: Format) -> str | None:
+    for ending in sorted(set(entry.endings).intersection(other.endings)):
+        return f"the formats {entry.name!r} and {other.name!r} both have the ending {ending!r}"
+    return None
+
+
+_REGISTRY = Registry(
+    "lacuner.corpus.formats", presets={"FORMATS": Format}, group="lacuner.formats", conflict=_common_ending
+)

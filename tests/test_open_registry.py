@@ -146,6 +146,22 @@ def test_of_two_packages_with_one_name_the_first_stays(
     assert "two animal entries are called 'dog'" in record.getMessage()
 
 
+def test_entries_may_exclude_each_other_for_other_reasons(
+    zoo: Path, installed: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    def eats(entry: Any, other: Any) -> str | None:
+        return f"{entry.name} eats {other.name}" if entry.name == "cat" else None
+
+    tom, cat = Preset(name="tom"), Preset(name="cat")
+    own(zoo, "pets", PETS=(tom,))
+    installed["shelter"] = foreign(PETS=(cat,))
+    registry = Registry("zoo", presets={"PETS": Preset}, group="pets", conflict=eats)
+    with caplog.at_level(logging.WARNING):
+        assert dict(registry.entries("PETS")) == {"tom": tom}
+    (record,) = caplog.records
+    assert record.getMessage() == "shelter_module (entry point 'shelter' of pets) is left out: cat eats tom"
+
+
 def test_a_mistake_of_our_own_is_an_error(zoo: Path, installed: dict[str, Any]) -> None:
     own(zoo, "cats", PARTS=(CAT,))
     own(zoo, "dogs", PARTS=(a_part("cat"),))
