@@ -43,7 +43,7 @@ NAMES = [("Grace Hopper", "PER"), ("New York", "LOC")]
 
 @pytest.mark.parametrize("method", TAGGERS)
 def test_every_tagger_learns_what_is_annotated(toy, method):
-    settings = QUICK | ({"stage.epochs": 1, "stage.share": 0.02} if method == "two-step" else {})
+    settings = QUICK | ({"stage.epochs": 1, "stage.fraction": 0.02} if method == "two-step" else {})
     trusted = None if method in ("eer", "two-step", "weighted-partial-crf") else toy
     model = Recognizer.train(toy, toy, method=method, trusted=trusted, epochs=12, settings=settings)
     assert isinstance(model.model, TagModel)
@@ -59,7 +59,7 @@ def test_every_tagger_learns_what_is_annotated(toy, method):
 @pytest.mark.parametrize("method", ["token", "crf", "two-step"])
 def test_every_head_learns_in_every_scheme(toy, method, angle, scheme):
     settings = QUICK | {"head.angle": angle, "head.scheme": scheme}
-    settings |= {"stage.share": 0.02, "stage.epochs": 1} if method == "two-step" else {}
+    settings |= {"stage.fraction": 0.02, "stage.epochs": 1} if method == "two-step" else {}
     model = Recognizer.train(toy, toy, method=method, epochs=12, settings=settings)
     assert model.evaluate(toy).f1 > 0.8
     assert model.model.tags.scheme == scheme
@@ -70,13 +70,13 @@ def test_every_head_learns_in_every_scheme(toy, method, angle, scheme):
 @pytest.mark.parametrize(
     "parts",
     [
-        {"untagged": "anything", "sampling": "spans"},
-        {"untagged": "anything", "sampling": "spans", "sampling.label": "O", "sampling.widest": 2},
-        {"untagged": "anything", "balance": "entity-ratio"},
-        {"untagged": "anything", "stage": "folds", "stage.rounds": 1},
-        {"untagged": "anything", "stage": "folds", "stage.hard": True, "sampling": "spans"},
-        {"untagged": "outside", "stage": "o-values", "stage.epochs": 1, "stage.removed": "marginalise"},
-        {"untagged": "outside", "stage": "o-values", "stage.epochs": 1, "sampling": "spans", "balance": "entity-ratio"},
+        {"unlabeled": "marginalize", "sampling": "spans"},
+        {"unlabeled": "marginalize", "sampling": "spans", "sampling.label": "O", "sampling.max_width": 2},
+        {"unlabeled": "marginalize", "regularizer": "entity-ratio"},
+        {"unlabeled": "marginalize", "stage": "folds", "stage.rounds": 1},
+        {"unlabeled": "marginalize", "stage": "folds", "stage.hard": True, "sampling": "spans"},
+        {"unlabeled": "outside", "stage": "o-values", "stage.epochs": 1, "stage.removed": "marginalize"},
+        {"unlabeled": "outside", "stage": "o-values", "stage.epochs": 1, "sampling": "spans", "regularizer": "entity-ratio"},
     ],
 )
 def test_parts_can_be_put_together(toy, head, parts):
@@ -124,7 +124,7 @@ def test_a_loaded_tagger_predicts_the_same(toy, tmp_path, method):
 def test_removed_words_stand_in_the_model_folder_and_survive_loading_and_saving(toy, tmp_path):
     odd = "Tu\u2028rin\x85"  # characters at which some take a line to end
     corpus = Corpus((*toy, Sentence(("Ada", "saw", odd), (Entity(0, 1, "PER"),))))
-    settings = QUICK | {"stage.share": 0.9, "stage.epochs": 1}
+    settings = QUICK | {"stage.fraction": 0.9, "stage.epochs": 1}
     model = Recognizer.train(corpus, method="two-step", epochs=1, settings=settings, out=tmp_path / "m")
     removed = model.record.reports["removed"]
     untagged = sum(len(s) - sum(e.end - e.start for e in s.entities) for s in corpus)
@@ -159,7 +159,7 @@ def test_a_report_whose_name_leads_elsewhere_is_refused(toy, tmp_path, name):
 # What makes no sense is refused.
 
 
-@pytest.mark.parametrize(("method", "more"), [("partial-crf", {}), ("token", {"untagged": "anything"})])
+@pytest.mark.parametrize(("method", "more"), [("partial-crf", {}), ("token", {"unlabeled": "marginalize"})])
 def test_a_tagger_that_cannot_learn_what_is_no_entity_is_refused(toy, method, more):
     reason = (
         r"cannot learn what is no entity: no sentence is complete, and no span rejected — .*--trusted.*sampling=spans"
@@ -174,7 +174,7 @@ def test_a_tagger_that_cannot_learn_what_is_no_entity_is_refused(toy, method, mo
         ("rejected", False, {}),
         ("plain", True, {}),
         ("plain", False, {"sampling": "spans", "sampling.label": "O"}),
-        ("plain", False, {"balance": "entity-ratio"}),
+        ("plain", False, {"regularizer": "entity-ratio"}),
         ("plain", False, {"stage": "folds", "stage.rounds": 1}),
     ],
 )
@@ -195,7 +195,7 @@ def test_it_is_not_refused_where_something_says_what_is_no_entity(toy, data, tru
             True,
             "training.fit_threshold is set, but crf tags words: only span-level methods",
         ),
-        ("two-step", "training.cover", 0.99, "training.cover is set, but two-step tags words: only span-level methods"),
+        ("two-step", "training.width_quantile", 0.99, "training.width_quantile is set, but two-step tags words: only span-level methods"),
         (
             "crf",
             "negatives",
@@ -223,7 +223,7 @@ def test_settings_of_the_other_level_are_refused_with_a_sentence(method, key, va
     assert reason in str(error.value)
 
 
-@pytest.mark.parametrize(("key", "value"), [("training.fit_threshold", False), ("training.cover", "none")])
+@pytest.mark.parametrize(("key", "value"), [("training.fit_threshold", False), ("training.width_quantile", "none")])
 def test_settings_that_are_switched_off_are_no_problem(key, value):
     assert resolve_settings("crf", overrides={key: value}).method.name == "crf"
 
@@ -273,8 +273,8 @@ def test_all_taggers_are_listed_with_their_level(run):
             "head.angle": True,
             "sampling.ratio": 0.2,
             "stage": "o-values",
-            "stage.share": 0.1,
-            "balance": "none",
+            "stage.fraction": 0.1,
+            "regularizer": "none",
         }.items()
     )
     code, output, _ = run("methods")
@@ -288,9 +288,9 @@ def test_all_taggers_are_listed_with_their_level(run):
     kinds = dict(line.split(maxsplit=1) for line in words.partition("KIND=NAME:")[2].strip().splitlines())
     assert kinds == {
         "head": "crf, softmax",
-        "untagged": "anything, outside",
+        "unlabeled": "anything, outside",
         "sampling": "spans, none",
-        "balance": "entity-ratio, none",
+        "regularizer": "entity-ratio, none",
         "stage": "folds, o-values, none",
     }
 
@@ -305,7 +305,7 @@ def test_a_tagger_is_described_with_what_can_be_set(run, method):
 
 def test_a_tagger_goes_the_whole_way_from_files_to_predictions(run, files):
     out, dev = files / "model", files / "dev.jsonl"
-    quick = arguments_of(QUICK | {"stage.share": 0.05, "stage.epochs": 1})
+    quick = arguments_of(QUICK | {"stage.fraction": 0.05, "stage.epochs": 1})
     code, output, log = run(
         "train",
         files / "train.conll",
@@ -351,8 +351,8 @@ def test_a_tagger_goes_the_whole_way_from_files_to_predictions(run, files):
         (["--method", "crf", "--set", "negatives=uniform"], "negatives is set, but crf is a token-level method"),
         (["--method", "uniform", "--set", "stage=o-values"], "stage is set, but uniform is a span-level method"),
         (["--method", "crf", "--set", "training.fit_threshold=true"], "only span-level methods have a threshold"),
-        (["--method", "crf", "--set", "training.cover=0.9"], "only span-level methods have a greatest width"),
-        (["--method", "two-step", "--set", "stage.share=2"], "stage.share=2: input should be less than 1"),
+        (["--method", "crf", "--set", "training.width_quantile=0.9"], "only span-level methods have a greatest width"),
+        (["--method", "two-step", "--set", "stage.fraction=2"], "stage.fraction=2: input should be less than 1"),
     ],
 )
 def test_errors_are_one_sentence_without_a_traceback(run, files, arguments, message):
@@ -369,10 +369,10 @@ def test_errors_are_one_sentence_without_a_traceback(run, files, arguments, mess
         ("partial-crf", {"stage": "o-values"}, "cannot learn what is no entity"),
         (
             "weighted-partial-crf",
-            {"untagged": "outside"},
-            "stage=folds weighs the tags of untagged words, but untagged=outside",
+            {"unlabeled": "outside"},
+            "stage=folds weighs the tags of untagged words, but unlabeled=outside",
         ),
-        ("crf", {"stage": "folds"}, "set untagged=anything, or stage=none"),
+        ("crf", {"stage": "folds"}, "set unlabeled=marginalize, or stage=none"),
     ],
 )
 def test_parts_that_do_not_fit_together_are_refused(toy, small_settings, method, settings, reason):

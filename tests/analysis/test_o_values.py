@@ -233,7 +233,7 @@ def test_methods_without_a_stage_are_accepted(method):
     [
         ("uniform", {}, "uniform scores spans, and words have no O-value there: give crf or token"),
         ("two-step", {}, "two-step trains several models, one after the other: .* --set stage=none"),
-        ("crf", {"training.average": 1}, "training.average is set"),
+        ("crf", {"training.ema_epochs": 1}, "training.ema_epochs is set"),
     ],
 )
 def test_methods_that_have_no_o_values_to_look_at_are_refused(masked, hidden, method, more, message):

@@ -48,7 +48,7 @@ def test_rules_change_and_skip_the_cells_they_fit(places: Places) -> None:
         for cell in plan(recipe(hidden=[0.2, 0.4], when=rules), places)
     }
     assert found.keys() == {("full", 0.2), ("uniform", 0.2), ("uniform", 0.4)}
-    assert {place: (training.epochs, training.clip) for place, training in found.items()} == {
+    assert {place: (training.epochs, training.max_grad_norm) for place, training in found.items()} == {
         ("full", 0.2): (None, 5.0),
         ("uniform", 0.2): (7, 5.0),
         ("uniform", 0.4): (7, 2.0),
@@ -103,7 +103,7 @@ def test_rules_know_datasets_and_encoders(data: Path, places: Places) -> None:
 def test_the_nearer_setting_outranks_the_farther_one(places: Places) -> None:
     layers: list[dict[str, Any]] = [
         {"settings": {"training": {"clip": 1.0}}},
-        {"encoder": {"recurrent": {"model": "recurrent", "settings": {"training.clip": 2.0}}}},
+        {"encoder": {"recurrent": {"model": "recurrent", "settings": {"training.max_grad_norm": 2.0}}}},
         {"when": [{"settings": {"training": {"clip": 3.0}}}, {"settings": {"training": {"clip": 4.0}}}]},
         {"runs": ["mine"], "run": {"mine": {"method": "uniform", "settings": {"training": {"clip": 5.5}}}}},
     ]
@@ -113,7 +113,7 @@ def test_the_nearer_setting_outranks_the_farther_one(places: Places) -> None:
         given |= layer
         clips.append(settings_of(places, **given).training.clip)
     assert clips == [1.0, 2.0, 4.0, 5.5]
-    assert settings_of(places, **given | {"run": {}, "runs": ["uniform training.clip=6"]}).training.clip == 6.0
+    assert settings_of(places, **given | {"run": {}, "runs": ["uniform training.max_grad_norm=6"]}).training.clip == 6.0
 
 
 @pytest.mark.parametrize("changes", [{"settings": {"training": {"seed": 8}}}, {"runs": ["uniform training.seed=9"]}])
@@ -126,8 +126,8 @@ def test_seeds_are_said_in_one_place(places: Places, changes: dict[str, Any]) ->
 def test_a_part_that_is_named_anew_forgets_old_parameters(places: Places) -> None:
     below = {"negatives": {"name": "uniform", "ratio": 0.7}}
     assert settings_of(places, settings=below).method.negatives.ratio == 0.7
-    changed = settings_of(places, settings=below, runs=["uniform negatives=share"]).method.negatives
-    assert changed == settings_of(places, runs=["uniform negatives=share"]).method.negatives
+    changed = settings_of(places, settings=below, runs=["uniform negatives=fraction"]).method.negatives
+    assert changed == settings_of(places, runs=["uniform negatives=fraction"]).method.negatives
     kept = settings_of(places, settings=below, runs=["uniform negatives=uniform"]).method.negatives
     assert kept.ratio == 0.7
 

@@ -92,13 +92,13 @@ def test_a_few_complete_words_or_labels_do_not_tell_the_ratio() -> None:
 
 
 def test_dev_data_with_gaps_does_not_tell_the_ratio() -> None:
-    assert ratio(settings_of(**{"training.select": "pu"}).for_corpus([GAPS], [OTHER] * 50)) == USUAL
+    assert ratio(settings_of(**{"training.metric": "pu"}).for_corpus([GAPS], [OTHER] * 50)) == USUAL
 
 
 def test_a_ratio_that_is_given_is_taken() -> None:
-    settings = settings_of(**{"balance.ratio": 0.4})
+    settings = settings_of(**{"regularizer.ratio": 0.4})
     assert ratio(settings.for_corpus([replace(OTHER, complete=True)] * 50, [GAPS])) == 0.4
-    assert ratio(settings_of(**{"balance.ratio": 0}).for_corpus([GAPS], [GAPS] * 50)) == 0.0
+    assert ratio(settings_of(**{"regularizer.ratio": 0}).for_corpus([GAPS], [GAPS] * 50)) == 0.0
 
 
 def test_what_was_prepared_is_what_the_model_remembers() -> None:

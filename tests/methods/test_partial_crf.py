@@ -93,7 +93,7 @@ def test_the_first_round_takes_untagged_words_as_outside_and_later_ones_what_was
     school, corpus = School(), corpus_of(6, 1)
     findings = school.run(WeightedFolds(folds=2, rounds=3), corpus, METHOD)
     first, second, third = school.fits[:2], school.fits[2:4], school.fits[4:]
-    assert [fit["method"] for fit in first] == [METHOD.model_copy(update={"untagged": Outside()})] * 2
+    assert [fit["method"] for fit in first] == [METHOD.model_copy(update={"unlabeled": Outside()})] * 2
     assert [fit["advice"] for fit in first] == [{}, {}]
     assert [fit["method"] for fit in second + third] == [METHOD] * 4
     for fits, judges in ((second, school.judges[:2]), (third, school.judges[2:4]), ([findings], school.judges[4:])):

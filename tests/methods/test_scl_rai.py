@@ -311,7 +311,7 @@ def test_the_preset_has_the_numbers_of_the_paper() -> None:
 @pytest.mark.parametrize("alpha", [-0.1, 1, 1.5])
 def test_a_share_that_leaves_nothing_to_the_classifier_is_refused(alpha: float) -> None:
     with pytest.raises(ConfigError, match=r"inference\.alpha"):
-        build_part("inference", {"name": "label-centres", "alpha": alpha}, {"label-centres": LabelCentres})
+        build_part("inference", {"name": "prototypes", "alpha": alpha}, {"prototypes": LabelCentres})
 
 
 @pytest.mark.parametrize(("key", "value"), [("temperature", 0), ("temperature", -1), ("weight", 2)])

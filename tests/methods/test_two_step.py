@@ -95,7 +95,7 @@ def test_a_removed_word_is_dropped_or_may_be_anything() -> None:
     words = [(0, 1, -1.0), (0, 0, 1.0), (1, 2, -2.0), (1, 0, -3.0)]
     dropped = run(OValues(share=0.7), corpus_of([3, 3]), words).advice
     assert {place: (set(a.removed), a.open) for place, a in dropped.items()} == {0: ({1}, ()), 1: ({0, 2}, ())}
-    opened = run(OValues(share=0.7, removed="marginalise"), corpus_of([3, 3]), words).advice
+    opened = run(OValues(share=0.7, removed="marginalize"), corpus_of([3, 3]), words).advice
     assert {place: (a.removed, set(a.open)) for place, a in opened.items()} == {0: ((), {1}), 1: ((), {0, 2})}
     assert all(isinstance(a, TokenSupervision) and a.weights is None for a in (*dropped.values(), *opened.values()))
 
@@ -127,7 +127,7 @@ def test_exploration_takes_the_data_as_it_is_for_a_few_epochs() -> None:
     corpus = corpus_of([2, 1])
     run(OValues(epochs=2), corpus, [(0, 0, 1.0)], fits)
     ((method, more, explorer),) = fits
-    assert method == METHOD.model_copy(update={"untagged": Outside(), "sampling": None})
+    assert method == METHOD.model_copy(update={"unlabeled": Outside(), "sampling": None})
     assert method.head == METHOD.head
     assert more == {"epochs": 2}
     assert explorer.asked == [corpus]

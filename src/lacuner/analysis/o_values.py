@@ -181,7 +181,7 @@ def tagger(settings: RunSettings) -> TokenMethod:
             f"{method.name} trains several models, one after the other: give crf or token, or --set stage=none"
         )
     if settings.training.average is not None:
-        raise ConfigError("training.average is set, but what is looked at are the weights of each epoch: leave it out")
+        raise ConfigError("training.ema_epochs is set, but what is looked at are the weights of each epoch: leave it out")
     return method
 
 

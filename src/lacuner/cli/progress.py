@@ -16,7 +16,7 @@ class TerminalObserver(Observer):
 
     Args:
         title: put before each line, to tell one training from another.
-        select: what the best epoch is chosen by, as in ``training.select``.
+        select: what the best epoch is chosen by, as in ``training.metric``.
     """
 
     def __init__(self, title: str = "", select: str = "f1") -> None:

@@ -70,7 +70,7 @@ def train(
 
     refuse_overwriting(out, {"training data": [*data, *(trusted or ())], "the dev data": [dev], "the config": [config]})
     overrides: dict[str, Any] = parse_assignments(settings or ())
-    given = {"training.epochs": epochs, "training.seed": seed, "training.select": "pu" if dev_incomplete else None}
+    given = {"training.epochs": epochs, "training.seed": seed, "training.metric": "pu" if dev_incomplete else None}
     overrides |= {key: value for key, value in given.items() if value is not None}
     resolved = resolve_settings(method, encoder, overrides, read_config(config) if config else None)
     refuse_overwriting(out, {"what the encoder is loaded from": files_of(resolved.encoder)})
