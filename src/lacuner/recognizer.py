@@ -27,6 +27,7 @@ from lacuner.training.settings import RunSettings, resolve_settings
 
 logger = logging.getLogger(__name__)
 
+
 @dataclass(frozen=True)
 class TrainingRecord:
     """What a model remembers of its making."""
@@ -121,9 +122,9 @@ class Recognizer:
             }
             overrides |= {key: value for key, value in given.items() if value is not None}
             settings = resolve_settings(method, encoder, overrides)
-        given = _together(train, trusted)
-        settings = settings.for_data(given, dev)
-        prepared = _prepare(given, dev, settings)
+        corpus = _together(train, trusted)
+        settings = settings.for_data(corpus, dev)
+        prepared = _prepare(corpus, dev, settings)
         key = fingerprint(settings.model_dump_json(), [prepared.corpus, dev], settings.encoder.files)
         with ExitStack() as stack:
             folder = None
@@ -205,7 +206,7 @@ class Recognizer:
             return next(self._predict_all([list(cast(Sequence[str], text))], nested, min_score))
         if isinstance(text, str | Sentence):
             return next(self._predict_all([text], nested, min_score))
-        found = self._predict_all(cast(Iterable[Text], text), nested, min_score)
+        found = self._predict_all(text, nested, min_score)
         return list(found) if isinstance(text, Sequence) else found
 
     def evaluate(self, corpus: Iterable[Sentence], nested: bool = False) -> Scores:

@@ -5,6 +5,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lacuner.models.build import build_model
 
 from lacuner import Corpus, Entity, Recognizer, Sentence, Span
 from lacuner.analysis.hidden import hidden_against_gold
@@ -21,7 +22,6 @@ from lacuner.analysis.o_values import (
     words_of,
 )
 from lacuner.errors import ConfigError, TrainingError
-from lacuner.models.build import build_model
 from lacuner.training.loop import Observer, fit
 from lacuner.training.settings import resolve_settings
 

@@ -3,11 +3,11 @@ from typing import Literal
 
 import pytest
 import torch
+from lacuner.methods.composition import Contrast, Draw, Inference, Loss, Negatives, SpanMethod
 from pydantic import ValidationError
 from torch import Tensor
 
 from lacuner.heads import SPAN_HEADS, ProductConfig, WidthConfig
-from lacuner.methods.composition import Contrast, Draw, Inference, Loss, Negatives, SpanMethod
 from lacuner.methods.full import All, CrossEntropy
 from lacuner.parts import build_part
 

@@ -4,13 +4,13 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from lacuner.methods.tagging import Anything
 
 from lacuner.corpus import Corpus, Entity, Sentence
 from lacuner.errors import ConfigError
 from lacuner.heads import TAG_HEADS
 from lacuner.methods.eer import METHODS, USUAL, EntityRatio
 from lacuner.methods.registry import registry
-from lacuner.methods.tagging import Anything
 from lacuner.parts import build_part
 from lacuner.supervision.tags import TagSet
 from lacuner.training.settings import RunSettings, resolve_settings

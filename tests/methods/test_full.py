@@ -4,9 +4,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lacuner.methods.composition import Draw
 
 from lacuner.errors import ConfigError
-from lacuner.methods.composition import Draw
 from lacuner.methods.full import METHODS, All, CrossEntropy, summed_cross_entropy
 from lacuner.methods.method import Step
 from lacuner.parts import build_part

@@ -6,11 +6,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lacuner.methods.composition import Draw
 from torch import Tensor
 
 from lacuner.errors import ConfigError
 from lacuner.heads import WidthConfig
-from lacuner.methods.composition import Draw
 from lacuner.methods.full import CrossEntropy
 from lacuner.methods.method import Step
 from lacuner.methods.nrces import METHODS, NoiseRobust, Share

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 import torch
+from lacuner.methods.tagging import Anything, Findings, Outside, RandomSpans, StageContext, TokenMethod
 from torch import Tensor
 
 from lacuner.corpus import Corpus, Entity, Sentence
 from lacuner.errors import TrainingError
 from lacuner.methods.partial_crf import METHODS, WeightedFolds
-from lacuner.methods.tagging import Anything, Findings, Outside, RandomSpans, StageContext, TokenMethod
 from lacuner.supervision.tags import TokenSupervision
 
 PRESETS = {method.name: method for method in METHODS}

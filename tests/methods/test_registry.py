@@ -5,11 +5,11 @@ from typing import Any, Literal
 
 import pytest
 import torch
+from lacuner.methods.composition import Draw, Negatives
 from torch import Tensor
 
 from lacuner.errors import ConfigError
 from lacuner.methods import registry as registry_module
-from lacuner.methods.composition import Draw, Negatives
 from lacuner.methods.full import METHODS, All
 from lacuner.methods.registry import ENTRY_POINTS, Registry, registry
 from lacuner.parts import build_part

@@ -8,12 +8,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lacuner.methods.tagging import METHODS, Anything, Outside, RandomSpans
 
 from lacuner.corpus import Entity, Sentence
 from lacuner.errors import ConfigError
 from lacuner.methods.method import Step
 from lacuner.methods.registry import registry
-from lacuner.methods.tagging import METHODS, Anything, Outside, RandomSpans
 from lacuner.parts import build_part
 from lacuner.supervision.tags import TagSet, build_tag_targets
 

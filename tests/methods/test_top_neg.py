@@ -8,12 +8,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lacuner.methods.composition import Draw
 from torch import Tensor
 
 from lacuner.errors import ConfigError
 from lacuner.heads import SpanScores, WidthConfig
 from lacuner.heads.scores import SEARCH_CHUNK
-from lacuner.methods.composition import Draw
 from lacuner.methods.full import CrossEntropy
 from lacuner.methods.method import Step
 from lacuner.methods.top_neg import METHODS, TopSimilar, mean_similarity

@@ -7,13 +7,13 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lacuner.methods.tagging import Findings, Outside, RandomSpans, StageContext
 from torch import Tensor
 
 from lacuner.corpus import Corpus, Sentence
 from lacuner.errors import ConfigError
 from lacuner.methods.method import Method
 from lacuner.methods.registry import registry
-from lacuner.methods.tagging import Findings, Outside, RandomSpans, StageContext
 from lacuner.methods.two_step import METHODS, OValues
 from lacuner.parts import build_part
 from lacuner.supervision.tags import TokenSupervision

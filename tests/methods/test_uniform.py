@@ -7,12 +7,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lacuner.methods.composition import Draw
 from torch import Tensor
 
 from lacuner.corpus import Entity, Sentence, Span
 from lacuner.errors import ConfigError
 from lacuner.heads import SpanScores
-from lacuner.methods.composition import Draw
 from lacuner.methods.method import Step
 from lacuner.methods.registry import registry
 from lacuner.methods.uniform import (

@@ -6,13 +6,13 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lacuner.methods.composition import Contrast, Draw, Inference, Loss, Negatives, SpanMethod
 from torch import Tensor
 
 from lacuner.corpus import Entity, Sentence, Span
 from lacuner.encoders.recurrent import RecurrentConfig, RecurrentEncoder
 from lacuner.features.vocabulary import Vocabulary
 from lacuner.heads import SPAN_HEADS, BiaffineConfig, ProductConfig, SpanHeadConfig, SpanScores, WidthConfig
-from lacuner.methods.composition import Contrast, Draw, Inference, Loss, Negatives, SpanMethod
 from lacuner.methods.full import METHODS as FULL
 from lacuner.methods.method import Step
 from lacuner.methods.registry import registry

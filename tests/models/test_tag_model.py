@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lacuner.methods.tagging import Anything, Outside, RandomSpans, Sampling, TokenMethod
 from torch import Tensor
 
 from lacuner.corpus import Corpus, Entity, Sentence, Span
@@ -16,7 +17,6 @@ from lacuner.features.vocabulary import Vocabulary
 from lacuner.heads import TAG_HEADS
 from lacuner.methods.eer import EntityRatio
 from lacuner.methods.method import Step
-from lacuner.methods.tagging import Anything, Outside, RandomSpans, Sampling, TokenMethod
 from lacuner.models.tag_model import TagModel
 from lacuner.supervision.spans import Spans
 from lacuner.supervision.tags import TAG_SCHEMES, TagScheme, TagSet, TokenSupervision

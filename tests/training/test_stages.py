@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 import torch
+from lacuner.methods.tagging import RandomSpans
 from watching import Log
 
 from lacuner import Corpus, Recognizer, Sentence, TrainingError
 from lacuner.corpus import Span
-from lacuner.methods.tagging import RandomSpans
 from lacuner.models.tag_model import TagModel
 from lacuner.training import run as training_run
 from lacuner.training.epochs import EpochSampler

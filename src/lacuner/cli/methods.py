@@ -42,7 +42,7 @@ def methods(
             print(f"{'':<{width}} {method.paper}")
         print("\n  Their parts, which can be exchanged with --set KIND=NAME:")
         for kind in kind_of.kinds():
-            choices = sorted(found.choices(kind, level)) + (["none"] if kind_of.optional(kind) else [])
+            choices = sorted(found.choices(kind, kind_of)) + (["none"] if kind_of.optional(kind) else [])
             print(f"    {kind:<11} {', '.join(choices)}")
         print()
 

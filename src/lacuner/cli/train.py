@@ -86,7 +86,7 @@ def train(
         logger.warning("%s exists; it will be replaced when training has ended.", out)
     say(f"Method {resolved.method.name}, encoder {resolved.encoder.name}, head {resolved.method.head.name}.")
     main_process = PartialState().is_main_process
-    observer = TerminalObserver(select=resolved.training.select) if main_process else None
+    observer = TerminalObserver(metric=resolved.training.metric) if main_process else None
     try:
         model = Recognizer.train(
             merge(corpora),
@@ -112,5 +112,5 @@ def train(
         result = {"dev": scores, "best_epoch": record.best_epoch, "epochs": len(record.history)}
         print_json(result | {"seconds": record.seconds, "model": str(out)})
         return
-    best = f" ({describe_dev(record.dev, resolved.training.select)})" if record.dev else ""
+    best = f" ({describe_dev(record.dev, resolved.training.metric)})" if record.dev else ""
     say(f"The model of epoch {record.best_epoch}{best} is in {out}, after {record.seconds:,.0f} seconds.")

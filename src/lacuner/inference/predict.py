@@ -35,9 +35,7 @@ def find_entities(
     backend = backend or TorchBackend(model)
     passages = [passages_of(tokens) for tokens in sentences]
     parts = [
-        tokens[passage.begin : passage.end]
-        for tokens, cut in zip(sentences, passages, strict=True)
-        for passage in cut
+        tokens[passage.begin : passage.end] for tokens, cut in zip(sentences, passages, strict=True) for passage in cut
     ]
     found: list[list[Entity]] = [[] for _ in parts]
     filled = [index for index, tokens in enumerate(parts) if tokens]
@@ -51,7 +49,11 @@ def find_entities(
 
 
 def predict_pairs(
-    model: Model, corpus: Iterable[Sentence], nested: bool = False, min_score: float = 0.0, backend: Backend | None = None
+    model: Model,
+    corpus: Iterable[Sentence],
+    nested: bool = False,
+    min_score: float = 0.0,
+    backend: Backend | None = None,
 ) -> Iterator[tuple[Sentence, list[Entity]]]:
     """Each sentence with what is found in it, in words; streamed."""
     sentences = iter(corpus)
@@ -93,8 +95,8 @@ class _Document:
     @classmethod
     def of(cls, text: Text, split: Splitting) -> "_Document":
         if not isinstance(text, str):
-            words = text.tokens if isinstance(text, Sentence) else tuple(text)
-            return cls(words, passages_of(words))
+            given = text.tokens if isinstance(text, Sentence) else tuple(text)
+            return cls(given, passages_of(given))
         offsets = split_words(text, split)
         words = [text[start:end] for start, end in offsets]
         return cls(words, split_passages(text, offsets, MAX_PASSAGE), text, offsets)

@@ -12,8 +12,8 @@ from torch import Tensor
 from lacuner.corpus import Sentence
 from lacuner.heads import CrfConfig
 from lacuner.methods.method import TokenMethod
-from lacuner.methods.parts import Regularizer, TrainingData
 from lacuner.methods.partial_crf import Marginalize
+from lacuner.methods.parts import Regularizer, TrainingData
 from lacuner.methods.token import Likelihood
 
 USUAL_RATIO = 0.15

@@ -111,7 +111,7 @@ class Method(Part, ABC):
 
     def state_sizes(self, model: Model) -> StateSizes:
         """What the state of parts may depend on."""
-        return StateSizes(len(model.labels), getattr(model.head, "hidden_size", 0))
+        return StateSizes(len(model.labels), model.encoder.size)
 
     @abstractmethod
     def training_loss(self, model: Model, inputs: Inputs, targets: Any, step: Step) -> Tensor:
@@ -148,6 +148,10 @@ class SpanMethod(Method):
 
     def new_model(self, encoder: Encoder, labels: Sequence[str]) -> SpanModel:
         return SpanModel(encoder, self.head, labels, self.inference)
+
+    def state_sizes(self, model: Model) -> StateSizes:
+        assert isinstance(model, SpanModel)
+        return StateSizes(len(model.labels), model.head.hidden_size)
 
     def for_data(self, data: TrainingData, width_quantile: float | None = None) -> Self:
         method = super().for_data(data, width_quantile)

@@ -26,7 +26,9 @@ class Fraction(Negatives):
     def sample(self, context: SamplingContext) -> Tensor:
         keys = torch.rand(len(context.unknown), generator=context.step.generator, dtype=torch.float64)
         sizes = torch.bincount(context.unknown.row, minlength=len(context.lengths))
-        return largest_of_each_row(keys.to(context.unknown.row.device), context.unknown.row, rounded_up(sizes * self.fraction))
+        return largest_of_each_row(
+            keys.to(context.unknown.row.device), context.unknown.row, rounded_up(sizes * self.fraction)
+        )
 
 
 class NoiseRobust(SpanLoss):

@@ -49,7 +49,7 @@ class StateSizes(NamedTuple):
     """What the shape of a part's state may depend on."""
 
     labels: int  # O included
-    hidden: int  # of the head's last layer
+    hidden: int  # of what represents a span (the head's last hidden layer), or a word
 
 
 class TrainingData(NamedTuple):

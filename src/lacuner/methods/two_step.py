@@ -58,9 +58,7 @@ class RandomSpans(Sampling):
             chosen = torch.multinomial(
                 torch.tensor(weights, dtype=torch.float64), count, replacement=True, generator=step.generator
             )
-            for run, number in zip(
-                chosen.tolist(), torch.rand(count, generator=step.generator).tolist(), strict=True
-            ):
+            for run, number in zip(chosen.tolist(), torch.rand(count, generator=step.generator).tolist(), strict=True):
                 begin, end = runs[run]
                 start, stop = _span_number(int(number * weights[run]), end - begin)
                 if not any(taken[begin + start : begin + stop]):
@@ -117,7 +115,9 @@ class OValues(Stage):
         for sentence, token, _ in words:
             removed.setdefault(sentence, []).append(token)
         supervision = {
-            sentence: TokenSupervision(**{"ignored" if self.removed == "drop" else "unconstrained": tuple(tokens)})
+            sentence: TokenSupervision(ignored=tuple(tokens))
+            if self.removed == "drop"
+            else TokenSupervision(unconstrained=tuple(tokens))
             for sentence, tokens in removed.items()
         }
         return StageResult(tokens=supervision, reports={"removed": [_record(context, *word) for word in words]})

@@ -26,7 +26,9 @@ class Uniform(Negatives):
 
     def sample(self, context: SamplingContext) -> Tensor:
         keys = torch.rand(len(context.unknown), generator=context.step.generator, dtype=torch.float64)
-        return largest_of_each_row(keys.to(context.unknown.row.device), context.unknown.row, self.counts(context.lengths))
+        return largest_of_each_row(
+            keys.to(context.unknown.row.device), context.unknown.row, self.counts(context.lengths)
+        )
 
     def counts(self, lengths: Tensor) -> Tensor:
         """``⌈λ n⌉`` of every sentence."""

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from lacuner.heads import CrfConfig
 from lacuner.methods.method import TokenMethod
-from lacuner.methods.parts import Stage, StageContext, StageResult
 from lacuner.methods.partial_crf import Marginalize
+from lacuner.methods.parts import Stage, StageContext, StageResult
 from lacuner.methods.token import Likelihood, Outside
 from lacuner.models.model import Model
 from lacuner.models.tag_model import TagModel
@@ -57,9 +57,7 @@ class WeightedFolds(Stage):
                 supervision=known,
             )
             known = {
-                int(index): TokenSupervision(tag_weights=weights)
-                for part in found
-                for index, weights in part.items()
+                int(index): TokenSupervision(tag_weights=weights) for part in found for index, weights in part.items()
             }
         return StageResult(tokens=known)
 

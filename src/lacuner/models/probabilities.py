@@ -29,9 +29,7 @@ def predict_proba(
     with evaluating(model):
         for chosen, tokens in batches_of(model, corpus.tokens, indices):
             sentences = [corpus[index] for index in chosen]
-            spans, probable = model.span_probabilities(
-                model.encode(tokens), sentences, min_probability, use_threshold
-            )
+            spans, probable = model.span_probabilities(model.encode(tokens), sentences, min_probability, use_threshold)
             columns.append((torch.tensor(chosen)[spans.row.cpu()], spans.start.cpu(), spans.end.cpu(), probable.cpu()))
     if not columns:
         return SpanProbabilities.empty(len(model.labels))

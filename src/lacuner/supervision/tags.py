@@ -138,7 +138,9 @@ class TagTargets:
     possible: Tensor  # (B, n, T) bool: the tags of each word, if what nobody tagged may be anything
     unknown: Tensor  # (B, n) bool: words that nobody has said anything about
     ignored: Tensor  # (B, n) bool: words that shall teach nothing
-    weights: Tensor | None = None  # (B, n, T) logs of tag weights of earlier models; all minus infinity: they do not say
+    weights: Tensor | None = (
+        None  # (B, n, T) logs of tag weights of earlier models; all minus infinity: they do not say
+    )
 
     def to(self, device: torch.device) -> "TagTargets":
         moved = {name: value.to(device) for name, value in vars(self).items() if value is not None}
@@ -171,7 +173,9 @@ def build_tag_targets(
     unknown = np.zeros((len(sentences), longest), dtype=bool)
     ignored = np.zeros((len(sentences), longest), dtype=bool)
     rejected = np.zeros((len(sentences), longest), dtype=bool)
-    continued: list[tuple[int, int, int]] = []  # row, word, tag with which an annotated entity would continue after its end
+    continued: list[
+        tuple[int, int, int]
+    ] = []  # row, word, tag with which an annotated entity would continue after its end
     for row, sentence in enumerate(sentences):
         allowed[row, :, 0] = True
         if sentence.annotated_labels is not None:
@@ -202,9 +206,9 @@ def build_tag_targets(
             allowed[row, list(found.unconstrained)] = True
             unknown[row, [*found.ignored, *found.unconstrained]] = False
     possible = allowed | unknown[..., None]
-    row, word = np.nonzero(rejected)
+    rows, words = np.nonzero(rejected)
     for tag in tags.single_word_tags:
-        allowed[row, word, tag] = possible[row, word, tag] = False
+        allowed[rows, words, tag] = possible[rows, words, tag] = False
     for index in continued:
         allowed[index] = possible[index] = False
     tables = {"allowed": allowed, "possible": possible, "unknown": unknown, "ignored": ignored}

@@ -5,6 +5,7 @@ Teachers, ``weighted-partial-crf`` and ``audit`` all do it this way: one assignm
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -100,5 +101,8 @@ def cross_fit(
                 f"without fold {fold.number} of {len(folds)} no annotated entity is left to learn from — "
                 "annotate more sentences, or choose a method without folds (teacher=none, stage=none, --method crf)"
             )
-    return [cached(f"{name}-{fold.number}", lambda fold=fold: predict(fit(fold), fold.held_out)) for fold in folds]
 
+    def compute(fold: Fold) -> dict[str, Tensor]:
+        return predict(fit(fold), fold.held_out)
+
+    return [cached(f"{name}-{fold.number}", partial(compute, fold)) for fold in folds]

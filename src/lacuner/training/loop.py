@@ -15,6 +15,7 @@ from accelerate import Accelerator
 from torch import Tensor, nn
 
 from lacuner.corpus import Corpus, Sentence
+from lacuner.encoders.device import default_device
 from lacuner.errors import TrainingError
 from lacuner.evaluation import Scores
 from lacuner.features.batches import plan_batches

@@ -51,7 +51,8 @@ class TrainingConfig(Settings):
         description="widen head.max_span_width to this quantile of the annotated widths; none: leave it",
     )
     metric: Literal["f1", "pu"] = Field(
-        "f1", description="what the best epoch is chosen by; pu: recall² / fraction of predictions, for incomplete dev data"
+        "f1",
+        description="what the best epoch is chosen by; pu: recall² / fraction of predictions, for incomplete dev data",
     )
     patience: PositiveInt | Literal["auto"] | None = Field(
         "auto",
@@ -228,7 +229,9 @@ def _check_level(method: Method, training: Mapping[str, Any]) -> None:
     """Refuse training settings that a tagger has no use for."""
     for name in ("width_quantile", "nested") if method.level == "token" else ():
         if training.get(name) not in (None, False, "none"):
-            raise ConfigError(f"training.{name} is set, but {method.name} tags words: it is for span-level methods only")
+            raise ConfigError(
+                f"training.{name} is set, but {method.name} tags words: it is for span-level methods only"
+            )
 
 
 def _encoder(layers: Iterable[Mapping[str, Any]]) -> EncoderConfig:
