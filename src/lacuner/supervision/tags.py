@@ -181,7 +181,7 @@ def build_tag_targets(
         if sentence.annotated_labels is not None:
             unsought = set(tags.labels[1:]) - sentence.annotated_labels
             for label in unsought:
-                first = tags.tag("B", number[label])
+                first = tags.tag(tags.roles[0], number[label])
                 allowed[row, : len(sentence), first : first + len(tags.roles)] = True
         if not sentence.complete:
             unknown[row, : len(sentence)] = True
