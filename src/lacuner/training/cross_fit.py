@@ -53,21 +53,24 @@ def plan_folds(
 ) -> list[Fold]:
     """Divide sentences into folds; folds without any sentence to predict are left out.
 
+    Sentences that are not divided are learned from by every model, unless they have the words of one that it leaves out.
+
     Args:
         corpus: all sentences.
         folds: how many, at least 2.
         seed: of the division.
-        indices: of the sentences that are held out in turn.
+        indices: of the sentences that are divided, and left out in turn.
         train_on: indices of the sentences that models learn from, each without its fold; by default all.
         predict_on: indices of the sentences that every model is asked about, unless it has learned from one with the same
             words; by default, each is asked about the sentences that it has left out.
     """
-    fold = assign_folds(corpus, folds, seed)
+    fold = assign_folds(Corpus(tuple(corpus[index] for index in indices)), folds, seed)
     learned = range(len(corpus)) if train_on is None else train_on
     planned = []
     for number in range(folds):
-        train = tuple(index for index in learned if fold[index] != number)
-        asked = [index for index in indices if fold[index] == number]
+        asked = [index for index, own in zip(indices, fold.tolist(), strict=True) if own == number]
+        left_out = {corpus.tokens[index] for index in asked}
+        train = tuple(index for index in learned if corpus.tokens[index] not in left_out)
         if predict_on is not None:
             known = {corpus.tokens[index] for index in train}
             asked = [index for index in predict_on if corpus.tokens[index] not in known]
