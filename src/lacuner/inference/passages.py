@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from lacuner.corpus import Corpus, Entity, Sentence, Span
 from lacuner.corpus.tokenize import Passage, sentence_ends, split_passages
@@ -32,6 +33,42 @@ def collect(passages: Sequence[Passage], found: Iterable[list[Entity]]) -> list[
         entities += taken
         free_from = max((entity.end for entity in taken), default=free_from)
     return entities
+
+
+@dataclass(frozen=True)
+class SearchPassages:
+    """Sentences in the passages in which they are searched, if their raw text is not known.
+
+    Attributes:
+        cuts: the passages of each sentence.
+        tokens: the words of all passages, sentence by sentence.
+    """
+
+    cuts: tuple[list[Passage], ...]
+    tokens: tuple[Sequence[str], ...]
+
+    @classmethod
+    def of(cls, sentences: Sequence[Sequence[str]]) -> "SearchPassages":
+        """Cut sentences, given as words."""
+        cuts = tuple(map(passages_of, sentences))
+        return cls(
+            cuts,
+            tuple(
+                words[passage.begin : passage.end]
+                for words, cut in zip(sentences, cuts, strict=True)
+                for passage in cut
+            ),
+        )
+
+    @property
+    def filled(self) -> list[int]:
+        """The indices of passages with words."""
+        return [index for index, words in enumerate(self.tokens) if words]
+
+    def collect(self, found: Iterable[list[Entity]]) -> list[list[Entity]]:
+        """The entities of each sentence, from those of its passages."""
+        remaining = iter(found)
+        return [collect(cut, list(islice(remaining, len(cut)))) for cut in self.cuts]
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from itertools import islice
 from lacuner.corpus import Entity, Sentence
 from lacuner.corpus.tokenize import Passage, Splitting, split_passages, split_words
 from lacuner.inference.backends import Backend, TorchBackend
-from lacuner.inference.passages import MAX_PASSAGE, collect, passages_of
+from lacuner.inference.passages import MAX_PASSAGE, SearchPassages, collect, passages_of
 from lacuner.models.model import Model, batches_of, evaluating
 
 _READ_AHEAD = 1024
@@ -33,19 +33,14 @@ def find_entities(
         backend: computes the word vectors; by default the model's own encoder.
     """
     backend = backend or TorchBackend(model)
-    passages = [passages_of(tokens) for tokens in sentences]
-    parts = [
-        tokens[passage.begin : passage.end] for tokens, cut in zip(sentences, passages, strict=True) for passage in cut
-    ]
-    found: list[list[Entity]] = [[] for _ in parts]
-    filled = [index for index, tokens in enumerate(parts) if tokens]
+    passages = SearchPassages.of(sentences)
+    found: list[list[Entity]] = [[] for _ in passages.tokens]
     with evaluating(model):
-        for chosen, tokens in batches_of(model, parts, filled):
+        for chosen, tokens in batches_of(model, passages.tokens, passages.filled):
             entities = model.entities(backend.encode(tokens), nested, min_score)
             for index, inside in zip(chosen, entities, strict=True):
                 found[index] = inside
-    remaining = iter(found)
-    return [collect(cut, list(islice(remaining, len(cut)))) for cut in passages]
+    return passages.collect(found)
 
 
 def predict_pairs(

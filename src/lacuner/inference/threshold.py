@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from functools import cache
 
 from lacuner.corpus import Corpus, Entity, Sentence
+from lacuner.inference.passages import SearchPassages
 from lacuner.models.model import Decodable, Model, batches_of, evaluating
 
 _STEPS = (1.0, 0.5, 0.25)
@@ -24,17 +25,20 @@ def fit_threshold(
         nested: keep entities that overlap better ones.
 
     Returns:
-        The sentences with words, in no particular order, and what the model finds in them.
+        The dev sentences, and what the model finds in them.
     """
-    scored: list[tuple[list[Sentence], Decodable]] = []
-    filled = [index for index, sentence in enumerate(dev) if sentence.tokens]
+    passages = SearchPassages.of(dev.tokens)
+    scored: list[tuple[list[int], Decodable]] = []
     with evaluating(model):
-        for chosen, tokens in batches_of(model, dev.tokens, filled):
-            scored.append(([dev[index] for index in chosen], model.score(model.encode(tokens))))
+        for chosen, tokens in batches_of(model, passages.tokens, passages.filled):
+            scored.append((chosen, model.score(model.encode(tokens))))
 
-    def found(threshold: float) -> Pairs:
-        for sentences, batch in scored:
-            yield from zip(sentences, batch.decode(threshold, nested), strict=True)
+    def found(threshold: float) -> list[tuple[Sentence, list[Entity]]]:
+        entities: list[list[Entity]] = [[] for _ in passages.tokens]
+        for chosen, batch in scored:
+            for index, inside in zip(chosen, batch.decode(threshold, nested), strict=True):
+                entities[index] = inside
+        return list(zip(dev, passages.collect(entities), strict=True))
 
     @cache
     def reached(threshold: float) -> float:
@@ -45,4 +49,4 @@ def fit_threshold(
         near = [best + step * number for number in (range(-4, 5) if step == _STEPS[0] else (-1, 0, 1))]
         best = max(near, key=lambda threshold: (reached(threshold), -abs(threshold)))
     model.threshold.fill_(best)
-    return list(found(best))
+    return found(best)
