@@ -34,10 +34,9 @@ from lacuner.features.batches import plan_batches
 from lacuner.features.vocabulary import Vocabulary
 from lacuner.heads import CrfConfig, SoftmaxConfig
 from lacuner.matching import Dictionary, Matcher
-from lacuner.methods.composition import SpanMethod
-from lacuner.methods.method import Step
+from lacuner.methods.method import Method
+from lacuner.methods.parts import Step
 from lacuner.methods.registry import registry
-from lacuner.models.build import build_model
 from lacuner.sample import read_sample
 from lacuner.training.checkpoints import WeightAverage
 
@@ -89,14 +88,15 @@ def measure(
     rows = []
     for method in map(registry().method, methods):
         torch.manual_seed(0)
-        model, bare = build_model(make(), method, labels), make()
+        model, bare = method.build_model(make(), labels), make()
         inputs = [bare.index.collate([s.tokens for s in batch]) for batch in batches]
         optimizers = [torch.optim.AdamW(m.parameters(), lr=1e-5, fused=True) for m in (model, bare)]
         generator = torch.Generator().manual_seed(0)
-        average = WeightAverage(model) if method.training.get("average") else None
+        average = WeightAverage(model) if method.training.get("ema_epochs") else None
 
         def train_ours(
             number: int,
+            method: Method = method,
             model: Any = model,
             optimizers: Any = optimizers,
             generator: Any = generator,
@@ -104,7 +104,7 @@ def measure(
         ) -> None:
             batch = batches[number]
             encoded = model.encoder.index.collate([s.tokens for s in batch])
-            loss = model(encoded, model.targets(batch), Step(0, 1, generator))
+            loss = method.training_loss(model, encoded, model.targets(batch), Step(0, 1, generator))
             optimizers[0].zero_grad()
             torch.autograd.backward(loss)
             torch.nn.utils.clip_grad_norm_(model.parameters(), 5.0)
@@ -128,7 +128,7 @@ def measure(
             model.encoder.index.clear_cache()  # prediction has not seen its sentences before
 
         def predict_ours(number: int, model: Any = model) -> None:
-            model.entities(model.encoder.index.collate([s.tokens for s in batches[number]]))
+            model.entities(model.encode([s.tokens for s in batches[number]]))
 
         def predict_bare(number: int, bare: Any = bare, inputs: Any = inputs) -> None:
             with torch.no_grad():
@@ -150,13 +150,13 @@ def compare_taggers(name: str, make: Callable[[], Encoder], corpus: Corpus, batc
     for head in (CrfConfig(scheme="bio2"), SoftmaxConfig(scheme="bio2")):
         method = registry().method("crf").model_copy(update={"head": head})
         torch.manual_seed(0)
-        model = build_model(make(), method, labels)
+        model = method.build_model(make(), labels)
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5, fused=True)
 
         def step(number: int, model: Any = model, optimizer: Any = optimizer) -> None:
             batch = sentences[number * size : (number + 1) * size]
             inputs = model.encoder.index.collate([s.tokens for s in batch])
-            loss = model(inputs, model.targets(batch), Step(0, 1, torch.Generator()))
+            loss = method.training_loss(model, inputs, model.targets(batch), Step(0, 1, torch.Generator()))
             optimizer.zero_grad()
             torch.autograd.backward(loss)
             optimizer.step()
@@ -263,14 +263,14 @@ def _train_on_500_words(name: str) -> tuple[int, float]:
     tokens = [token for sentence in read_sample("train") for token in sentence.tokens][:500]
     sentence = Sentence(tuple(tokens), read_sample("train")[0].entities)
     preset = registry().method(name)
-    unbounded = {"max_span_width": None} if isinstance(preset, SpanMethod) else {}
+    unbounded = {"max_span_width": None} if preset.level == "span" else {}
     method = preset.model_copy(update={"head": preset.head.model_copy(update=unbounded)})
-    model = build_model(TransformerConfig(model=minilm()).create(), method, ("O", "LOC", "MISC", "ORG", "PER"))
+    model = method.build_model(TransformerConfig(model=minilm()).create(), ("O", "LOC", "MISC", "ORG", "PER"))
     began = time.perf_counter()
     inputs = model.encoder.index.collate([sentence.tokens])
     step = Step(0, 1, torch.Generator().manual_seed(0))
-    model(inputs, model.targets([sentence]), step).backward()
-    model.eval().entities(inputs)
+    torch.autograd.backward(method.training_loss(model, inputs, model.targets([sentence]), step))
+    model.eval().entities(model.encode([sentence.tokens]))
     rate = 500 / (time.perf_counter() - began)
     status = Path("/proc/self/status").read_text()  # ru_maxrss would include the parent's peak
     peak = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))

@@ -10,6 +10,7 @@ import torch
 from lacuner import Corpus, Entity, Recognizer, Sentence
 from lacuner.bench.path_templates import PathTemplates
 from lacuner.cli import main
+from lacuner.models.model import Model
 from lacuner.sample import read_sample
 
 hypothesis.settings.register_profile("suite", deadline=None, derandomize=True)  # the machine may be busy
@@ -71,6 +72,12 @@ def model(toy: Corpus) -> Recognizer:
     trained = Recognizer.train(toy, toy, method="full", epochs=40, settings=SMALL)
     assert trained.evaluate(toy).f1 > 0.95
     return trained
+
+
+@pytest.fixture(scope="session")
+def unsure(toy: Corpus) -> Model:
+    """A model that has begun to see what an entity is."""
+    return Recognizer.train(toy, method="full", epochs=14, settings=SMALL).model
 
 
 @pytest.fixture(scope="session")

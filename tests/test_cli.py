@@ -257,8 +257,8 @@ def test_trusted_data_teaches_from_the_command_line(run, files, toy):
     toy[:8].write(files / "human.conll")
     code, output, log = run(
         "train", files / "train.conll", "--trusted", files / "human.conll", "--dev", files / "dev.jsonl", "--epochs", 2,
-        "--set", "teacher=folds", "--set", "teacher.enough=10", "--set", "teacher.folds=2",
-        "--set", "trusted.share=0.5", "--out", files / "m", "--json", *QUICK,
+        "--set", "teacher=folds", "--set", "teacher.min_entities=10", "--set", "teacher.folds=2",
+        "--set", "trusted.fraction=0.5", "--out", files / "m", "--json", *QUICK,
     )  # fmt: skip
     assert code == 0, log
     assert json.loads(output)["epochs"] == 2
@@ -298,9 +298,9 @@ def test_settings_can_stand_in_a_file(run, files):
         (["train", "train.conll"], 2, "--out"),
         (["train", "train.conll", "--out", "m", "--dev-incomplete"], 2, "but there is none — give --dev, too"),
         (
-            ["train", "train.conll", "--out", "m", "--set", "trusted.share=0.5"],
+            ["train", "train.conll", "--out", "m", "--set", "trusted.fraction=0.5"],
             2,
-            "trusted.share=0.5 weighs complete sentences against others, but no sentence is complete — give both kinds",
+            "trusted.fraction=0.5 weighs complete sentences against others, but no sentence is complete — give both kinds",
         ),
         (["train", "train.conll", "--out", "m", "--set", "negatives.ratio=0"], 2, "negatives.ratio=0: input should be"),
         (["train", "train.conll", "--out", "m", "--encoder", "./absent"], 2, "the encoder './absent' cannot be loaded"),

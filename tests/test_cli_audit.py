@@ -224,7 +224,7 @@ def test_what_is_complete_in_part_may_have_gaps_elsewhere(model_folder: Path) ->
 
 def test_a_tagger_may_judge_too(corpus: Corpus) -> None:
     settings = {key: value for key, value in SETTINGS.items() if key != "head"}
-    audit = audit_corpus(corpus, resolve_settings("eer", None, settings | {"balance.ratio": "0.4"}), folds=2)
+    audit = audit_corpus(corpus, resolve_settings("eer", None, settings | {"regularizer.ratio": "0.4"}), folds=2)
     forgotten = {(number, 0, 1, "PER") for number in FORGOTTEN}
     first = {(f.sentence, f.start, f.end, f.label) for f in audit.findings[: len(forgotten)]}
     assert len(first & forgotten) >= 15

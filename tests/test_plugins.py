@@ -83,7 +83,7 @@ def corpus(toy: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def settings(small_settings: dict[str, object]) -> dict[str, object]:
     """Learns the corpus by heart in a moment."""
-    return small_settings | LONG_ENOUGH | {"negatives.share": 0.9}
+    return small_settings | LONG_ENOUGH | {"negatives.fraction": 0.9}
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +108,7 @@ def test_its_parameters_are_described(packages: Path) -> None:
     (described,) = json.loads(lacuner("methods", "tiny", "--json", packages=packages).stdout)
     assert described["summary"] == "Some short unlabelled spans are negatives."
     parameters = described["parameters"]
-    assert parameters.items() >= {"negatives": "narrow", "negatives.widest": 3, "negatives.share": 0.3}.items()
+    assert parameters.items() >= {"negatives": "narrow", "negatives.max_width": 3, "negatives.fraction": 0.3}.items()
 
 
 @pytest.mark.slow

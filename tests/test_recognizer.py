@@ -241,9 +241,9 @@ def test_dev_data_without_entities_cannot_choose_an_epoch(toy, small_settings, c
 @pytest.mark.parametrize(
     ("corpora", "overrides", "message"),
     [
-        ({"train": 0}, {"trusted.share": 0.5}, r"^trusted\.share=0\.5 .* no sentence is complete — .*--trusted"),
-        ({"trusted": 0}, {"trusted.share": 0.5}, r"^trusted\.share=0\.5 .* all sentences are complete — give both"),
-        ({"train": 0}, {"training.select": "pu"}, r"^training\.select=pu .* there is none — give --dev"),
+        ({"train": 0}, {"trusted.fraction": 0.5}, r"^trusted\.share=0\.5 .* no sentence is complete — .*--trusted"),
+        ({"trusted": 0}, {"trusted.fraction": 0.5}, r"^trusted\.share=0\.5 .* all sentences are complete — give both"),
+        ({"train": 0}, {"training.metric": "pu"}, r"^training\.select=pu .* there is none — give --dev"),
         (
             {"train": 1},
             {"contrast": "span-contrast", "contrast.contrast_non_entities": False},
@@ -263,7 +263,7 @@ def test_incomplete_dev_data_is_short_for_a_setting(toy, small_settings):
     gappy = toy.mask(0.5)
     short = Recognizer.train(toy, gappy, epochs=2, dev_incomplete=True, settings=small_settings)
     assert short.settings.training.select == "pu"
-    long = Recognizer.train(toy, gappy, epochs=2, settings=small_settings | {"training.select": "pu"})
+    long = Recognizer.train(toy, gappy, epochs=2, settings=small_settings | {"training.metric": "pu"})
     assert long.settings == short.settings
     assert long.record.dev == short.record.dev
     with pytest.raises(TypeError, match="one or the other"):
@@ -274,7 +274,7 @@ def test_wide_entities_are_found_if_they_are_to_be_covered(toy, small_settings, 
     narrow = small_settings | {"head": "width", "head.hidden": 16, "head.max_span_width": 1}
     for cover, widest in (("none", 1), (0.5, 1), (0.9, 2)):
         caplog.clear()
-        trained = Recognizer.train(toy, method="uniform", epochs=1, settings=narrow | {"training.cover": cover})
+        trained = Recognizer.train(toy, method="uniform", epochs=1, settings=narrow | {"training.width_quantile": cover})
         assert trained.settings.method.head.max_span_width == widest
         assert trained.model.method.head.max_span_width == widest
         assert ("cannot be found" in caplog.text) == (widest == 1)

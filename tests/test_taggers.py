@@ -43,7 +43,7 @@ NAMES = [("Grace Hopper", "PER"), ("New York", "LOC")]
 
 @pytest.mark.parametrize("method", TAGGERS)
 def test_every_tagger_learns_what_is_annotated(toy, method):
-    settings = QUICK | ({"stage.epochs": 1, "stage.share": 0.02} if method == "two-step" else {})
+    settings = QUICK | ({"stage.epochs": 1, "stage.fraction": 0.02} if method == "two-step" else {})
     trusted = None if method in ("eer", "two-step", "weighted-partial-crf") else toy
     model = Recognizer.train(toy, toy, method=method, trusted=trusted, epochs=12, settings=settings)
     assert isinstance(model.model, TagModel)
@@ -54,12 +54,12 @@ def test_every_tagger_learns_what_is_annotated(toy, method):
     assert [SENTENCE[entity.start : entity.end] for entity in found] == [text for text, _ in NAMES]
 
 
-@pytest.mark.parametrize("scheme", ["bioes", "bio2"])
+@pytest.mark.parametrize("scheme", ["bioes", "bio2", "io"])
 @pytest.mark.parametrize("angle", [False, True])
 @pytest.mark.parametrize("method", ["token", "crf", "two-step"])
 def test_every_head_learns_in_every_scheme(toy, method, angle, scheme):
     settings = QUICK | {"head.angle": angle, "head.scheme": scheme}
-    settings |= {"stage.share": 0.02, "stage.epochs": 1} if method == "two-step" else {}
+    settings |= {"stage.fraction": 0.02, "stage.epochs": 1} if method == "two-step" else {}
     model = Recognizer.train(toy, toy, method=method, epochs=12, settings=settings)
     assert model.evaluate(toy).f1 > 0.8
     assert model.model.tags.scheme == scheme
@@ -70,13 +70,19 @@ def test_every_head_learns_in_every_scheme(toy, method, angle, scheme):
 @pytest.mark.parametrize(
     "parts",
     [
-        {"untagged": "anything", "sampling": "spans"},
-        {"untagged": "anything", "sampling": "spans", "sampling.label": "O", "sampling.widest": 2},
-        {"untagged": "anything", "balance": "entity-ratio"},
-        {"untagged": "anything", "stage": "folds", "stage.rounds": 1},
-        {"untagged": "anything", "stage": "folds", "stage.hard": True, "sampling": "spans"},
-        {"untagged": "outside", "stage": "o-values", "stage.epochs": 1, "stage.removed": "marginalise"},
-        {"untagged": "outside", "stage": "o-values", "stage.epochs": 1, "sampling": "spans", "balance": "entity-ratio"},
+        {"unlabeled": "marginalize", "sampling": "spans"},
+        {"unlabeled": "marginalize", "sampling": "spans", "sampling.label": "O", "sampling.max_width": 2},
+        {"unlabeled": "marginalize", "regularizer": "entity-ratio"},
+        {"unlabeled": "marginalize", "stage": "tag-weights", "stage.rounds": 1},
+        {"unlabeled": "marginalize", "stage": "tag-weights", "stage.hard": True, "sampling": "spans"},
+        {"unlabeled": "outside", "stage": "o-values", "stage.epochs": 1, "stage.removed": "marginalize"},
+        {
+            "unlabeled": "outside",
+            "stage": "o-values",
+            "stage.epochs": 1,
+            "sampling": "spans",
+            "regularizer": "entity-ratio",
+        },
     ],
 )
 def test_parts_can_be_put_together(toy, head, parts):
@@ -104,6 +110,30 @@ def test_gaps_cost_a_tagger_recall_that_partial_annotation_does_not(toy):
     assert partial.recall > naive.recall + 0.1
 
 
+@pytest.mark.parametrize("stage", ["folds", "tag-weights"])
+def test_a_tagger_can_have_a_teacher(toy, stage):
+    """Models of trusted sentences, or of the other half, say what the words of the rest may be."""
+    masked = toy[8:].mask(0.5, seed=1)
+    settings = QUICK | {"stage": stage, "stage.folds": 2, "unlabeled": "marginalize"}
+    settings |= {"stage.min_entities": 4} if stage == "folds" else {"stage.rounds": 1}
+    model = Recognizer.train(masked, toy, method="partial-crf", trusted=toy[:8], epochs=10, settings=settings)
+    assert model.evaluate(toy).f1 > 0.8
+
+
+@pytest.mark.parametrize("method", ["token", "crf"])
+def test_a_threshold_can_be_fitted_for_a_tagger(toy, tmp_path, method):
+    masked = toy.mask(0.6, seed=2)
+    settings = QUICK | {"training.fit_threshold": True}
+    model = Recognizer.train(masked, toy, method=method, epochs=8, settings=settings, out=tmp_path / "m")
+    threshold = model.model.threshold.item()
+    assert threshold < 0, "where most names have no tag, O is too sure of itself"
+    fitted = model.evaluate(toy)
+    tokens = [sentence.tokens for sentence in toy]
+    assert Recognizer.from_pretrained(tmp_path / "m").predict(tokens) == model.predict(tokens)
+    model.model.threshold.zero_()
+    assert fitted.f1 > model.evaluate(toy).f1
+
+
 # Saving.
 
 
@@ -124,7 +154,7 @@ def test_a_loaded_tagger_predicts_the_same(toy, tmp_path, method):
 def test_removed_words_stand_in_the_model_folder_and_survive_loading_and_saving(toy, tmp_path):
     odd = "Tu\u2028rin\x85"  # characters at which some take a line to end
     corpus = Corpus((*toy, Sentence(("Ada", "saw", odd), (Entity(0, 1, "PER"),))))
-    settings = QUICK | {"stage.share": 0.9, "stage.epochs": 1}
+    settings = QUICK | {"stage.fraction": 0.9, "stage.epochs": 1}
     model = Recognizer.train(corpus, method="two-step", epochs=1, settings=settings, out=tmp_path / "m")
     removed = model.record.reports["removed"]
     untagged = sum(len(s) - sum(e.end - e.start for e in s.entities) for s in corpus)
@@ -159,31 +189,31 @@ def test_a_report_whose_name_leads_elsewhere_is_refused(toy, tmp_path, name):
 # What makes no sense is refused.
 
 
-@pytest.mark.parametrize(("method", "more"), [("partial-crf", {}), ("token", {"untagged": "anything"})])
+@pytest.mark.parametrize(("method", "more"), [("partial-crf", {}), ("token", {"unlabeled": "marginalize"})])
 def test_a_tagger_that_cannot_learn_what_is_no_entity_is_refused(toy, method, more):
-    reason = (
-        r"cannot learn what is no entity: no sentence is complete, and no span rejected — .*--trusted.*sampling=spans"
-    )
+    reason = r"cannot learn what is no entity: no sentence is complete — .*--trusted.*sampling=spans"
     with pytest.raises(ConfigError, match=rf"{method} {reason}"):
         Recognizer.train(toy, method=method, epochs=1, settings=QUICK | more)
 
 
 @pytest.mark.parametrize(
-    ("data", "trusted", "more"),
+    ("trusted", "more"),
     [
-        ("rejected", False, {}),
-        ("plain", True, {}),
-        ("plain", False, {"sampling": "spans", "sampling.label": "O"}),
-        ("plain", False, {"balance": "entity-ratio"}),
-        ("plain", False, {"stage": "folds", "stage.rounds": 1}),
+        (True, {}),
+        (False, {"sampling": "spans", "sampling.label": "O"}),
+        (False, {"regularizer": "entity-ratio"}),
+        (False, {"stage": "tag-weights", "stage.rounds": 1}),
     ],
 )
-def test_it_is_not_refused_where_something_says_what_is_no_entity(toy, data, trusted, more):
-    corpus = toy[:6]
-    if data == "rejected":
-        corpus = Corpus((replace(toy[0], non_entities=(Span(1, 2),)), *toy[1:6]))
+def test_it_is_not_refused_where_something_says_what_is_no_entity(toy, trusted, more):
     complete = toy[6:8] if trusted else None
-    Recognizer.train(corpus, method="partial-crf", trusted=complete, epochs=1, settings=QUICK | more)
+    Recognizer.train(toy[:6], method="partial-crf", trusted=complete, epochs=1, settings=QUICK | more)
+
+
+def test_rejected_spans_alone_do_not_say_that_a_word_is_in_no_entity(toy):
+    corpus = Corpus((replace(toy[0], non_entities=(Span(1, 2), Span(1, 3))), *toy[1:6]))
+    with pytest.raises(ConfigError, match="cannot learn what is no entity"):
+        Recognizer.train(corpus, method="partial-crf", epochs=1, settings=QUICK)
 
 
 @pytest.mark.parametrize(
@@ -191,11 +221,16 @@ def test_it_is_not_refused_where_something_says_what_is_no_entity(toy, data, tru
     [
         (
             "crf",
-            "training.fit_threshold",
+            "training.nested",
             True,
-            "training.fit_threshold is set, but crf tags words: only span-level methods",
+            "training.nested is set, but crf tags words: it is for span-level methods only",
         ),
-        ("two-step", "training.cover", 0.99, "training.cover is set, but two-step tags words: only span-level methods"),
+        (
+            "two-step",
+            "training.width_quantile",
+            0.99,
+            "training.width_quantile is set, but two-step tags words: it is for span-level methods only",
+        ),
         (
             "crf",
             "negatives",
@@ -203,16 +238,12 @@ def test_it_is_not_refused_where_something_says_what_is_no_entity(toy, data, tru
             "negatives is set, but crf is a token-level method and has none; it consists of",
         ),
         ("eer", "teacher.folds", 3, "teacher is set, but eer is a token-level method and has none"),
-        (
-            "uniform",
-            "stage",
-            "o-values",
-            "stage is set, but uniform is a span-level method and has none; it consists of",
-        ),
+        ("uniform", "stage", "o-values", "there is no stage 'o-values'; choose folds"),
+        ("crf", "loss", "cross-entropy", "there is no loss 'cross-entropy'; choose likelihood"),
         ("full", "sampling.ratio", 0.1, "sampling is set, but full is a span-level method and has none"),
         ("crf", "head", "product", "there is no head 'product'; choose crf, softmax"),
         ("uniform", "head", "crf", "there is no head 'crf'; choose"),
-        ("crf", "untagged", "none", "untagged=none: no method of this kind does without; choose"),
+        ("crf", "unlabeled", "none", "unlabeled=none: no method of this kind does without; choose"),
         ("crf", "head.scheme", "iob1", r"head.scheme='iob1'"),
         ("crf", "sampling.ratio", 0.3, "sampling.ratio is set, but the method has no sampling; set sampling=NAME, too"),
     ],
@@ -223,14 +254,14 @@ def test_settings_of_the_other_level_are_refused_with_a_sentence(method, key, va
     assert reason in str(error.value)
 
 
-@pytest.mark.parametrize(("key", "value"), [("training.fit_threshold", False), ("training.cover", "none")])
+@pytest.mark.parametrize(("key", "value"), [("training.nested", False), ("training.width_quantile", "none")])
 def test_settings_that_are_switched_off_are_no_problem(key, value):
     assert resolve_settings("crf", overrides={key: value}).method.name == "crf"
 
 
-def test_a_threshold_in_a_settings_file_is_refused_too():
-    with pytest.raises(ConfigError, match=r"training\.fit_threshold is set, but crf tags words"):
-        resolve_settings("crf", config={"training": {"fit_threshold": True}})
+def test_a_width_in_a_settings_file_is_refused_too():
+    with pytest.raises(ConfigError, match=r"training\.width_quantile is set, but crf tags words"):
+        resolve_settings("crf", config={"training": {"width_quantile": 0.9}})
 
 
 @pytest.mark.parametrize("method", TAGGERS)
@@ -273,8 +304,8 @@ def test_all_taggers_are_listed_with_their_level(run):
             "head.angle": True,
             "sampling.ratio": 0.2,
             "stage": "o-values",
-            "stage.share": 0.1,
-            "balance": "none",
+            "stage.fraction": 0.1,
+            "regularizer": "none",
         }.items()
     )
     code, output, _ = run("methods")
@@ -288,10 +319,11 @@ def test_all_taggers_are_listed_with_their_level(run):
     kinds = dict(line.split(maxsplit=1) for line in words.partition("KIND=NAME:")[2].strip().splitlines())
     assert kinds == {
         "head": "crf, softmax",
-        "untagged": "anything, outside",
+        "unlabeled": "marginalize, outside",
         "sampling": "spans, none",
-        "balance": "entity-ratio, none",
-        "stage": "folds, o-values, none",
+        "loss": "likelihood",
+        "regularizer": "entity-ratio, none",
+        "stage": "folds, o-values, tag-weights, none",
     }
 
 
@@ -305,7 +337,7 @@ def test_a_tagger_is_described_with_what_can_be_set(run, method):
 
 def test_a_tagger_goes_the_whole_way_from_files_to_predictions(run, files):
     out, dev = files / "model", files / "dev.jsonl"
-    quick = arguments_of(QUICK | {"stage.share": 0.05, "stage.epochs": 1})
+    quick = arguments_of(QUICK | {"stage.fraction": 0.05, "stage.epochs": 1})
     code, output, log = run(
         "train",
         files / "train.conll",
@@ -337,9 +369,8 @@ def test_a_tagger_goes_the_whole_way_from_files_to_predictions(run, files):
 
     code, _, log = run("predict", out, files / "raw.txt", "--nested")
     assert code == 2
-    assert (
-        "two-step tags words, and so finds no nested entities — train a span-level method, or leave out --nested"
-        in (" ".join(log.split()))
+    assert "a tagger finds no nested entities — train a span-level method (lacuner methods), or leave out --nested" in (
+        " ".join(log.split())
     )
     assert "Traceback" not in log
 
@@ -349,10 +380,10 @@ def test_a_tagger_goes_the_whole_way_from_files_to_predictions(run, files):
     [
         (["--method", "partial-crf"], "partial-crf cannot learn what is no entity"),
         (["--method", "crf", "--set", "negatives=uniform"], "negatives is set, but crf is a token-level method"),
-        (["--method", "uniform", "--set", "stage=o-values"], "stage is set, but uniform is a span-level method"),
-        (["--method", "crf", "--set", "training.fit_threshold=true"], "only span-level methods have a threshold"),
-        (["--method", "crf", "--set", "training.cover=0.9"], "only span-level methods have a greatest width"),
-        (["--method", "two-step", "--set", "stage.share=2"], "stage.share=2: input should be less than 1"),
+        (["--method", "uniform", "--set", "stage=o-values"], "there is no stage 'o-values'; choose folds"),
+        (["--method", "crf", "--set", "training.nested=true"], "it is for span-level methods only"),
+        (["--method", "crf", "--set", "training.width_quantile=0.9"], "it is for span-level methods only"),
+        (["--method", "two-step", "--set", "stage.fraction=2"], "stage.fraction=2: input should be less than 1"),
     ],
 )
 def test_errors_are_one_sentence_without_a_traceback(run, files, arguments, message):
@@ -369,10 +400,10 @@ def test_errors_are_one_sentence_without_a_traceback(run, files, arguments, mess
         ("partial-crf", {"stage": "o-values"}, "cannot learn what is no entity"),
         (
             "weighted-partial-crf",
-            {"untagged": "outside"},
-            "stage=folds weighs the tags of untagged words, but untagged=outside",
+            {"unlabeled": "outside"},
+            "stage=tag-weights weighs the tags of untagged words, but unlabeled=outside",
         ),
-        ("crf", {"stage": "folds"}, "set untagged=anything, or stage=none"),
+        ("crf", {"stage": "tag-weights"}, "set unlabeled=marginalize, or stage=none"),
     ],
 )
 def test_parts_that_do_not_fit_together_are_refused(toy, small_settings, method, settings, reason):

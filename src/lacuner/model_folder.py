@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, Field, field_validator
+from pydantic import BaseModel, field_validator
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
@@ -18,17 +18,15 @@ from lacuner.corpus.files import umask
 from lacuner.corpus.tokenize import Splitting
 from lacuner.errors import ConfigError, ModelError
 from lacuner.features.stored import read_json
-from lacuner.models.build import build_model
 from lacuner.models.model import Model
 from lacuner.parts import validate
 from lacuner.training.settings import RunSettings, settings_from_dict
 from lacuner.version import __version__
 
-FORMAT_VERSION = 3
-"""2 has a threshold; 3 may hold a tagger, and reports."""
+FORMAT_VERSION = 4
+"""Of the folder; models are not read by versions before it."""
 
 _CONFIG, _WEIGHTS, _METRICS, _CARD = "config.json", "model.safetensors", "metrics.jsonl", "README.md"
-_MEMORY = "memory."
 
 
 class _Config(BaseModel):
@@ -41,7 +39,6 @@ class _Config(BaseModel):
     settings: dict[str, Any]
     record: dict[str, Any]
     architecture: dict[str, Any]
-    threshold: float = Field(0.0, ge=-50, le=50)
     reports: list[str] = []
 
     @field_validator("labels")
@@ -106,9 +103,8 @@ def read_model_folder(folder: Path) -> ModelFolder:
         encoder = settings.encoder.restore(config.architecture, folder)
     except ConfigError as error:
         raise ModelError(f"{folder / _CONFIG}: {error} — or install the package that brings what is missing") from error
-    model = build_model(encoder, settings.method, config.labels)
+    model = settings.method.build_model(encoder, config.labels)
     _load_weights(folder, model)
-    model.threshold = config.threshold
     record = config.record | {"history": tuple(_read_lines(folder / _METRICS))}
     record["reports"] = {name: tuple(_read_lines(folder / f"{name}.jsonl")) for name in config.reports}
     return ModelFolder(model, settings, config.split, record)
@@ -135,10 +131,10 @@ def _read_config(folder: Path) -> _Config:
     version = content.get("format_version")
     if not isinstance(version, int):
         raise ModelError(f"{folder / _CONFIG} is not the configuration of a Lacuner model — check the path")
-    if version > FORMAT_VERSION:
+    if version != FORMAT_VERSION:
+        remedy = "upgrade it: pip install -U lacuner" if version > FORMAT_VERSION else "train the model again"
         raise ModelError(
-            f"{folder} has format version {version}; this Lacuner ({__version__}) reads up to {FORMAT_VERSION} — "
-            "upgrade it: pip install -U lacuner"
+            f"{folder} has format version {version}; this Lacuner ({__version__}) reads {FORMAT_VERSION} — {remedy}"
         )
     try:
         return validate(_Config, content)
@@ -158,7 +154,6 @@ def _write(folder: Path, content: ModelFolder) -> None:
         settings=content.settings.model_dump(mode="json"),
         record=record,
         architecture=architecture,
-        threshold=model.threshold,
         reports=sorted(content.record.get("reports", {})),
     )
     (folder / _CONFIG).write_text(config.model_dump_json(indent=2) + "\n", encoding="utf-8")
@@ -167,8 +162,7 @@ def _write(folder: Path, content: ModelFolder) -> None:
     for name, records in files.items():
         lines = (json.dumps(record, ensure_ascii=False) + "\n" for record in records)
         (folder / name).write_text("".join(lines), encoding="utf-8")
-    tensors = dict(model.state_dict()) | {_MEMORY + name: value for name, value in model.memory.items()}
-    save_file({name: tensor.contiguous().cpu() for name, tensor in tensors.items()}, folder / _WEIGHTS)
+    save_file({name: tensor.contiguous().cpu() for name, tensor in model.state_dict().items()}, folder / _WEIGHTS)
     (folder / _CARD).write_text(_card(content), encoding="utf-8")
 
 
@@ -180,7 +174,6 @@ def _load_weights(folder: Path, model: Model) -> None:
         tensors = load_file(path)
     except (SafetensorError, OSError) as error:
         raise ModelError(f"{path} is damaged or cut short ({error}) — copy the folder again") from error
-    model.memory = {name.removeprefix(_MEMORY): tensors.pop(name) for name in list(tensors) if name.startswith(_MEMORY)}
     expected = model.state_dict()
     for name, tensor in expected.items():
         if name not in tensors:

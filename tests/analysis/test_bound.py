@@ -5,6 +5,7 @@ import pytest
 import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from lacuner.methods.composition import Draw
 
 from lacuner.analysis.bound import (
     SentenceCounts,
@@ -19,7 +20,6 @@ from lacuner.analysis.bound import (
     theoretical_curve,
     with_assumed_fraction,
 )
-from lacuner.methods.composition import Draw
 from lacuner.methods.method import Step
 from lacuner.methods.uniform import Uniform
 from lacuner.supervision.spans import enumerate_spans

@@ -5,6 +5,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lacuner.models.build import build_model
 
 from lacuner import Corpus, Entity, Recognizer, Sentence, Span
 from lacuner.analysis.o_values import (
@@ -20,7 +21,6 @@ from lacuner.analysis.o_values import (
     words_of,
 )
 from lacuner.errors import ConfigError, TrainingError
-from lacuner.models.build import build_model
 from lacuner.training.loop import Observer, fit
 from lacuner.training.settings import resolve_settings
 
@@ -222,7 +222,7 @@ def test_methods_without_a_stage_are_accepted(method):
     [
         ("uniform", {}, "uniform scores spans, and words have no O-value there: give crf or token"),
         ("two-step", {}, "two-step trains several models, one after the other: .* --set stage=none"),
-        ("crf", {"training.average": 1}, "training.average is set"),
+        ("crf", {"training.ema_epochs": 1}, "training.ema_epochs is set"),
     ],
 )
 def test_methods_that_have_no_o_values_to_look_at_are_refused(masked, hidden, method, more, message):

@@ -47,7 +47,7 @@ def test_rules_change_and_skip_the_runs_they_fit(paths: PathTemplates) -> None:
         for run in plan(recipe(hidden=[0.2, 0.4], when=rules), paths)
     }
     assert found.keys() == {("full", 0.2), ("uniform", 0.2), ("uniform", 0.4)}
-    assert {place: (training.epochs, training.clip) for place, training in found.items()} == {
+    assert {place: (training.epochs, training.max_grad_norm) for place, training in found.items()} == {
         ("full", 0.2): (None, 5.0),
         ("uniform", 0.2): (7, 5.0),
         ("uniform", 0.4): (7, 2.0),
@@ -104,7 +104,7 @@ def test_rules_know_datasets_and_encoders(data: Path, paths: PathTemplates) -> N
 def test_the_nearer_setting_outranks_the_farther_one(paths: PathTemplates) -> None:
     layers: list[dict[str, Any]] = [
         {"settings": {"training": {"clip": 1.0}}},
-        {"encoder": {"recurrent": {"model": "recurrent", "settings": {"training.clip": 2.0}}}},
+        {"encoder": {"recurrent": {"model": "recurrent", "settings": {"training.max_grad_norm": 2.0}}}},
         {"when": [{"settings": {"training": {"clip": 3.0}}}, {"settings": {"training": {"clip": 4.0}}}]},
         {"methods": ["mine"], "method": {"mine": {"method": "uniform", "settings": {"training": {"clip": 5.5}}}}},
     ]
@@ -114,7 +114,7 @@ def test_the_nearer_setting_outranks_the_farther_one(paths: PathTemplates) -> No
         given |= layer
         clips.append(settings_of(paths, **given).training.clip)
     assert clips == [1.0, 2.0, 4.0, 5.5]
-    assert settings_of(paths, **given | {"method": {}, "methods": ["uniform training.clip=6"]}).training.clip == 6.0
+    assert settings_of(paths, **given | {"method": {}, "methods": ["uniform training.max_grad_norm=6"]}).training.max_grad_norm == 6.0
 
 
 @pytest.mark.parametrize("changes", [{"settings": {"training": {"seed": 8}}}, {"methods": ["uniform training.seed=9"]}])
@@ -127,8 +127,8 @@ def test_seeds_are_said_in_one_place(paths: PathTemplates, changes: dict[str, An
 def test_a_part_that_is_named_anew_forgets_old_parameters(paths: PathTemplates) -> None:
     below = {"negatives": {"name": "uniform", "ratio": 0.7}}
     assert settings_of(paths, settings=below).method.negatives.ratio == 0.7
-    changed = settings_of(paths, settings=below, methods=["uniform negatives=share"]).method.negatives
-    assert changed == settings_of(paths, methods=["uniform negatives=share"]).method.negatives
+    changed = settings_of(paths, settings=below, methods=["uniform negatives=fraction"]).method.negatives
+    assert changed == settings_of(paths, methods=["uniform negatives=fraction"]).method.negatives
     kept = settings_of(paths, settings=below, methods=["uniform negatives=uniform"]).method.negatives
     assert kept.ratio == 0.7
 

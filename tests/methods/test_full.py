@@ -6,9 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lacuner.errors import ConfigError
-from lacuner.methods.composition import Draw
 from lacuner.methods.full import METHODS, All, CrossEntropy, summed_cross_entropy
-from lacuner.methods.method import Step
+from lacuner.methods.parts import SamplingContext, Step
 from lacuner.parts import build_part
 from lacuner.supervision.spans import Spans
 
@@ -28,10 +27,10 @@ def test_the_loss_is_minus_the_log_of_the_summed_probability(spans: int, labels:
         summed = sum(power for power, flag in zip(powers, possible[row].tolist(), strict=True) if flag)
         expected.append(-math.log(summed / sum(powers)))
     torch.testing.assert_close(summed_cross_entropy(logits, possible), torch.tensor(expected), rtol=1e-5, atol=1e-5)
-    guessed = torch.rand(spans) < 0.5
-    mean = CrossEntropy()(logits, possible, guessed, STEP)
+    sampled = torch.rand(spans) < 0.5
+    mean = CrossEntropy()(logits, possible, sampled, STEP, {})
     torch.testing.assert_close(mean, torch.tensor(sum(expected) / spans), rtol=1e-5, atol=1e-5)
-    total = CrossEntropy(reduction="sum")(logits, possible, guessed, STEP)
+    total = CrossEntropy(reduction="sum")(logits, possible, sampled, STEP, {})
     torch.testing.assert_close(total, torch.tensor(sum(expected)), rtol=1e-5, atol=1e-4)
 
 
@@ -62,10 +61,10 @@ def test_extreme_logits_cost_a_finite_amount_and_have_finite_gradients() -> None
     assert logits.grad.isfinite().all()
 
 
-def test_all_draws_every_unknown_span_once() -> None:
+def test_all_samples_every_unknown_span_once() -> None:
     unknown = Spans.of([(0, 0, 1), (0, 1, 2), (2, 0, 3)])
-    draw = Draw(unknown, Spans.of([]), torch.tensor([2, 0, 3]), None, None, STEP)
-    assert All().draw(draw).tolist() == [0, 1, 2]
+    context = SamplingContext(unknown, Spans.of([]), torch.tensor([2, 0, 3]), None, None, STEP, {})
+    assert All().sample(context).tolist() == [0, 1, 2]
 
 
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
@@ -74,8 +73,8 @@ def test_cross_entropy_does_not_care_who_drew_a_negative_nor_when(reduction: str
     known, drawn = torch.zeros(5, dtype=torch.bool), possible[:, 0]
     loss = CrossEntropy(reduction=reduction)
     costs = {
-        loss(logits, possible, guessed, Step(epoch, 9, torch.Generator())).item()
-        for guessed in (known, drawn)
+        loss(logits, possible, sampled, Step(epoch, 9, torch.Generator()), {}).item()
+        for sampled in (known, drawn)
         for epoch in (0, 8)
     }
     assert len(costs) == 1

@@ -7,11 +7,16 @@ import pytest
 import torch
 from torch import Tensor
 
+from lacuner import registry as registries
 from lacuner.errors import ConfigError
-from lacuner.methods import registry as registry_module
-from lacuner.methods.composition import Draw, Negatives
+from lacuner.heads import CrfConfig, ProductConfig
 from lacuner.methods.full import METHODS, All
-from lacuner.methods.registry import ENTRY_POINTS, Registry, registry
+from lacuner.methods.lacuner import FoldTeacher
+from lacuner.methods.method import SpanMethod, TokenMethod
+from lacuner.methods.parts import Negatives, SamplingContext, Stage, StageContext
+from lacuner.methods.registry import LEVELS, Registry, registry
+from lacuner.methods.two_step import METHODS as TWO_STEP
+from lacuner.methods.two_step import OValues
 from lacuner.parts import build_part
 
 
@@ -20,8 +25,8 @@ class Evens(Negatives):
 
     name: Literal["evens"] = "evens"
 
-    def draw(self, draw: Draw) -> Tensor:
-        return torch.arange(0, len(draw.unknown), 2)
+    def sample(self, context: SamplingContext) -> Tensor:
+        return torch.arange(0, len(context.unknown), 2)
 
 
 class OtherAll(Evens):
@@ -47,7 +52,7 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Registry]
             SimpleNamespace(name=name, value=f"{name}.methods", load=lambda module=module: load(module))
             for name, module in modules.items()
         ]
-        monkeypatch.setattr(registry_module, "entry_points", lambda group: points if group == ENTRY_POINTS else [])
+        monkeypatch.setattr(registries, "entry_points", lambda group: points if group == "lacuner.methods" else [])
         registry.cache_clear()
         return registry()
 
@@ -58,9 +63,9 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Registry]
 def test_our_presets_and_parts_are_there(install: Callable[..., Registry]) -> None:
     found = install()
     assert {"full", "uniform"} <= set(found.methods)
-    assert {"all", "uniform"} <= set(found.choices("negatives"))
-    assert "cross-entropy" in found.choices("loss")
-    assert {"product", "width"} <= set(found.choices("head"))
+    assert {"all", "uniform"} <= set(found.choices("negatives", SpanMethod))
+    assert "cross-entropy" in found.choices("loss", SpanMethod)
+    assert {"product", "width"} <= set(found.choices("head", SpanMethod))
 
 
 def test_every_preset_is_made_of_registered_parts(install: Callable[..., Registry]) -> None:
@@ -68,7 +73,7 @@ def test_every_preset_is_made_of_registered_parts(install: Callable[..., Registr
     for method in found.methods.values():
         for kind in method.kinds():
             part = getattr(method, kind)
-            assert part is None or found.choices(kind, method.level)[part.name] is type(part)
+            assert part is None or found.choices(kind, method)[part.name] is type(part)
             assert part is not None or method.optional(kind)
 
 
@@ -86,35 +91,78 @@ def test_an_unknown_method_is_answered_with_the_choices(install: Callable[..., R
 
 def test_an_unknown_part_is_answered_with_the_choices(install: Callable[..., Registry]) -> None:
     with pytest.raises(ConfigError, match=r"there is no negatives 'unifrm'; choose all.*uniform"):
-        build_part("negatives", "unifrm", install().choices("negatives"))
+        build_part("negatives", "unifrm", install().choices("negatives", SpanMethod))
 
 
-def test_two_parts_of_the_same_name_are_refused() -> None:
-    found = Registry()
-    found.add(SimpleNamespace(PARTS=(All,)))
-    with pytest.raises(ConfigError, match="two negatives entries are called 'all'"):
-        found.add(SimpleNamespace(PARTS=(OtherAll,)))
-    assert found.choices("negatives")["all"] is All
+def test_of_two_parts_or_methods_of_the_same_name_the_second_is_refused(
+    install: Callable[..., Registry], caplog: pytest.LogCaptureFixture
+) -> None:
+    found = install(
+        part=SimpleNamespace(PARTS=(OtherAll,)),
+        preset=SimpleNamespace(METHODS=(METHODS[0].model_copy(update={"paper": "another"}),)),
+    )
+    with caplog.at_level(logging.WARNING, "lacuner"):
+        assert set(found.methods) == set(install().methods)
+    one, other = (record.getMessage() for record in caplog.records)
+    assert "part.methods" in one
+    assert "two Negatives entries are called 'all'" in one
+    assert "preset.methods" in other
+    assert "two Method entries are called 'full'" in other
+    assert found.choices("negatives", SpanMethod)["all"] is All
+    assert found.method("full") is METHODS[0]
 
 
-def test_two_methods_of_the_same_name_are_refused() -> None:
-    found = Registry()
-    found.add(SimpleNamespace(METHODS=METHODS))
-    with pytest.raises(ConfigError, match="two method entries are called 'full'"):
-        found.add(SimpleNamespace(METHODS=(METHODS[0].model_copy(update={"paper": "another"}),)))
+def test_the_same_module_may_be_named_twice(install: Callable[..., Registry], caplog: pytest.LogCaptureFixture) -> None:
+    found = install(once=FOREIGN, again=FOREIGN, ours=SimpleNamespace(PARTS=(All,), METHODS=METHODS))
+    with caplog.at_level(logging.WARNING, "lacuner"):
+        assert set(found.methods) == {*install().methods, "foreign"}
+    assert not caplog.records
 
 
-def test_the_same_module_may_be_added_twice() -> None:
-    found = Registry()
-    for _ in range(2):
-        found.add(SimpleNamespace(PARTS=(All,), METHODS=METHODS))
-    assert set(found.methods) == {"full"}
+class Everywhere(Stage):
+    """``everywhere``: finds out nothing, at either level."""
+
+    name: Literal["everywhere"] = "everywhere"
+
+    def run(self, context: StageContext) -> None:
+        return None
+
+
+def test_a_part_can_be_chosen_at_the_levels_that_it_is_made_for(install: Callable[..., Registry]) -> None:
+    found = install(foreign=SimpleNamespace(PARTS=(Everywhere,)))
+    for stage in ("stage", "teacher"):
+        assert found.choices(stage, SpanMethod)["everywhere"] is Everywhere
+        assert "o-values" not in found.choices(stage, SpanMethod)
+    assert found.choices("stage", TokenMethod)["everywhere"] is Everywhere
+    assert found.choices("stage", TokenMethod)["o-values"] is OValues
+    assert found.choices("teacher", SpanMethod)["folds"] is FoldTeacher
+    assert found.choices("stage", TokenMethod)["folds"] is FoldTeacher, "taggers can have teachers, too"
+
+
+def test_heads_and_losses_of_one_level_are_no_choices_at_the_other(install: Callable[..., Registry]) -> None:
+    found = install()
+    assert found.choices("head", SpanMethod)["product"] is ProductConfig
+    assert found.choices("head", TWO_STEP[0])["crf"] is CrfConfig
+    for kind in ("head", "loss"):
+        assert set(found.choices(kind, SpanMethod)).isdisjoint(found.choices(kind, TokenMethod))
+
+
+def test_the_kinds_of_parts_are_those_of_both_levels(install: Callable[..., Registry]) -> None:
+    assert set(install().part_kinds()) == {kind for method in LEVELS.values() for kind in method.kinds()}
+
+
+def test_a_stored_method_is_of_its_own_class_or_of_its_level(install: Callable[..., Registry]) -> None:
+    found = install()
+    assert found.method_class("full", "span") is SpanMethod
+    assert found.method_class("nobody-has-this", "token") is TokenMethod
+    with pytest.raises(ConfigError, match=r"method\.level='page': there are methods of the levels span, token"):
+        found.method_class("nobody-has-this", "page")
 
 
 def test_the_methods_of_an_installed_package_are_found(install: Callable[..., Registry]) -> None:
     found = install(foreign=FOREIGN)
     assert found.method("foreign").name == "foreign"
-    assert found.choices("negatives")["evens"] is Evens
+    assert found.choices("negatives", SpanMethod)["evens"] is Evens
     assert {"full", "uniform"} <= set(found.methods)
 
 
@@ -134,10 +182,11 @@ def test_a_broken_package_is_reported_and_leaves_ours_working(
 ) -> None:
     with caplog.at_level(logging.WARNING, "lacuner"):
         found = install(broken=broken, foreign=FOREIGN)
+        assert len(found.methods) > 2
     (record,) = caplog.records
     assert record.levelno == logging.WARNING
     assert "broken.methods" in record.getMessage()
     assert not record.getMessage().endswith(": "), "it says what is wrong"
-    assert found.choices("negatives")["all"] is All
+    assert found.choices("negatives", SpanMethod)["all"] is All
     assert found.method("full") is METHODS[0]
     assert "foreign" in found.methods, "a broken neighbour does not matter"

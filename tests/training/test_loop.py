@@ -221,7 +221,7 @@ def test_dev_data_with_gaps_chooses_another_epoch(toy, small_settings):
             kept.append(trained_weights(model))
             return next(coming)
 
-        more = {"training.select": select, "training.epochs": 5, "training.patience": "none"}
+        more = {"training.metric": select, "training.epochs": 5, "training.patience": "none"}
         model, result = fitted(toy[:6], small_settings, evaluate, **more)
         assert result.best_epoch == best
         assert all(torch.equal(weight, kept[best - 1][name]) for name, weight in model.named_parameters())
@@ -233,7 +233,7 @@ def test_dev_data_with_gaps_chooses_another_epoch(toy, small_settings):
 def test_patience_waits_for_what_is_chosen_by(toy, small_settings):
     """F1 goes on growing, the PU estimate does not."""
     coming = iter([Scores(50, 60, 100), Scores(60, 100, 100), Scores(70, 140, 100), Scores(80, 180, 100)])
-    settings = {"training.select": "pu", "training.epochs": 4, "training.patience": 1}
+    settings = {"training.metric": "pu", "training.epochs": 4, "training.patience": 1}
     _, result = fitted(toy[:6], small_settings, lambda model: next(coming), **settings)
     assert (len(result.history), result.best_epoch) == (2, 1)
 
@@ -257,7 +257,7 @@ def test_averaged_weights_are_evaluated_and_kept_while_training_goes_on_with_its
         evaluated.append([weight.detach().clone() for weight in model.parameters()])
         return Scores(len(evaluated) % 3, 3, 3)  # the second epoch is the best
 
-    model, result = fitted(toy, settings, evaluate, **{"training.average": 0.8})
+    model, result = fitted(toy, settings, evaluate, **{"training.ema_epochs": 0.8})
     assert len(raw) == len(steps) > 6
     assert all(
         torch.equal(a, b) for one, other in zip(raw, steps, strict=True) for a, b in zip(one, other, strict=True)
@@ -282,7 +282,7 @@ def test_averaged_weights_are_evaluated_and_kept_while_training_goes_on_with_its
 
 @pytest.mark.parametrize("observer", [StopAfter(2), StopWithin(2)], ids=["between epochs", "within an epoch"])
 def test_a_killed_run_with_averaged_weights_and_a_threshold_ends_bit_identical(toy, small_settings, tmp_path, observer):
-    settings = small_settings | {"training.average": 1.5, "training.fit_threshold": True}
+    settings = small_settings | {"training.ema_epochs": 1.5, "training.fit_threshold": True}
     arguments = {"method": "uniform", "epochs": 3, "settings": settings}
     whole = Recognizer.train(toy, toy, **arguments)
     with pytest.raises(KeyboardInterrupt):
@@ -363,7 +363,7 @@ def test_a_share_of_trusted_sentences_is_what_an_epoch_consists_of(toy, small_se
         def negatives_drawn(self, sentences, spans):
             self.seen.extend(sentences)
 
-    settings = small_settings | {"trusted.share": 0.6}
+    settings = small_settings | {"trusted.fraction": 0.6}
     Recognizer.train(toy[5:], toy, trusted=toy[:5], epochs=1, settings=settings, observer=Batches())
     assert len(Batches.seen) == 25
     assert [Batches.seen.count(place) for place in range(5)] == [3] * 5

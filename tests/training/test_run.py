@@ -12,7 +12,7 @@ from lacuner.training.loop import Observer, TrainingResult
 from lacuner.training.run import TrainingRun
 from lacuner.training.settings import TrainingConfig, resolve_settings
 
-TEACHER = {"teacher": "folds", "teacher.folds": 2, "teacher.school": "all"}
+TEACHER = {"teacher": "folds", "teacher.folds": 2, "teacher.train_on": "all"}
 
 
 @dataclass
@@ -84,7 +84,7 @@ def test_nobody_judges_what_they_have_learned_from(toy, small_settings, school, 
 
 def test_the_final_model_learns_from_all_sentences_and_what_was_thought_of_them(toy, small_settings, school):
     corpus = mixed(toy, 4)
-    model = run(corpus, small_settings, **{"teacher.settled": True, "teacher.trust": 1, "trusted.share": 0.5})
+    model = run(corpus, small_settings, **{"teacher.rest_as_negative": True, "teacher.label_odds": 1, "trusted.fraction": 0.5})
     assert school.models[-1] is model
     final = school.lessons[-1]
     assert final.corpus is corpus
@@ -101,11 +101,11 @@ def test_the_final_model_learns_from_all_sentences_and_what_was_thought_of_them(
 
 
 def test_teachers_take_sentences_as_they_are(toy, small_settings, school):
-    run(mixed(toy, 4), small_settings, **{"trusted.share": 0.5})
+    run(mixed(toy, 4), small_settings, **{"trusted.fraction": 0.5})
     assert all((lessons.beliefs, lessons.share) == (None, None) for lessons in school.lessons[:-1])
 
 
-TRUSTED = {"teacher.school": "trusted", "teacher.enough": 12}
+TRUSTED = {"teacher.train_on": "trusted", "teacher.min_entities": 12}
 
 
 def test_trusted_teachers_learn_from_complete_sentences_alone_and_all_judge_the_rest(toy, small_settings, school):
@@ -124,7 +124,7 @@ def test_trusted_teachers_learn_from_complete_sentences_alone_and_all_judge_the_
 
 
 def test_what_the_trusted_teachers_think_is_averaged(toy, small_settings, school):
-    run(mixed(toy, 6), small_settings, **TRUSTED | {"teacher.trust": 1})
+    run(mixed(toy, 6), small_settings, **TRUSTED | {"teacher.label_odds": 1})
     one, other = (
         dict(zip(zip(b.sentence, b.start, b.end, strict=True), b.probabilities, strict=True)) for b in school.beliefs
     )
@@ -139,11 +139,11 @@ def test_what_the_trusted_teachers_think_is_averaged(toy, small_settings, school
 
 def test_complete_sentences_with_too_few_entities_are_no_teachers(toy, small_settings, school, caplog):
     caplog.set_level("INFO")
-    run(mixed(toy, 6), small_settings, **TRUSTED | {"teacher.enough": 13})
+    run(mixed(toy, 6), small_settings, **TRUSTED | {"teacher.min_entities": 13})
     assert len(school.models) == 1
     assert not school.judged
     assert school.lessons[0].beliefs is None
-    assert "hold 12 entities; teachers need 13 (teacher.enough)" in caplog.text
+    assert "hold 12 entities; teachers need 13 (teacher.min_entities)" in caplog.text
 
 
 def test_without_complete_sentences_there_are_no_trusted_teachers(toy, small_settings, school):
@@ -153,7 +153,7 @@ def test_without_complete_sentences_there_are_no_trusted_teachers(toy, small_set
 
 
 def test_all_sentences_teach_if_that_is_wanted_however_many_are_complete(toy, small_settings, school):
-    run(mixed(toy, 6), small_settings, **{"teacher.enough": 1})
+    run(mixed(toy, 6), small_settings, **{"teacher.min_entities": 1})
     for model, _ in school.judged:
         assert {sentence.complete for sentence in school.learned_from(model)} == {True, False}
 
@@ -188,7 +188,7 @@ def test_without_a_teacher_one_model_is_trained(toy, small_settings, school):
 def test_teachers_read_what_they_have_more_often_up_to_twice(toy, small_settings, school, folds):
     corpus = mixed(toy, 10)
     settings = {"training.epochs": 40, "training.patience": 10, "teacher.folds": folds}
-    for more in ({"teacher.school": "all"}, {"teacher.school": "trusted", "teacher.enough": 1}):
+    for more in ({"teacher.train_on": "all"}, {"teacher.train_on": "trusted", "teacher.min_entities": 1}):
         school.models.clear(), school.configs.clear(), school.lessons.clear()
         run(corpus, small_settings, **settings | more)
         *teachers, final = school.configs
@@ -203,7 +203,7 @@ def test_teachers_read_what_they_have_more_often_up_to_twice(toy, small_settings
 def test_in_a_second_round_the_pupil_teaches(toy, small_settings, school):
     log = Log()
     corpus = mixed(toy, 4)
-    run(corpus, small_settings, log, **{"teacher.rounds": 2, "teacher.folds": 3, "teacher.trust": 1})
+    run(corpus, small_settings, log, **{"teacher.max_rounds": 2, "teacher.folds": 3, "teacher.label_odds": 1})
     assert log.stages == ["teacher 1/3", "teacher 2/3", "teacher 3/3", "", "round 2"]
     assert len(school.models) == 3 + 2
     pupil, places = school.judged[-1]
@@ -215,7 +215,7 @@ def test_in_a_second_round_the_pupil_teaches(toy, small_settings, school):
 
 
 def test_what_the_teachers_think_is_weighed_against_the_annotation(toy, small_settings, school):
-    run(toy, small_settings, **{"teacher.trust": 7, "teacher.rounds": 2})
+    run(toy, small_settings, **{"teacher.label_odds": 7, "teacher.max_rounds": 2})
     for thoughts, lessons in ((school.beliefs[:2], school.lessons[2]), (school.beliefs[2:], school.lessons[3])):
         expected = {}
         for b in thoughts:
@@ -246,7 +246,7 @@ def test_teachers_begin_with_different_weights_and_the_model_with_its_own(toy, s
 def test_rounds_go_on_while_dev_data_improves(toy, small_settings, school, monkeypatch, qualities, trained, kept):
     untaught, coming = training_run.fit, iter([0.0, 0.0, *qualities])
     monkeypatch.setattr(training_run, "fit", lambda *given: replace(untaught(*given), best_quality=next(coming)))
-    settings = resolve_settings("uniform", overrides=small_settings | TEACHER | {"teacher.rounds": 3})
+    settings = resolve_settings("uniform", overrides=small_settings | TEACHER | {"teacher.max_rounds": 3})
     training = settings.training.model_copy(update={"epochs": 2})
     settings = settings.model_copy(update={"training": training})
     model, result = TrainingRun(toy, toy, settings, None, False, Observer()).train()
@@ -256,7 +256,7 @@ def test_rounds_go_on_while_dev_data_improves(toy, small_settings, school, monke
 
 
 def test_without_dev_data_all_rounds_run_and_the_last_is_kept(toy, small_settings, school):
-    model = run(toy, small_settings, **{"teacher.rounds": 3})
+    model = run(toy, small_settings, **{"teacher.max_rounds": 3})
     assert len(school.models) == 2 + 3
     assert model is school.models[-1]
 
@@ -284,7 +284,7 @@ def same(one: Recognizer, other: Recognizer) -> bool:
     return alike and one.model.threshold == other.model.threshold
 
 
-TAUGHT = TEACHER | {"teacher.rounds": 2, "training.fit_threshold": True, "training.average": 0.5}
+TAUGHT = TEACHER | {"teacher.max_rounds": 2, "training.fit_threshold": True, "training.ema_epochs": 0.5}
 
 
 def train(toy: Corpus, small_settings: dict[str, object], **more) -> Recognizer:
@@ -340,7 +340,7 @@ def test_a_taught_run_is_not_resumed_with_other_settings_or_data(toy, small_sett
     out = tmp_path / "m"
     with pytest.raises(KeyboardInterrupt):
         train(toy, small_settings, out=out, observer=Log(kill))
-    for more, corpus in (({"settings": {"teacher.trust": 2}}, toy), ({"seed": 9}, toy), ({}, toy[:20])):
+    for more, corpus in (({"settings": {"teacher.label_odds": 2}}, toy), ({"seed": 9}, toy), ({}, toy[:20])):
         with pytest.raises(TrainingError, match="other data or settings"):
             train(corpus, small_settings, out=out, resume=True, **more)
     train(toy, small_settings, out=out, resume=True)
@@ -364,7 +364,7 @@ def test_a_round_that_dev_data_does_not_like_is_not_kept(toy, small_settings, sc
 
     monkeypatch.setattr(TrainingRun, "_fit", fit)
     settings = resolve_settings(
-        "uniform", overrides=small_settings | TEACHER | {"teacher.rounds": 4, "training.epochs": 2}
+        "uniform", overrides=small_settings | TEACHER | {"teacher.max_rounds": 4, "training.epochs": 2}
     )
     model, result = TrainingRun(toy, toy[:5], settings, None, False, Observer()).train()
     assert result.best_quality == 0.7

@@ -123,21 +123,21 @@ def test_patience_that_is_set_stays_as_it_is():
         ("uniform", "negatives.ratio", 0, "greater than"),
         ("weighted", "negatives.ratio", 0, "greater than"),
         ("uniform", "negatives.ratio", float("inf"), "finite"),
-        ("nrces", "negatives.share", 0, "greater than 0"),
-        ("top-neg", "negatives.share", 1.5, "less than or equal to 1"),
+        ("nrces", "negatives.fraction", 0, "greater than 0"),
+        ("top-neg", "negatives.fraction", 1.5, "less than or equal to 1"),
         ("uniform", "teacher.folds", 1, "greater than or equal to 2"),
-        ("uniform", "teacher.enough", 0, "greater than or equal to 1"),
-        ("uniform", "training.cover", 0, "greater than 0"),
-        ("uniform", "training.cover", 1.5, "less than or equal to 1"),
-        ("uniform", "teacher.rounds", 0, "greater than or equal to 1"),
-        ("uniform", "teacher.trust", 0, "greater than 0"),
-        ("uniform", "teacher.least", 2, "less than or equal to 1"),
-        ("uniform", "teacher.school", "evening", "'trusted' or 'all'"),
-        ("uniform", "training.average", 0, "greater than 0"),
-        ("uniform", "training.average", float("inf"), "finite"),
-        ("uniform", "training.select", "recall", "'f1' or 'pu'"),
-        ("uniform", "trusted.share", 0, "greater than 0"),
-        ("uniform", "trusted.share", 1, "less than 1"),
+        ("uniform", "teacher.min_entities", 0, "greater than or equal to 1"),
+        ("uniform", "training.width_quantile", 0, "greater than 0"),
+        ("uniform", "training.width_quantile", 1.5, "less than or equal to 1"),
+        ("uniform", "teacher.max_rounds", 0, "greater than or equal to 1"),
+        ("uniform", "teacher.label_odds", 0, "greater than 0"),
+        ("uniform", "teacher.min_probability", 2, "less than or equal to 1"),
+        ("uniform", "teacher.train_on", "evening", "'trusted' or 'all'"),
+        ("uniform", "training.ema_epochs", 0, "greater than 0"),
+        ("uniform", "training.ema_epochs", float("inf"), "finite"),
+        ("uniform", "training.metric", "recall", "'f1' or 'pu'"),
+        ("uniform", "trusted.fraction", 0, "greater than 0"),
+        ("uniform", "trusted.fraction", 1, "less than 1"),
     ],
 )
 def test_a_setting_without_sense_is_refused_with_the_reason(method, key, value, reason):
@@ -163,7 +163,7 @@ def test_what_a_preset_sets_of_training_can_be_set_otherwise():
     preset = resolve_settings("lacuner").training
     assert (preset.average, preset.fit_threshold) == (1.0, True)
     other = resolve_settings(
-        "lacuner", overrides={"training.average": "none", "training.fit_threshold": False}
+        "lacuner", overrides={"training.ema_epochs": "none", "training.fit_threshold": False}
     ).training
     assert (other.average, other.fit_threshold) == (None, False)
     assert resolve_settings("uniform").training.average is None
@@ -188,7 +188,7 @@ def sentence_with_widths(*widths: int) -> Sentence:
 )
 def test_a_head_is_widened_to_cover_a_share_of_the_entities(cover, bound, expected):
     """Ten entities, with 1 to 10 words."""
-    overrides = {"training.cover": cover or "none", "head": "width", "head.max_span_width": bound or "none"}
+    overrides = {"training.width_quantile": cover or "none", "head": "width", "head.max_span_width": bound or "none"}
     corpus = [sentence_with_widths(width) for width in range(1, 11)]
     settings = resolve_settings("uniform", overrides=overrides).for_corpus(corpus)
     assert settings.method.head.max_span_width == expected
@@ -202,8 +202,8 @@ def test_a_corpus_without_entities_widens_nothing():
 
 @pytest.mark.parametrize("name", sorted(registry().methods))
 def test_every_preset_resolves_and_survives_json(name):
-    parts = {"span": {"teacher": "folds", "teacher.trust": 3}, "token": {"stage": "o-values", "stage.share": 0.05}}
-    overrides = parts[registry().method(name).level] | {"trusted.share": 0.25, "training.average": 2}
+    parts = {"span": {"teacher": "folds", "teacher.label_odds": 3}, "token": {"stage": "o-values", "stage.fraction": 0.05}}
+    overrides = parts[registry().method(name).level] | {"trusted.fraction": 0.25, "training.ema_epochs": 2}
     for settings in (resolve_settings(name), resolve_settings(name, overrides=overrides)):
         assert settings.method.name == name
         assert settings_from_dict(settings.model_dump(mode="json")) == settings

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 import torch
+from lacuner.methods.tagging import RandomSpans
 from watching import Log
 
 from lacuner import Corpus, Recognizer, Sentence, TrainingError
 from lacuner.corpus import Span
-from lacuner.methods.tagging import RandomSpans
 from lacuner.models.tag_model import TagModel
 from lacuner.training import run as training_run
 from lacuner.training.epochs import EpochSampler
@@ -20,7 +20,7 @@ from lacuner.training.loop import Observer, TrainingResult
 from lacuner.training.run import TrainingRun
 from lacuner.training.settings import TrainingConfig, resolve_settings
 
-EXPLORATION = {"stage.epochs": 2, "stage.share": 0.2}
+EXPLORATION = {"stage.epochs": 2, "stage.fraction": 0.2}
 FOLDS = {"stage.folds": 2, "stage.rounds": 2}
 
 
@@ -93,7 +93,7 @@ def untagged(corpus: Corpus) -> set[tuple[int, int]]:
 
 @pytest.mark.parametrize("share", [0.003125, 0.1, 0.5])
 def test_the_words_with_the_smallest_o_values_of_the_whole_corpus_are_removed(corpus, quick, school, share):
-    work = build(corpus, quick, **{"stage.share": share})
+    work = build(corpus, quick, **{"stage.fraction": share})
     work.train()
     explorer, _ = school.models
     values = explorer.o_values(corpus)
@@ -135,11 +135,11 @@ def train(corpus: Corpus, quick: dict[str, object], method: str = "two-step", **
 
 
 def test_if_nothing_is_removed_the_model_is_that_of_the_method_without_a_stage(corpus, quick):
-    stage = train(corpus, quick, settings={"stage.share": 0, "stage.epochs": 1})
+    stage = train(corpus, quick, settings={"stage.fraction": 0, "stage.epochs": 1})
     plain = train(corpus, quick, "crf", settings={"head.angle": True, "sampling": "spans"})
     assert plain.settings.method.sampling == RandomSpans() == stage.settings.method.sampling
     assert same(stage, plain)
-    assert not same(stage, train(corpus, quick, settings={"stage.share": 0.3, "stage.epochs": 1}))
+    assert not same(stage, train(corpus, quick, settings={"stage.fraction": 0.3, "stage.epochs": 1}))
 
 
 @pytest.mark.parametrize("rounds", [1, 2])
@@ -204,7 +204,7 @@ def test_lessons_give_each_sentence_of_a_batch_its_advice(corpus):
 
 def test_complete_sentences_keep_their_share_in_every_stage(corpus, quick, school):
     for method, more in (("two-step", EXPLORATION), ("weighted-partial-crf", FOLDS)):
-        build(corpus, quick, method, **more | {"trusted.share": 0.5}).train()
+        build(corpus, quick, method, **more | {"trusted.fraction": 0.5}).train()
     assert {lessons.share for lessons in school.lessons} == {0.5}
 
 
@@ -260,7 +260,7 @@ def test_a_run_in_stages_is_not_resumed_with_other_settings_or_data(corpus, quic
     out = tmp_path / "m"
     with pytest.raises(KeyboardInterrupt):
         train(corpus, quick, settings=EXPLORATION, out=out, observer=Log(("", 0)))
-    for settings, data in ((EXPLORATION | {"stage.share": 0.3}, corpus), (EXPLORATION, corpus[:11])):
+    for settings, data in ((EXPLORATION | {"stage.fraction": 0.3}, corpus), (EXPLORATION, corpus[:11])):
         with pytest.raises(TrainingError, match="other data or settings"):
             train(data, quick, settings=settings, out=out, resume=True)
 
@@ -315,7 +315,7 @@ def test_removed_words_are_told_as_places_in_the_training_data(corpus, quick, tm
         method="two-step",
         trusted=trusted,
         epochs=1,
-        settings=quick | {"stage.share": 0.6, "stage.epochs": 1},
+        settings=quick | {"stage.fraction": 0.6, "stage.epochs": 1},
         out=tmp_path / "m",
     )
     removed = model.record.reports["removed"]
@@ -337,7 +337,7 @@ def test_removed_words_of_trusted_sentences_are_told_apart(corpus, quick):
         method="two-step",
         trusted=trusted,
         epochs=1,
-        settings=quick | {"stage.share": 0.9, "stage.epochs": 1},
+        settings=quick | {"stage.fraction": 0.9, "stage.epochs": 1},
     )
     removed = model.record.reports["removed"]
     assert removed

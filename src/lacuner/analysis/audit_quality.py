@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from lacuner.corpus import Corpus
 from lacuner.errors import ConfigError
-from lacuner.training.epochs import SpanProbabilities
+from lacuner.supervision.posterior import SpanProbabilities
 
 RANKS = (100, 500, 1000)
 

@@ -9,7 +9,7 @@ from lacuner.corpus.formats.json_lines import read_records
 from lacuner.corpus.formats.records import entity_from_record
 from lacuner.corpus.statistics import aligned
 from lacuner.errors import ConfigError, DataError
-from lacuner.methods.composition import SpanMethod
+from lacuner.methods.method import SpanMethod
 from lacuner.training.settings import RunSettings
 
 logger = logging.getLogger(__name__)

@@ -22,8 +22,7 @@ import torch
 from lacuner.analysis.hidden import SpanSet
 from lacuner.corpus import OUTSIDE, Corpus
 from lacuner.errors import ConfigError, TrainingError
-from lacuner.methods.tagging import TokenMethod
-from lacuner.models.build import build_model
+from lacuner.methods.method import TokenMethod
 from lacuner.models.tag_model import TagModel
 from lacuner.supervision.spans import Spans
 from lacuner.training.epochs import EpochSampler
@@ -180,8 +179,10 @@ def tagger(settings: RunSettings) -> TokenMethod:
         raise ConfigError(
             f"{method.name} trains several models, one after the other: give crf or token, or --set stage=none"
         )
-    if settings.training.average is not None:
-        raise ConfigError("training.average is set, but what is looked at are the weights of each epoch: leave it out")
+    if settings.training.ema_epochs is not None:
+        raise ConfigError(
+            "training.ema_epochs is set, but what is looked at are the weights of each epoch: leave it out"
+        )
     return method
 
 
@@ -256,11 +257,11 @@ def measure_o_values(
     corpus = Corpus(tuple(train[index] for index in filled), train.report)
     if not any(sentence.entities for sentence in corpus):
         raise TrainingError("no entity is annotated in the training data — annotate some, or check the tag column")
-    settings = settings.for_corpus(corpus)
+    settings = settings.for_data(corpus)
     seed = settings.training.seed
     with torch.random.fork_rng():  # the caller's randomness stays what it was
         torch.manual_seed(seed)
-        model = build_model(settings.encoder.create(corpus.tokens), method, (OUTSIDE, *corpus.labels))
+        model = method.build_model(settings.encoder.create(corpus.tokens), (OUTSIDE, *corpus.labels))
         assert isinstance(model, TagModel)
         watching = OValueObserver(model, corpus, [hidden[index] for index in filled], observer)
         words, count = len(watching.is_hidden), int(watching.is_hidden.sum())
@@ -270,7 +271,8 @@ def measure_o_values(
                 "give data with gaps, and the labels that they lack"
             )
         watching.stage_started("")
-        fit(model, EpochSampler(corpus, seed, settings.trusted.share), settings.training, observer=watching)
+        sampler = EpochSampler(corpus, seed, settings.trusted.fraction)
+        fit(model, method, sampler, settings.training, observer=watching)
     decision: Decision = "angle" if method.head.angle else "plain"
     return OValueRun(decision, seed, words, count, tuple(watching.epochs))
 

@@ -23,7 +23,7 @@ from torch import Tensor
 from lacuner.analysis.hidden import SpanSet, span_method
 from lacuner.corpus import Corpus, Span
 from lacuner.errors import ConfigError, TrainingError
-from lacuner.methods.composition import Draw, Negatives
+from lacuner.methods.parts import Negatives, SamplingContext
 from lacuner.methods.uniform import Uniform
 from lacuner.models.model import batches_of
 from lacuner.models.span_model import SpanModel
@@ -41,8 +41,8 @@ class NoNegatives(Negatives):
 
     name: Literal["none"] = "none"
 
-    def draw(self, draw: Draw) -> Tensor:
-        return torch.empty(0, dtype=torch.long, device=draw.unknown.row.device)
+    def sample(self, context: SamplingContext) -> Tensor:
+        return torch.empty(0, dtype=torch.long, device=context.unknown.row.device)
 
 
 @dataclass(frozen=True)
@@ -121,10 +121,10 @@ def with_uncertain_negatives(
     entropies: dict[Band, list[Tensor]] = {band: [] for band in BANDS}
     model = oracle.model
     assert isinstance(model, SpanModel)
-    for batch, inputs in batches_of(model, corpus.tokens, range(len(corpus))):
-        spans = _candidates(corpus, hidden, batch, model.method.head.max_span_width)
+    for batch, tokens in batches_of(model, corpus.tokens, range(len(corpus))):
+        spans = _candidates(corpus, hidden, batch, model.max_span_width)
         with torch.no_grad():
-            scores = model.scorer(inputs)(spans.to(oracle.device))
+            scores = model.scorer(model.encode(tokens))(spans.to(oracle.device))
             uncertainty = entropy(model.probabilities(scores)).cpu()
         counts = sampling.counts(torch.tensor([len(corpus[number]) for number in batch]))
         for band in BANDS:

@@ -1,6 +1,7 @@
 """The audit of a corpus: judged by models that have not seen it, written into a folder that can be reviewed."""
 
 import json
+import logging
 import shutil
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from lacuner.audit.folder import (
     AuditFolder,
     count_decisions,
 )
-from lacuner.audit.folds import judge_by_folds, judge_with
+from lacuner.audit.folds import predict_by_folds, predict_with
 from lacuner.audit.model import AuditModel, Estimate
 from lacuner.audit.page import write_page
 from lacuner.corpus import OUTSIDE, Corpus
@@ -29,6 +30,8 @@ from lacuner.recognizer import Recognizer
 from lacuner.training.loop import Observer
 from lacuner.training.settings import RunSettings
 from lacuner.version import __version__
+
+logger = logging.getLogger(__name__)
 
 _WORK = ".unfinished"
 
@@ -133,17 +136,21 @@ def judge_corpus(
         )
     if isinstance(judge, Recognizer):
         labels = (OUTSIDE, *sorted({*corpus.labels, *judge.labels}))
-        places = [place for place, sentence in enumerate(corpus) if sentence.tokens]
-        beliefs = judge_with(judge, corpus, places, labels)
+        known = frozenset(judge.labels)
+        filled = [index for index, sentence in enumerate(corpus) if sentence.tokens]
+        found = predict_with(judge, corpus, filled, labels)
+        unknown_labels = sorted(set(corpus.labels) - set(judge.labels))
+        if unknown_labels:
+            logger.warning("The model does not know %s; what is annotated so is not judged.", ", ".join(unknown_labels))
         how: dict[str, Any] = {"method": judge.settings.method.name, "folds": None}
     else:
-        labels = (OUTSIDE, *corpus.labels)
+        labels, known = (OUTSIDE, *corpus.labels), frozenset(corpus.labels)
         work = None if folder is None else folder / _WORK
         if work is not None:
             work.mkdir(parents=True, exist_ok=True)
-        beliefs = judge_by_folds(corpus, judge, folds, labels, work, observer)
+        found = predict_by_folds(corpus, judge, folds, labels, work, observer)
         how = {"method": judge.method.name, "encoder": judge.encoder.name, "folds": folds}
-    return AuditModel.of(beliefs, corpus, labels), how
+    return AuditModel.of(found, corpus, labels, known), how
 
 
 def check_folder(folder: Path, data: Iterable[Path] = ()) -> None:

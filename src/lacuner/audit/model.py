@@ -1,6 +1,6 @@
 """What models that have not seen a corpus think of it: how much is missing, and what should be looked at."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ from lacuner.audit.calibration import Calibration, calibrate, missing_probabilit
 from lacuner.audit.finding import Finding, Kind
 from lacuner.audit.label_noise import fit_doubt
 from lacuner.corpus import OUTSIDE, Corpus, Entity
-from lacuner.training.epochs import SpanProbabilities
+from lacuner.supervision.posterior import SpanProbabilities
 
 _RESAMPLES = 100
 
@@ -75,8 +75,18 @@ class AuditModel:
     calibration: Calibration
 
     @classmethod
-    def of(cls, beliefs: SpanProbabilities, corpus: Corpus, labels: Sequence[str]) -> "AuditModel":
-        """Compare what models think with what is annotated."""
+    def of(
+        cls, beliefs: SpanProbabilities, corpus: Corpus, labels: Sequence[str], known: Collection[str] | None = None
+    ) -> "AuditModel":
+        """Compare what models predict with what is annotated.
+
+        Args:
+            beliefs: what they predict.
+            corpus: what is annotated.
+            labels: of both, ``O`` first.
+            known: labels that the models can predict; by default all. What is annotated with another one is not judged.
+        """
+        beliefs = _without_unknown_labels(beliefs, corpus, frozenset(labels if known is None else known))
         annotated, free = _against(beliefs, corpus, labels)
         unknown, sought = _unsettled(beliefs, corpus, labels)
         complete = np.array([sentence.complete for sentence in corpus], dtype=bool)[beliefs.sentence]
@@ -221,6 +231,20 @@ def _finding(
     old: Entity | None = None,
 ) -> Finding:
     return Finding(sentence, start, end, label, score, kind, corpus[sentence].text_of(start, end), old)
+
+
+def _without_unknown_labels(spans: SpanProbabilities, corpus: Corpus, known: Collection[str]) -> SpanProbabilities:
+    """Spans without those whose annotated label the models cannot predict."""
+    unknown = {
+        (index, entity.start, entity.end)
+        for index in np.unique(spans.sentence).tolist()
+        for entity in corpus[index].entities
+        if entity.label not in known
+    }
+    if not unknown:
+        return spans
+    kept = np.array([tuple(span) not in unknown for span in spans.spans().tolist()], dtype=bool)
+    return SpanProbabilities(*(getattr(spans, name)[kept] for name in ("sentence", "start", "end", "probabilities")))
 
 
 def _against(beliefs: SpanProbabilities, corpus: Corpus, labels: Sequence[str]) -> tuple[npt.NDArray[np.int64], Flags]:

@@ -29,7 +29,6 @@ from lacuner.evaluation import score_entities
 from lacuner.models.model import batches_of
 from lacuner.models.span_model import SpanModel
 from lacuner.recognizer import Recognizer
-from lacuner.training.judging import targets_of
 from lacuner.training.loop import Observer
 from lacuner.version import __version__
 
@@ -154,13 +153,14 @@ def span_vectors(model: Recognizer, corpus: Corpus, seed: int) -> tuple[npt.NDAr
     labels: list[str] = []
     known = set(inner.labels)
     sentences = Corpus(tuple(s for s in corpus.as_complete() if s.tokens and known >= {e.label for e in s.entities}))
-    for batch, inputs in batches_of(inner, sentences.tokens, range(len(sentences))):
-        for hidden, label in inner.hidden_layers(inputs, targets_of(inner, [sentences[index] for index in batch])):
+    for chosen, tokens in batches_of(inner, sentences.tokens, range(len(sentences))):
+        targets = inner.targets([sentences[index] for index in chosen]).to(inner.device)
+        for hidden, label in inner.hidden_layers(inner.encode(tokens), targets):
             entities, others = (np.flatnonzero(mask) for mask in ((label > 0).cpu(), (label == 0).cpu()))
             drawn = generator.permutation(others)[: max(len(entities), 1)]
-            for chosen in (entities, drawn):
-                vectors.append(hidden[torch.from_numpy(chosen)].cpu().numpy())
-                labels += [inner.labels[number] for number in label[torch.from_numpy(chosen)].tolist()]
+            for rows in (entities, drawn):
+                vectors.append(hidden[torch.from_numpy(rows)].cpu().numpy())
+                labels += [inner.labels[number] for number in label[torch.from_numpy(rows)].tolist()]
     table = np.concatenate(vectors)
     inside = np.array([label != inner.labels[0] for label in labels])
     kept = [generator.permutation(np.flatnonzero(part))[:_MAX_VECTORS] for part in (inside, ~inside)]

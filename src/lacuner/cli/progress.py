@@ -16,11 +16,11 @@ class TerminalObserver(Observer):
 
     Args:
         title: put before each line, to tell one training from another.
-        select: what the best epoch is chosen by, as in ``training.select``.
+        metric: what the best epoch is chosen by, as in ``training.metric``.
     """
 
-    def __init__(self, title: str = "", select: str = "f1") -> None:
-        self._select = select
+    def __init__(self, title: str = "", metric: str = "f1") -> None:
+        self._metric = metric
         self._name = title
         self._title = f"{title}  " if title else ""
         self._best = -1.0
@@ -61,8 +61,8 @@ class TerminalObserver(Observer):
         self._shown = time.monotonic()
         text = f"{self._title}epoch {record['epoch']:>2}/{self._epochs}  loss {record['loss']:.4f}"
         if "dev" in record:
-            quality = record["dev"]["pu_estimate" if self._select == "pu" else "f1"]
-            text += f"  {describe_dev(record['dev'], self._select)}"
+            quality = record["dev"]["pu_estimate" if self._metric == "pu" else "f1"]
+            text += f"  {describe_dev(record['dev'], self._metric)}"
             text += "  best so far" if quality > self._best else ""
             self._best = max(self._best, quality)
         say(f"{text}  {record['words_per_second']:,} words/s")
@@ -73,8 +73,8 @@ class TerminalObserver(Observer):
         return f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s"
 
 
-def describe_dev(dev: dict[str, Any], select: str) -> str:
+def describe_dev(dev: dict[str, Any], metric: str) -> str:
     """Scores on dev data. Where it has gaps, precision and F1 would mislead."""
-    if select == "pu":
+    if metric == "pu":
         return f"dev R {100 * dev['recall']:.2f} PU estimate {100 * dev['pu_estimate']:.2f}"
     return f"dev P {100 * dev['precision']:.2f} R {100 * dev['recall']:.2f} F1 {100 * dev['f1']:.2f}"

@@ -70,7 +70,7 @@ def train(
 
     refuse_overwriting(out, {"training data": [*data, *(trusted or ())], "the dev data": [dev], "the config": [config]})
     overrides: dict[str, Any] = parse_assignments(settings or ())
-    given = {"training.epochs": epochs, "training.seed": seed, "training.select": "pu" if dev_incomplete else None}
+    given = {"training.epochs": epochs, "training.seed": seed, "training.metric": "pu" if dev_incomplete else None}
     overrides |= {key: value for key, value in given.items() if value is not None}
     resolved = resolve_settings(method, encoder, overrides, read_config(config) if config else None)
     refuse_overwriting(out, {"what the encoder is loaded from": files_of(resolved.encoder)})
@@ -86,7 +86,7 @@ def train(
         logger.warning("%s exists; it will be replaced when training has ended.", out)
     say(f"Method {resolved.method.name}, encoder {resolved.encoder.name}, head {resolved.method.head.name}.")
     main_process = PartialState().is_main_process
-    observer = TerminalObserver(select=resolved.training.select) if main_process else None
+    observer = TerminalObserver(metric=resolved.training.metric) if main_process else None
     try:
         model = Recognizer.train(
             merge(corpora),
@@ -109,5 +109,5 @@ def train(
         result = {"dev": scores, "best_epoch": record.best_epoch, "epochs": len(record.history)}
         print_json(result | {"seconds": record.seconds, "model": str(out)})
         return
-    best = f" ({describe_dev(record.dev, resolved.training.select)})" if record.dev else ""
+    best = f" ({describe_dev(record.dev, resolved.training.metric)})" if record.dev else ""
     say(f"The model of epoch {record.best_epoch}{best} is in {out}, after {record.seconds:,.0f} seconds.")

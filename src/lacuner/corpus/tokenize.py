@@ -97,7 +97,7 @@ class Passage(NamedTuple):
     own_end: int
 
 
-def split_passages(text: str, offsets: list[tuple[int, int]], longest: int) -> list[Passage]:
+def split_passages(text: str, offsets: Sequence[tuple[int, int]], longest: int) -> list[Passage]:
     """Cut a text of many words into passages of at most ``longest`` words, so that a document can be given as a whole.
 
     A passage ends where a sentence or a paragraph does. A single sentence that is longer is covered by overlapping
@@ -105,7 +105,7 @@ def split_passages(text: str, offsets: list[tuple[int, int]], longest: int) -> l
     """
     passages: list[Passage] = []
     begin, count = 0, len(offsets)
-    ends = [word for word in range(1, count) if _ends_sentence(text, offsets, word)] if count > longest else []
+    ends = sentence_ends(text, offsets) if count > longest else []
     for end in [*ends, count]:
         if passages and end - passages[-1].begin <= longest and passages[-1].own_begin == passages[-1].begin:
             passages[-1] = Passage(passages[-1].begin, end, passages[-1].own_begin, end)
@@ -113,6 +113,11 @@ def split_passages(text: str, offsets: list[tuple[int, int]], longest: int) -> l
             passages += _overlapping(begin, end, longest)
         begin = end
     return passages
+
+
+def sentence_ends(text: str, offsets: Sequence[tuple[int, int]]) -> list[int]:
+    """The words before which a sentence or paragraph ends."""
+    return [word for word in range(1, len(offsets)) if _ends_sentence(text, offsets, word)]
 
 
 def _overlapping(begin: int, end: int, longest: int) -> list[Passage]:
@@ -128,7 +133,7 @@ def _overlapping(begin: int, end: int, longest: int) -> list[Passage]:
     ]
 
 
-def _ends_sentence(text: str, offsets: list[tuple[int, int]], word: int) -> bool:
+def _ends_sentence(text: str, offsets: Sequence[tuple[int, int]], word: int) -> bool:
     """Whether a sentence or paragraph ends before ``word``."""
     gap = text[offsets[word - 1][1] : offsets[word][0]]
     if gap.count("\n") > 1:

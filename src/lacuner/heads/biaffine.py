@@ -37,6 +37,7 @@ class BiaffineHead(SpanHead):
 
     def __init__(self, config: BiaffineConfig, size: int, labels: int) -> None:
         super().__init__()
+        self.hidden_size = 2 * config.hidden
         self.labels = labels
         self.begin = nn.Linear(size, config.hidden)
         self.end = nn.Linear(size, config.hidden)

@@ -38,6 +38,7 @@ class ProductHead(SpanHead):
 
     def __init__(self, config: ProductConfig, size: int, labels: int) -> None:
         super().__init__()
+        self.hidden_size = config.hidden
         self.size = size
         self.layer = nn.Linear(4 * size, config.hidden)
         self.classifier = nn.Linear(config.hidden, labels)

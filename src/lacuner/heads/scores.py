@@ -48,6 +48,9 @@ class SpanHead(nn.Module, ABC):
     :meth:`combine` for every span that is asked for. The table of all spans' features is never built.
     """
 
+    hidden_size: int
+    """Of the last hidden layer."""
+
     @abstractmethod
     def project(self, words: EncodedWords) -> Any:
         """What every word contributes, as first and as last word of a span."""

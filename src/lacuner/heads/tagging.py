@@ -19,7 +19,9 @@ from lacuner.supervision.tags import TagScheme, TagSet
 class TagHeadConfig(Part, ABC):
     """Settings of a head that tags words."""
 
-    scheme: TagScheme = Field("bioes", description="tagging scheme: bioes, or bio2")
+    scheme: TagScheme = Field(
+        "bioes", description="tagging scheme: bioes, bio2 or io; in io, neighbors of one label become one entity"
+    )
     angle: bool = Field(
         False, description="angle-based decision vectors: the tag scores are projections onto a simplex and sum to zero"
     )
@@ -143,13 +145,21 @@ class TagHead(nn.Module, ABC):
         forward = sums.forward[row, start, first_tag].to(exact)
         backward = (sums.backward[row, last, last_tag] - emissions[row, last, last_tag]).to(exact)
         score = forward + along[row, last] - along[row, start] + backward - sums.total[row].to(exact)
-        if self.tags.scheme == "bio2":  # without the sequences in which the entity continues
-            following = (last + 1).clamp(max=tags.shape[1] - 1)
-            inside_tag = last_tag + (last_tag - 1).remainder(2).eq(0)  # I of the same label: it comes after its B
-            longer = score - backward + transitions[last_tag, inside_tag] + sums.backward[row, following, inside_tag]
-            longer = longer.masked_fill(last + 1 >= lengths[row], float("-inf"))
-            return (score.exp() - longer.exp()).clamp(0, 1).tolist()
-        return score.exp().clamp(0, 1).tolist()
+        if self.tags.scheme == "bioes":
+            return score.exp().clamp(0, 1).tolist()
+        # Without the sequences in which the entity continues.
+        following = (last + 1).clamp(max=tags.shape[1] - 1)
+        inside_tag = last_tag  # I of the same label; in BIO2 it comes after its B
+        if self.tags.scheme == "bio2":
+            inside_tag = last_tag + (last_tag - 1).remainder(2).eq(0)
+        longer = score - backward + transitions[last_tag, inside_tag] + sums.backward[row, following, inside_tag]
+        longer = longer.masked_fill(last + 1 >= lengths[row], float("-inf"))
+        alone = (score.exp() - longer.exp()).clamp(0, 1)
+        if self.tags.scheme == "io":  # nor those in which it begins earlier
+            before = sums.forward[row, (start - 1).clamp(min=0), first_tag] + transitions[first_tag, first_tag]
+            earlier = (before + emissions[row, start, first_tag] - forward).exp().masked_fill(start == 0, 0.0)
+            alone = alone * (1 - earlier).clamp(0, 1)
+        return alone.tolist()
 
 
 def add_boundary_scores(decisions: Tensor, lengths: Tensor, start: Tensor, end: Tensor) -> Tensor:

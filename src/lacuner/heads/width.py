@@ -43,6 +43,7 @@ class WidthHead(SpanHead):
 
     def __init__(self, config: WidthConfig, size: int, labels: int) -> None:
         super().__init__()
+        self.hidden_size = config.hidden
         self.sizes = [size, size, config.width_size]
         self.widths = nn.Embedding(config.max_span_width or _MAX_WIDTH, config.width_size)
         self.layer = nn.Linear(sum(self.sizes), config.hidden)

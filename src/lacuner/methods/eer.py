@@ -3,20 +3,27 @@
 Effland, Collins: *Partially Supervised Named Entity Recognition via the Expected Entity Ratio Loss*, TACL 2021.
 """
 
+from collections.abc import Iterable
 from typing import Literal
 
 from pydantic import Field
 from torch import Tensor
 
+from lacuner.corpus import Sentence
 from lacuner.heads import CrfConfig
-from lacuner.methods.tagging import Anything, Balance, TokenMethod
+from lacuner.methods.method import TokenMethod
+from lacuner.methods.partial_crf import Marginalize
+from lacuner.methods.parts import Regularizer, TrainingData
+from lacuner.methods.token import Likelihood
 
-USUAL = 0.15
+USUAL_RATIO = 0.15
 """The paper's ratio, for all its corpora."""
+_MIN_WORDS = 100
+"""Fewer do not tell how many words belong to entities."""
 
 
-class EntityRatio(Balance):
-    """``entity-ratio``: ``λ max(0, |ρ - ρ̂| - γ)``, with ``ρ̂`` the share of words expected to belong to entities (§3.2).
+class EntityRatio(Regularizer):
+    """``entity-ratio``: ``λ max(0, |ρ - ρ̂| - γ)``, with ``ρ̂`` the fraction of words expected to belong to entities (§3.2).
 
     It keeps a tagger that learns from entities alone from seeing them everywhere.
     """
@@ -26,19 +33,40 @@ class EntityRatio(Balance):
         None,
         ge=0,
         le=1,
-        description="ρ: share of words in entities; none: as in complete sentences, or dev data, or else 0.15",
+        description="ρ: fraction of words in entities; none: as in complete sentences, or dev data, or else 0.15",
     )
     margin: float = Field(0.05, ge=0, le=1, description="γ: by how much it may differ without cost")
     weight: float = Field(10.0, ge=0, description="λ: what a difference of 1 costs")
 
-    def __call__(self, share: Tensor) -> Tensor:
-        ratio = USUAL if self.ratio is None else self.ratio
-        return self.weight * ((share - ratio).abs() - self.margin).clamp(min=0)
+    def __call__(self, entity_fraction: Tensor) -> Tensor:
+        ratio = USUAL_RATIO if self.ratio is None else self.ratio
+        return self.weight * ((entity_fraction - ratio).abs() - self.margin).clamp(min=0)
 
-    def prepared(self, share: float | None) -> "EntityRatio":
+    def for_data(self, data: TrainingData) -> "EntityRatio":
         if self.ratio is not None:
             return self
-        return self.model_copy(update={"ratio": USUAL if share is None else share})
+        known = [entity_fraction(data.corpus)]
+        if data.dev is not None and not data.dev_incomplete:
+            known.append(entity_fraction(data.dev, all_complete=True))
+        ratio = next((fraction for fraction in known if fraction is not None), USUAL_RATIO)
+        return self.model_copy(update={"ratio": ratio})
+
+
+def entity_fraction(sentences: Iterable[Sentence], all_complete: bool = False) -> float | None:
+    """The fraction of words that belong to entities, where all of them are annotated; none if there are too few such words.
+
+    Args:
+        sentences: only those that are complete count.
+        all_complete: take all as such, as dev data is.
+    """
+    complete = [
+        sentence
+        for sentence in sentences
+        if (sentence.complete or all_complete) and sentence.annotated_labels is None and not sentence.unknown_tokens
+    ]
+    words = sum(map(len, complete))
+    inside = sum(len({word for e in sentence.entities for word in range(e.start, e.end)}) for sentence in complete)
+    return inside / words if words >= _MIN_WORDS else None
 
 
 PARTS = (EntityRatio,)
@@ -48,7 +76,8 @@ METHODS = (
         paper="Effland and Collins 2021, Partially Supervised NER via the Expected Entity Ratio Loss (TACL)",
         summary="A word without a tag may be anything, but about as many words as usual belong to entities.",
         head=CrfConfig(),
-        untagged=Anything(),
-        balance=EntityRatio(),
+        unlabeled=Marginalize(),
+        loss=Likelihood(),
+        regularizer=EntityRatio(),
     ),
 )

@@ -7,8 +7,8 @@ from pydantic import Field
 from torch import Tensor
 
 from lacuner.heads import WidthConfig
-from lacuner.methods.composition import Draw, Loss, Negatives, SpanMethod
-from lacuner.methods.method import Step
+from lacuner.methods.method import SpanMethod
+from lacuner.methods.parts import Negatives, SamplingContext, SpanLoss, State, Step
 
 
 class All(Negatives):
@@ -16,11 +16,11 @@ class All(Negatives):
 
     name: Literal["all"] = "all"
 
-    def draw(self, draw: Draw) -> Tensor:
-        return torch.arange(len(draw.unknown), device=draw.unknown.row.device)
+    def sample(self, context: SamplingContext) -> Tensor:
+        return torch.arange(len(context.unknown), device=context.unknown.row.device)
 
 
-class CrossEntropy(Loss):
+class CrossEntropy(SpanLoss):
     """``cross-entropy``: minus the log of the summed probability of the labels that a span may have.
 
     With a single possible label that is the ordinary cross-entropy.
@@ -29,7 +29,7 @@ class CrossEntropy(Loss):
     name: Literal["cross-entropy"] = "cross-entropy"
     reduction: Literal["mean", "sum"] = Field("mean", description="mean or sum over the spans of a batch")
 
-    def __call__(self, logits: Tensor, possible: Tensor, guessed: Tensor, step: Step) -> Tensor:
+    def __call__(self, logits: Tensor, possible: Tensor, sampled: Tensor, step: Step, state: State) -> Tensor:
         loss = summed_cross_entropy(logits, possible)
         return loss.mean() if self.reduction == "mean" else loss.sum()
 

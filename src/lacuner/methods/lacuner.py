@@ -3,30 +3,132 @@
 No paper of this folder has either. See docs/methods/lacuner.md for what was tried.
 """
 
+import logging
+from collections.abc import Sequence
 from typing import Literal
 
+import torch
 from pydantic import Field
 from torch import Tensor
 
 from lacuner.heads import WidthConfig
-from lacuner.methods.composition import SpanMethod, Teacher
 from lacuner.methods.full import CrossEntropy
+from lacuner.methods.method import Method, SpanMethod
+from lacuner.methods.parts import Stage, StageContext, StageResult, TrainingData
 from lacuner.methods.uniform import Uniform
+from lacuner.models.model import Model
+from lacuner.models.probabilities import predict_proba
+from lacuner.supervision.posterior import SpanProbabilities, annotated_labels, concatenate, mean
+
+logger = logging.getLogger(__name__)
 
 
-class FoldTeacher(Teacher):
-    """``folds``: several models judge sentences that they have not seen, their labels and what has none alike.
+class FoldTeacher(Stage):
+    """``folds``: several models give probabilities to spans that they have not seen, annotated or not.
 
-    They learn from the complete sentences, each without one of ``folds`` parts, so no distant label has taught them its
-    mistakes; what they think on average, weighed against what is annotated, is what the model learns about the rest.
+    With ``train_on=trusted`` they learn from the complete sentences, each without one of ``folds`` parts, so no distant
+    label has taught them its mistakes; what they say on average, weighed against what is annotated, is what the model
+    learns about all other sentences. With ``train_on=all`` each learns from everything but the part that it is asked about.
     """
 
     name: Literal["folds"] = "folds"
-    trust: float = Field(3.0, gt=0, description="how many times more probable a label is because it is annotated")
+    folds: int = Field(4, ge=2, description="number of teachers; each learns without one of as many parts")
+    train_on: Literal["trusted", "all"] = Field(
+        "trusted",
+        description="what teachers learn from: complete sentences (no teacher if too few), or all but what they predict",
+    )
+    min_entities: int = Field(500, ge=1, description="entities that complete sentences must hold to train teachers")
+    max_rounds: int = Field(
+        1,
+        ge=1,
+        description="models trained one after the other, each taught by the one before, while the dev score improves",
+    )
+    min_probability: float = Field(
+        0.05, ge=0, le=1, description="spans that are less probably an entity get no probabilities from a teacher"
+    )
+    rest_as_negative: bool = Field(True, description="take spans without a teacher's probabilities as known negatives")
+    clean_fraction: float = Field(
+        0.5, ge=0, lt=1, description="last fraction of training, in which the model reads complete sentences only"
+    )
+    label_odds: float = Field(
+        3.0, gt=0, description="likelihood ratio of an annotated label: how many times more probable it becomes"
+    )
 
-    def belief(self, probabilities: Tensor, annotated: Tensor) -> Tensor:
-        weighed = probabilities * (1 + (self.trust - 1) * annotated)  # Bayes, with ``trust`` as the likelihood ratio
+    def check(self, method: Method, data: TrainingData) -> None:
+        if all(sentence.complete for sentence in data.corpus):
+            logger.info("All sentences are complete, so there is nothing for a teacher to predict.")
+
+    def posterior(self, probabilities: Tensor, annotated: Tensor) -> Tensor:
+        """What to teach about spans: ``(N, L)`` probabilities.
+
+        Args:
+            probabilities: ``(N, L)`` of models that have not seen these spans.
+            annotated: ``(N, L)`` bool, the labels that the corpus gives them; none for unknown spans.
+        """
+        weighed = probabilities * (1 + (self.label_odds - 1) * annotated)  # Bayes' rule
         return weighed / weighed.sum(-1, keepdim=True)
+
+    def run(self, context: StageContext) -> StageResult | None:
+        complete, incomplete = _divided(context)
+        if not incomplete or not self._can_teach(context, complete):
+            return None
+        on_trusted = self.train_on == "trusted"
+
+        def predict(model: Model, unseen: Sequence[int]) -> dict[str, Tensor]:
+            # A teacher that was trained on all negatives needs no threshold: see predict_proba.
+            found = predict_proba(model, context.corpus, unseen, self.min_probability, use_threshold=not on_trusted)
+            return found.tensors() | {"asked": torch.tensor(unseen, dtype=torch.long)}
+
+        folds = context.cross_fit(
+            "teacher",
+            "teacher",
+            complete if on_trusted else incomplete,
+            self.folds,
+            predict,
+            train_on=complete if on_trusted else None,
+            predict_on=incomplete if on_trusted else None,
+            vary_seed=True,
+        )
+        asked = [found.pop("asked").tolist() for found in folds]
+        parts = [SpanProbabilities.from_tensors(found) for found in folds]
+        if not on_trusted:
+            return self._result(context, concatenate(parts))
+        return self._result(context, mean(parts, asked))
+
+    def next_round(self, context: StageContext, model: Model, number: int) -> StageResult | None:
+        if number > self.max_rounds:
+            return None
+        _, incomplete = _divided(context)
+        found = predict_proba(model, context.corpus, incomplete, self.min_probability, not self.rest_as_negative)
+        return self._result(context, found)
+
+    def _result(self, context: StageContext, found: SpanProbabilities) -> StageResult:
+        annotated = annotated_labels(found, context.corpus, context.labels)
+        posterior = self.posterior(torch.from_numpy(found.probabilities), annotated).numpy()
+        return StageResult(
+            spans=SpanProbabilities(found.sentence, found.start, found.end, posterior),
+            rest_as_negative=self.rest_as_negative,
+            clean_fraction=self.clean_fraction,
+        )
+
+    def _can_teach(self, context: StageContext, complete: Sequence[int]) -> bool:
+        """Whether there is enough to train teachers on."""
+        entities = sum(len(context.corpus[index].entities) for index in complete)
+        if self.train_on == "all" or entities >= self.min_entities:
+            return True
+        if entities:
+            logger.info(
+                "Complete sentences hold %d entities; teachers need %d (teacher.min_entities), so there are none.",
+                entities,
+                self.min_entities,
+            )
+        return False
+
+
+def _divided(context: StageContext) -> tuple[list[int], list[int]]:
+    """Indices of the complete sentences, and of the others."""
+    complete = [index for index, sentence in enumerate(context.corpus) if sentence.complete]
+    return complete, [index for index, sentence in enumerate(context.corpus) if not sentence.complete]
 
 
 PARTS = (FoldTeacher,)
@@ -39,6 +141,6 @@ METHODS = (
         negatives=Uniform(),
         loss=CrossEntropy(),
         teacher=FoldTeacher(),
-        training={"average": 1.0, "fit_threshold": True, "cover": 0.995},
+        training={"ema_epochs": 1.0, "fit_threshold": True, "width_quantile": 0.995},
     ),
 )

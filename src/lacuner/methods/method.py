@@ -1,40 +1,296 @@
 """What every method is: a named composition of parts, at the level of spans or of words."""
 
-from collections.abc import Callable
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from functools import partial
 from types import NoneType
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, ClassVar, Literal, Self, get_args
 
 import torch
-from pydantic import Field
+from pydantic import Field, SerializeAsAny
+from torch import Tensor
 
+from lacuner.corpus import Corpus
+from lacuner.encoders import Encoder, Inputs
+from lacuner.heads import SpanHeadConfig, SpanScores, TagHeadConfig
+from lacuner.methods.parts import (
+    Contrast,
+    Inference,
+    MethodPart,
+    Negatives,
+    Regularizer,
+    Sampling,
+    SamplingContext,
+    SpanLoss,
+    Stage,
+    StateSizes,
+    Step,
+    TokenLoss,
+    TrainingData,
+    Unlabeled,
+)
+from lacuner.models.model import EncodedBatch, Model, PartState, batches_of, evaluating
+from lacuner.models.span_model import SpanModel
+from lacuner.models.tag_model import TagModel
 from lacuner.parts import Part
-from lacuner.supervision.spans import Spans
+from lacuner.supervision.spans import Spans, SpanTargets
+from lacuner.supervision.tags import TagTargets, flat
+
+_FORBIDDEN = float("-inf")
 
 
-class Step(NamedTuple):
-    """Where training stands, and where this step's randomness comes from."""
+class Method(Part, ABC):
+    """What a method says about itself, and what training asks of it; its parts are the fields that a subclass adds."""
 
-    epoch: int  # from 0
-    epochs: int
-    generator: torch.Generator
-    watch: Callable[[Spans], None] | None = None  # told which unknown spans became negatives
-
-
-class Method(Part):
-    """What a method says about itself; its parts are the fields that a subclass adds."""
+    part_types: ClassVar[dict[str, type[Part]]]
+    """The kinds of parts that it consists of, and their base classes."""
 
     level: Literal["span", "token"]
     paper: str = Field(description="where it was published")
     summary: str = Field(description="the idea, in a sentence")
-    head: Part
-    training: dict[str, Any] = Field(default_factory=dict, description="settings of training that belong to it")
+    head: SerializeAsAny[Part]
+    training: dict[str, Any] = Field(default_factory=dict, description="training settings that belong to it")
+    stage: SerializeAsAny[Stage] | None = None
 
     @classmethod
     def kinds(cls) -> tuple[str, ...]:
         """The kinds of parts that it consists of."""
-        return ("head", *(name for name in cls.model_fields if name not in Method.model_fields))
+        return tuple(cls.part_types)
 
     @classmethod
     def optional(cls, kind: str) -> bool:
         """Whether there need not be such a part; ``none`` takes it out."""
         return NoneType in get_args(cls.model_fields[kind].annotation)
+
+    def parts(self) -> Iterator[tuple[str, MethodPart]]:
+        """The parts that it has, by kind; its head is none of them."""
+        for kind in self.kinds():
+            part = getattr(self, kind)
+            if isinstance(part, MethodPart):
+                yield kind, part
+
+    def stages(self) -> tuple[Stage, ...]:
+        """What runs before the model is trained."""
+        return tuple(part for _, part in self.parts() if isinstance(part, Stage))
+
+    def check(self, data: TrainingData) -> None:
+        """Refuse data with which it makes no sense."""
+        for _, part in self.parts():
+            part.check(self, data)
+
+    def for_data(self, data: TrainingData, width_quantile: float | None = None) -> Self:
+        """The method with what depends on the data filled in.
+
+        Args:
+            data: what it is going to be trained on.
+            width_quantile: widen the head's greatest span width to this quantile of the entities' widths.
+        """
+        return self.model_copy(update={kind: part.for_data(data) for kind, part in self.parts()})
+
+    def build_model(self, encoder: Encoder, labels: Sequence[str]) -> Model:
+        """A model with a fresh head, and with the state of all parts; ``labels[0]`` is ``O``."""
+        model = self.new_model(encoder, labels)
+        for kind, part in self.parts():
+            kept = part.initial_state(self.state_sizes(model))
+            if kept:
+                model.state[kind] = PartState(kept, {})
+        return model
+
+    def begin_training(self, model: Model, sentences: int) -> None:
+        """Give a model the state that parts need while it is trained on so many sentences."""
+        for kind, part in self.parts():
+            needed = part.training_state(self.state_sizes(model), sentences)
+            if needed:
+                needed = {name: value.to(model.device) for name, value in needed.items()}
+                model.state[kind] = PartState(model.state_of(kind), needed)
+
+    @abstractmethod
+    def new_model(self, encoder: Encoder, labels: Sequence[str]) -> Model:
+        """A model with a fresh head."""
+
+    def state_sizes(self, model: Model) -> StateSizes:
+        """What the state of parts may depend on."""
+        return StateSizes(len(model.labels), model.encoder.size)
+
+    @abstractmethod
+    def training_loss(self, model: Model, inputs: Inputs, targets: Any, step: Step) -> Tensor:
+        """The loss of a batch: a single number."""
+
+    def finish_training(self, model: Model, corpus: Corpus) -> None:
+        """Look at the training set once more, with the best weights."""
+
+    def unlearnable(self, corpus: Corpus) -> str | None:
+        """In a sentence, which annotated entities the method cannot learn; none if it can learn all of them."""
+        return None
+
+
+class SpanMethod(Method):
+    """A span-level method."""
+
+    part_types: ClassVar = {
+        "head": SpanHeadConfig,
+        "negatives": Negatives,
+        "loss": SpanLoss,
+        "contrast": Contrast,
+        "inference": Inference,
+        "stage": Stage,
+        "teacher": Stage,
+    }
+
+    level: Literal["span"] = "span"
+    head: SerializeAsAny[SpanHeadConfig]
+    negatives: SerializeAsAny[Negatives]
+    loss: SerializeAsAny[SpanLoss]
+    contrast: SerializeAsAny[Contrast] | None = None
+    inference: SerializeAsAny[Inference] | None = None
+    teacher: SerializeAsAny[Stage] | None = None
+
+    def new_model(self, encoder: Encoder, labels: Sequence[str]) -> SpanModel:
+        return SpanModel(encoder, self.head, labels, self.inference)
+
+    def state_sizes(self, model: Model) -> StateSizes:
+        assert isinstance(model, SpanModel)
+        return StateSizes(len(model.labels), model.head.hidden_size)
+
+    def for_data(self, data: TrainingData, width_quantile: float | None = None) -> Self:
+        method = super().for_data(data, width_quantile)
+        bound = self.head.max_span_width
+        widths = sorted(entity.end - entity.start for sentence in data.corpus for entity in sentence.entities)
+        if width_quantile is None or bound is None or not widths:
+            return method
+        needed = widths[math.ceil(width_quantile * len(widths)) - 1]
+        head = self.head.model_copy(update={"max_span_width": max(bound, needed)})
+        return method.model_copy(update={"head": head})
+
+    def training_loss(self, model: Model, inputs: Inputs, targets: SpanTargets, step: Step) -> Tensor:
+        assert isinstance(model, SpanModel)
+        parts = targets.partition(model.max_span_width)
+        projected = model.head.project(model.encoder(inputs))
+        context = SamplingContext(
+            parts.unknown,
+            parts.positives,
+            targets.lengths,
+            partial(model.head.score_no_grad, projected),
+            partial(model.head.represent, projected),
+            step,
+            model.state_of("negatives"),
+        )
+        sampled = parts.unknown[self.negatives.sample(context)]
+        if step.watch is not None:
+            step.watch(sampled)
+        negatives = Spans.concatenate([parts.negatives, sampled])
+        may_be = targets.negative[negatives.row]  # (negatives, L)
+        may_be[: parts.rejected, 1:] = False
+        trained = Spans.concatenate([parts.positives, negatives])
+        scores: SpanScores = model.head(projected, trained, hidden=self.contrast is not None)
+        if not len(scores.logits):
+            return scores.logits.sum()
+        possible = torch.cat([parts.possible, may_be])  # (N, L)
+        is_sampled = torch.arange(len(possible), device=possible.device) >= len(possible) - len(sampled)
+        loss = self.loss(scores.logits, possible, is_sampled, step, model.state_of("loss"))
+        if self.contrast is None:
+            return loss
+        assert scores.hidden is not None
+        certain = possible.sum(-1) == 1
+        hidden, label = scores.hidden[certain], possible[certain].int().argmax(-1)
+        contrast = self.contrast(hidden, label, step, model.state_of("contrast"))
+        return torch.lerp(loss, contrast, self.contrast.weight)
+
+    def finish_training(self, model: Model, corpus: Corpus) -> None:
+        if self.inference is None:
+            return
+        assert isinstance(model, SpanModel)
+        with evaluating(model):
+            self.inference.fit(_hidden_layers(model, corpus), model.state_of("inference"))
+
+    def unlearnable(self, corpus: Corpus) -> str | None:
+        max_width = self.head.max_span_width
+        widths = [entity.end - entity.start for sentence in corpus for entity in sentence.entities]
+        too_wide = 0 if max_width is None else sum(width > max_width for width in widths)
+        if not too_wide:
+            return None
+        return (
+            f"{too_wide} of {len(widths)} entities have more than {max_width} words and cannot be found "
+            f"(--set head.max_span_width={max(widths)} finds all)."
+        )
+
+
+def _hidden_layers(model: SpanModel, corpus: Corpus) -> Iterator[tuple[Tensor, Tensor]]:
+    """Hidden layers and label numbers of all spans of a corpus, some at a time."""
+    for chosen, tokens in batches_of(model, corpus.tokens, range(len(corpus))):
+        targets = model.targets([corpus[index] for index in chosen]).to(model.device)
+        yield from model.hidden_layers(model.encode(tokens), targets)
+
+
+class TokenMethod(Method):
+    """A token-level method: a tagger, and what is done about words without a tag."""
+
+    part_types: ClassVar = {
+        "head": TagHeadConfig,
+        "unlabeled": Unlabeled,
+        "sampling": Sampling,
+        "loss": TokenLoss,
+        "regularizer": Regularizer,
+        "stage": Stage,
+    }
+
+    level: Literal["token"] = "token"
+    head: SerializeAsAny[TagHeadConfig]
+    unlabeled: SerializeAsAny[Unlabeled]
+    sampling: SerializeAsAny[Sampling] | None = None
+    loss: SerializeAsAny[TokenLoss]
+    regularizer: SerializeAsAny[Regularizer] | None = None
+
+    def new_model(self, encoder: Encoder, labels: Sequence[str]) -> TagModel:
+        return TagModel(encoder, self.head, labels, self.sampling is not None and self.sampling.non_entity_class)
+
+    def training_loss(self, model: Model, inputs: Inputs, targets: TagTargets, step: Step) -> Tensor:
+        assert isinstance(model, TagModel)
+        decisions = model.decisions(EncodedBatch(model.encoder(inputs), targets.lengths))
+        log_weights = self._log_weights(model, targets, step)
+        loss = self.loss(model.head, decisions, log_weights, targets, step, model.state_of("loss"))
+        if self.regularizer is None:
+            return loss
+        expected = model.head.expected(decisions, targets.lengths, model.in_entity).sum()
+        return loss + self.regularizer(expected / targets.lengths.sum())
+
+    def _log_weights(self, model: TagModel, targets: TagTargets, step: Step) -> Tensor:
+        """Logs of how much each tag counts at each word: ``(B, n, T)``."""
+        allowed = self.unlabeled.allow(targets)
+        weights = torch.zeros(allowed.shape, device=allowed.device).masked_fill(~allowed, _FORBIDDEN)
+        if targets.weights is not None:
+            judged = targets.unknown & (targets.weights > _FORBIDDEN).any(-1)
+            weights = torch.where(judged[..., None], targets.weights, weights)
+        if self.sampling is None:
+            return weights
+        sampled = self.sampling.sample(targets.unknown, targets.lengths, step)
+        if step.watch is not None:
+            step.watch(sampled)
+        return _tag_as_non_entities(weights, sampled, targets.allowed, model)
+
+    def unlearnable(self, corpus: Corpus) -> str | None:
+        spans = [{(entity.start, entity.end) for entity in sentence.entities} for sentence in corpus]
+        lost = sum(len(found) - len(flat(sentence.entities)) for found, sentence in zip(spans, corpus, strict=True))
+        if not lost:
+            return None
+        count = sum(map(len, spans))
+        return f"{lost} of {count} entities overlap others; a tagger cannot learn them (a span-level method can)."
+
+
+def _tag_as_non_entities(weights: Tensor, sampled: Spans, allowed: Tensor, model: TagModel) -> Tensor:
+    """Weights with these spans tagged as no entity; labels that nobody looked for they may have nevertheless."""
+    if not len(sampled):
+        return weights
+    own_class, label = model.tags.non_entity_class, len(model.labels)
+    rows: list[int] = []
+    words: list[int] = []
+    tags: list[int] = []
+    for row, start, end in zip(sampled.row.tolist(), sampled.start.tolist(), sampled.end.tolist(), strict=True):
+        rows += [row] * (end - start)
+        words += range(start, end)
+        tags += model.tags.write(end - start, label) if own_class else [0] * (end - start)
+    weights[rows, words] = torch.zeros_like(weights[rows, words]).masked_fill(~allowed[rows, words], _FORBIDDEN)
+    weights[rows, words, 0] = _FORBIDDEN
+    weights[rows, words, tags] = 0.0
+    return weights

@@ -11,25 +11,27 @@ from pydantic import Field
 from torch import Tensor
 
 from lacuner.heads import WidthConfig
-from lacuner.methods.composition import Draw, Loss, Negatives, SpanMethod
 from lacuner.methods.full import summed_cross_entropy
-from lacuner.methods.method import Step
+from lacuner.methods.method import SpanMethod
+from lacuner.methods.parts import Negatives, SamplingContext, SpanLoss, State, Step
 from lacuner.methods.uniform import largest_of_each_row, rounded_up
 
 
-class Share(Negatives):
-    """``share``: a random part of the unknown spans of every sentence, drawn anew every epoch (§4.2)."""
+class Fraction(Negatives):
+    """``fraction``: a random part of the unknown spans of every sentence, drawn anew every epoch (§4.2)."""
 
-    name: Literal["share"] = "share"
-    share: float = Field(0.5, gt=0, le=1, description="how much of them")
+    name: Literal["fraction"] = "fraction"
+    fraction: float = Field(0.5, gt=0, le=1, description="fraction of unlabeled spans used as negatives")
 
-    def draw(self, draw: Draw) -> Tensor:
-        keys = torch.rand(len(draw.unknown), generator=draw.step.generator, dtype=torch.float64)
-        sizes = torch.bincount(draw.unknown.row, minlength=len(draw.lengths))
-        return largest_of_each_row(keys.to(draw.unknown.row.device), draw.unknown.row, rounded_up(sizes * self.share))
+    def sample(self, context: SamplingContext) -> Tensor:
+        keys = torch.rand(len(context.unknown), generator=context.step.generator, dtype=torch.float64)
+        sizes = torch.bincount(context.unknown.row, minlength=len(context.lengths))
+        return largest_of_each_row(
+            keys.to(context.unknown.row.device), context.unknown.row, rounded_up(sizes * self.fraction)
+        )
 
 
-class NoiseRobust(Loss):
+class NoiseRobust(SpanLoss):
     """``noise-robust``: cross-entropy, to which a drawn negative adds ever less once the model takes it for an entity (§3.2.2).
 
     A drawn negative costs ``β CE + (1 - β) (1 - σ(z_O))`` with ``β = exp(-c / w)`` in epoch ``c``. The gradient of the
@@ -44,23 +46,23 @@ class NoiseRobust(Loss):
     separate: bool = Field(True, description="treat drawn negatives only; false: all spans (the paper's ablation)")
     sigmoid_sign: Literal[-1, 1] = Field(-1, description="-1: 1 - σ(z), as meant; 1: σ(z), as printed in the paper")
 
-    def __call__(self, logits: Tensor, possible: Tensor, guessed: Tensor, step: Step) -> Tensor:
+    def __call__(self, logits: Tensor, possible: Tensor, sampled: Tensor, step: Step, state: State) -> Tensor:
         cross_entropy = summed_cross_entropy(logits, possible)
         fade = math.exp(-step.epoch / self.w)  # β
         given = logits.masked_fill(~possible, float("-inf")).logsumexp(-1)  # z of the label, or of the labels together
         sigmoid = given.sigmoid() if self.sigmoid_sign == 1 else 1 - given.sigmoid()
         mixed = fade * cross_entropy + (1 - fade) * sigmoid
-        return torch.where(guessed, mixed, cross_entropy).mean() if self.separate else mixed.mean()
+        return torch.where(sampled, mixed, cross_entropy).mean() if self.separate else mixed.mean()
 
 
-PARTS = (Share, NoiseRobust)
+PARTS = (Fraction, NoiseRobust)
 METHODS = (
     SpanMethod(
         name="nrces",
         paper="Kang et al. 2022, A Noise-Robust Loss for Unlabeled Entity Problem in Named Entity Recognition",
         summary="Half of the unlabelled spans are negatives; later in training those that look like entities cost little.",
         head=WidthConfig(max_span_width=10),
-        negatives=Share(),
+        negatives=Fraction(),
         loss=NoiseRobust(),
     ),
 )

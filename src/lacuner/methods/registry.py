@@ -1,70 +1,32 @@
 """Every method and part there is: those in this folder, and those of packages with an entry point ``lacuner.methods``."""
 
-import importlib
-import logging
-import pkgutil
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from functools import lru_cache
-from importlib.metadata import entry_points
 from typing import Any
 
+from lacuner import registry as registries
 from lacuner.errors import ConfigError
 from lacuner.heads import SPAN_HEADS, TAG_HEADS
-from lacuner.methods.composition import Contrast, Inference, Loss, Negatives, SpanMethod, Teacher
-from lacuner.methods.method import Method
-from lacuner.methods.tagging import Balance, Sampling, Stage, TokenMethod, Unlabeled
+from lacuner.methods.method import Method, SpanMethod, TokenMethod
 from lacuner.parts import Part
 
-logger = logging.getLogger(__name__)
-
-ENTRY_POINTS = "lacuner.methods"
-KINDS: dict[str, type[Part]] = {
-    "negatives": Negatives,
-    "loss": Loss,
-    "contrast": Contrast,
-    "inference": Inference,
-    "teacher": Teacher,
-    "untagged": Unlabeled,
-    "sampling": Sampling,
-    "balance": Balance,
-    "stage": Stage,
-}
-"""What packages can bring parts of; a method has some of these kinds, and a head."""
 LEVELS: dict[str, type[Method]] = {"span": SpanMethod, "token": TokenMethod}
 HEADS: dict[str, Mapping[str, type[Part]]] = {"span": SPAN_HEADS, "token": TAG_HEADS}
 
 
-@dataclass
-class Registry:
-    """Methods by name, and parts by kind and name."""
+class Registry(registries.Registry):
+    """Methods by name, and parts by level and kind."""
 
-    methods: dict[str, Method] = field(default_factory=dict)
-    parts: dict[str, dict[str, type[Part]]] = field(default_factory=lambda: {kind: {} for kind in KINDS})
+    def __init__(self) -> None:
+        bases = {base.__name__: base for method in LEVELS.values() for base in method.part_types.values()}
+        heads = {head.__name__ for head in (SpanMethod.part_types["head"], TokenMethod.part_types["head"])}
+        kinds = {name: base for name, base in bases.items() if name not in heads}
+        super().__init__(__package__, kinds, {"METHODS": Method})
 
-    def add(self, module: Any) -> None:
-        """Take what a module lists in ``PARTS`` and ``METHODS``: everything, or nothing if something is wrong with it."""
-        entries: list[tuple[dict[str, Any], str, Any, str]] = []
-        for part in getattr(module, "PARTS", ()):
-            kind = next(
-                (kind for kind, base in KINDS.items() if isinstance(part, type) and issubclass(part, base)), None
-            )
-            if kind is None:
-                raise ConfigError(f"{part!r} in PARTS is none of: {', '.join(KINDS)}")
-            entries.append((self.parts[kind], part.model_fields["name"].default, part, kind))
-        for method in getattr(module, "METHODS", ()):
-            if not isinstance(method, SpanMethod | TokenMethod):
-                raise ConfigError(f"{method!r} in METHODS is no SpanMethod or TokenMethod")
-            entries.append((self.methods, method.name, method, "method"))
-        for table, name, value, kind in entries:
-            if not isinstance(name, str):
-                raise ConfigError(f"{value!r} in PARTS has no name; give it one: name: Literal[...] = ...")
-            if table.get(name, value) is not value:
-                raise ConfigError(
-                    f"two {kind} entries are called {name!r}; uninstall one of the packages that bring them"
-                )
-        for table, name, value, _ in entries:
-            table[name] = value
+    @property
+    def methods(self) -> Mapping[str, Method]:
+        """All presets, by name."""
+        return self.entries("METHODS")
 
     def method(self, name: str) -> Method:
         """The preset with this name."""
@@ -72,26 +34,28 @@ class Registry:
             raise ConfigError(f"there is no method {name!r}; choose {', '.join(sorted(self.methods))}")
         return self.methods[name]
 
-    def choices(self, kind: str, level: str = "span") -> Mapping[str, type[Part]]:
-        """The parts of a kind (``head`` is one, too, of which each level has its own)."""
-        return HEADS[level] if kind == "head" else self.parts[kind]
+    def method_class(self, name: object, level: object) -> type[Method]:
+        """The class of a stored method; where its package is gone, that of its level."""
+        if isinstance(name, str) and name in self.methods:
+            return type(self.methods[name])
+        if not isinstance(level, str) or level not in LEVELS:
+            raise ConfigError(f"method.level={level!r}: there are methods of the levels {', '.join(LEVELS)}")
+        return LEVELS[level]
+
+    def part_kinds(self) -> tuple[str, ...]:
+        """The kinds of parts that methods of any level consist of, as settings call them."""
+        return tuple(dict.fromkeys(kind for method in LEVELS.values() for kind in method.kinds()))
+
+    def choices(self, kind: str, method: type[Method] | Method) -> Mapping[str, type[Part]]:
+        """The parts of a kind that such a method can have."""
+        level: str = method.level if isinstance(method, Method) else method.model_fields["level"].default
+        if kind == "head":
+            return {name: head for name, head in HEADS[level].items() if issubclass(head, method.part_types[kind])}
+        parts: Mapping[str, Any] = self.entries(method.part_types[kind].__name__)
+        return {name: part for name, part in parts.items() if level in part.levels}
 
 
 @lru_cache(maxsize=1)
 def registry() -> Registry:
     """Everything that is installed."""
-    found = Registry()
-    for module in _own_modules():
-        found.add(module)
-    for point in entry_points(group=ENTRY_POINTS):
-        try:
-            found.add(point.load())
-        except Exception as error:  # somebody else's package must not keep ours from working
-            logger.warning("The methods of %s (%s) cannot be loaded: %s", point.name, point.value, error)
-    return found
-
-
-def _own_modules() -> Iterable[Any]:
-    package = importlib.import_module(__package__)
-    for info in sorted(pkgutil.iter_modules(package.__path__), key=lambda info: info.name):
-        yield importlib.import_module(f"{__package__}.{info.name}")
+    return Registry()

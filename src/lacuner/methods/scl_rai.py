@@ -1,10 +1,10 @@
-"""SCL-RAI: span-based contrastive learning, and inference that asks the label centres, too.
+"""SCL-RAI: span-based contrastive learning, and inference that asks the prototypes of the labels, too.
 
 Si et al.: *SCL-RAI: Span-based Contrastive Learning with Retrieval Augmented Inference for Unlabeled Entity Problem in NER*,
 COLING 2022.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Literal
 
 import torch
@@ -12,9 +12,11 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from lacuner.errors import ConfigError
 from lacuner.heads import ProductConfig, SpanScores
-from lacuner.methods.composition import Contrast, Inference, SpanMethod
 from lacuner.methods.full import CrossEntropy
+from lacuner.methods.method import Method, SpanMethod
+from lacuner.methods.parts import Contrast, Inference, State, StateSizes, Step, TrainingData
 from lacuner.methods.uniform import Uniform
 
 
@@ -25,7 +27,15 @@ class SpanContrast(Contrast):
     temperature: float = Field(0.1, gt=0, description="τ, by which cosines are divided")
     contrast_non_entities: bool = Field(True, description="whether O is one of the labels")
 
-    def __call__(self, hidden: Tensor, label: Tensor) -> Tensor:
+    def check(self, method: Method, data: TrainingData) -> None:
+        labels = data.corpus.labels
+        if not self.contrast_non_entities and len(labels) == 1:
+            raise ConfigError(
+                f"contrast.contrast_non_entities=false compares labels of entities, but there is only {labels[0]} — "
+                "leave it out, or set contrast=none"
+            )
+
+    def __call__(self, hidden: Tensor, label: Tensor, step: Step, state: State) -> Tensor:
         if not self.contrast_non_entities:
             hidden, label = hidden[label != 0], label[label != 0]
         return contrastive_loss(normalize(hidden, dim=-1), label, self.temperature)
@@ -60,44 +70,52 @@ def contrastive_loss(unit: Tensor, label: Tensor, temperature: float) -> Tensor:
     return loss.sum() / counted.sum().clamp(min=1)
 
 
-class LabelCentres(Inference):
-    """``label-centres``: the classifier's probabilities, mixed with the similarity to the mean span of each label (§2.3).
+class Prototypes(Inference):
+    """``prototypes``: the classifier's probabilities, mixed with the similarity to the mean span of each label (§2.3).
 
     A span that the classifier hesitates about, but that lies where the entities of a label lie, becomes an entity.
     """
 
-    name: Literal["label-centres"] = "label-centres"
-    alpha: float = Field(0.5, ge=0, lt=1, description="α: share of the similarities; 1 would make every span an entity")
+    name: Literal["prototypes"] = "prototypes"
+    alpha: float = Field(
+        0.5, ge=0, lt=1, description="α: weight of the similarities; 1 would make every span an entity"
+    )
 
-    def remember(self, spans: Iterable[tuple[Tensor, Tensor]], labels: int) -> dict[str, Tensor]:
-        total: Tensor | None = None
-        counts = torch.zeros(labels, dtype=torch.double)
+    def initial_state(self, sizes: StateSizes) -> dict[str, Tensor]:
+        return {
+            "prototypes": torch.zeros(sizes.labels, sizes.hidden),
+            "seen": torch.zeros(sizes.labels, dtype=torch.bool),
+        }
+
+    def fit(self, spans: Iterable[tuple[Tensor, Tensor]], state: State) -> None:
+        total = torch.zeros(state["prototypes"].shape, dtype=torch.double)  # on the CPU: not every device has doubles
+        counts = torch.zeros(len(total), dtype=torch.double)
         for hidden, label in spans:
-            if total is None:
-                total = torch.zeros(labels, hidden.shape[1], dtype=torch.double)
-            total.index_add_(0, label.cpu(), hidden.double().cpu())
-            counts += torch.bincount(label.cpu(), minlength=labels)
-        assert total is not None
-        return {"centres": (total / counts.clamp(min=1)[:, None]).float(), "seen": counts > 0}
+            total.index_add_(0, label.cpu(), hidden.cpu().double())
+            counts += torch.bincount(label.cpu(), minlength=len(counts))
+        state["prototypes"].copy_((total / counts.clamp(min=1)[:, None]).float())
+        state["seen"].copy_(counts > 0)
 
-    def probabilities(self, scores: SpanScores, memory: Mapping[str, Tensor]) -> Tensor:
+    def probabilities(self, scores: SpanScores, state: State) -> Tensor:
+        if not state["seen"].any():  # while the model is trained there are none yet
+            return scores.logits.softmax(-1)
         assert scores.hidden is not None
-        cosines = normalize(scores.hidden, dim=-1) @ normalize(memory["centres"], dim=-1).T  # (N, L)
-        retrieved = cosines.masked_fill(~memory["seen"], float("-inf")).softmax(-1)
+        cosines = normalize(scores.hidden, dim=-1) @ normalize(state["prototypes"], dim=-1).T  # (N, L)
+        retrieved = cosines.masked_fill(~state["seen"], float("-inf")).softmax(-1)
         retrieved = torch.cat([torch.zeros_like(retrieved[:, :1]), retrieved[:, 1:]], dim=-1)  # not normalised again
         return (1 - self.alpha) * scores.logits.softmax(-1) + self.alpha * retrieved
 
 
-PARTS = (SpanContrast, LabelCentres)
+PARTS = (SpanContrast, Prototypes)
 METHODS = (
     SpanMethod(
         name="scl-rai",
         paper="Si et al. 2022, SCL-RAI: Span-based Contrastive Learning with Retrieval Augmented Inference (COLING)",
-        summary="Spans of one label are pulled together in training; at inference the label centres are asked, too.",
+        summary="Spans of one label are pulled together in training; at inference the prototypes of the labels are asked, too.",
         head=ProductConfig(),
         negatives=Uniform(),
         loss=CrossEntropy(),
         contrast=SpanContrast(),
-        inference=LabelCentres(),
+        inference=Prototypes(),
     ),
 )

@@ -14,8 +14,9 @@ from torch.nn.functional import normalize
 
 from lacuner.heads import WidthConfig
 from lacuner.heads.scores import SEARCH_CHUNK, Scorer
-from lacuner.methods.composition import Draw, Negatives, SpanMethod
 from lacuner.methods.full import CrossEntropy
+from lacuner.methods.method import SpanMethod
+from lacuner.methods.parts import Negatives, SamplingContext
 from lacuner.supervision.spans import Spans
 
 
@@ -29,24 +30,24 @@ class TopSimilar(Negatives):
     """
 
     name: Literal["top-similar"] = "top-similar"
-    share: float = Field(0.05, gt=0, le=1, description="r: share of the unknown spans of a batch")
+    fraction: float = Field(0.05, gt=0, le=1, description="r: share of the unknown spans of a batch")
     take: Literal["top", "bottom"] = Field("top", description="the most similar ones (top), or the least (bottom)")
     similarity: Literal["hidden", "representation"] = Field(
         "hidden", description="compare hidden layers (as released) or span representations (as printed)"
     )
 
     @torch.no_grad()
-    def draw(self, draw: Draw) -> Tensor:
-        count = _part_of(self.share, len(draw.unknown))
-        if not len(draw.positives):  # nothing to be similar to
-            order = torch.randperm(len(draw.unknown), generator=draw.step.generator)
-            return order[:count].to(draw.unknown.row.device)
-        compared = self._compared(draw)
-        similar = mean_similarity(compared, draw.positives, draw.unknown)
+    def sample(self, context: SamplingContext) -> Tensor:
+        count = _part_of(self.fraction, len(context.unknown))
+        if not len(context.positives):  # nothing to be similar to
+            order = torch.randperm(len(context.unknown), generator=context.step.generator)
+            return order[:count].to(context.unknown.row.device)
+        compared = self._compared(context)
+        similar = mean_similarity(compared, context.positives, context.unknown)
         return similar.topk(count, largest=self.take == "top").indices
 
-    def _compared(self, draw: Draw) -> Callable[[Spans], Tensor]:
-        return draw.represent if self.similarity == "representation" else partial(_hidden_layers, draw.score)
+    def _compared(self, context: SamplingContext) -> Callable[[Spans], Tensor]:
+        return context.represent if self.similarity == "representation" else partial(_hidden_layers, context.score)
 
 
 def _hidden_layers(score: Scorer, spans: Spans) -> Tensor:

@@ -4,83 +4,156 @@ Zhang, Zhang, He, Zhang: *A Web Semantic-Based Text Analysis Approach for Enhanc
 PU-Learning and Negative Sampling*, International Journal on Semantic Web and Information Systems 20 (1), 2024.
 """
 
-from typing import Literal
+from collections.abc import Sequence
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
 from lacuner.heads import CrfConfig
-from lacuner.methods.tagging import Findings, Outside, RandomSpans, Stage, StageContext, TokenMethod
+from lacuner.methods.method import TokenMethod
+from lacuner.methods.parts import Sampling, Stage, StageContext, StageResult, Step
+from lacuner.methods.token import Likelihood, Outside
 from lacuner.methods.uniform import rounded_up
+from lacuner.models.tag_model import TagModel
+from lacuner.supervision.spans import Spans
 from lacuner.supervision.tags import TokenSupervision
 
 _SHOWN = 4
 """Words around a removed one that its report shows on each side."""
 
 
+class RandomSpans(Sampling):
+    """``spans``: of a sentence with ``s`` words, up to ``⌈γ s⌉`` spans of untagged words, drawn anew every epoch.
+
+    Spans are drawn one after the other, all equally likely; one that overlaps an earlier one cannot be tagged any more, and
+    is left out.
+    """
+
+    name: Literal["spans"] = "spans"
+    ratio: float = Field(
+        0.2,
+        gt=0,
+        allow_inf_nan=False,
+        description="γ: spans for each word of a sentence; for none at all, sampling=none",
+    )
+    label: Literal["NON", "O"] = Field("NON", description="what they are tagged with: a label of their own, or O")
+    max_width: int | None = Field(None, ge=1, description="longest span in words; none: no bound")
+
+    @property
+    def non_entity_class(self) -> bool:
+        return self.label == "NON"
+
+    def sample(self, free: Tensor, lengths: Tensor, step: Step) -> Spans:
+        wanted = rounded_up(lengths.double() * self.ratio).tolist()
+        drawn: list[tuple[int, int, int]] = []
+        for row, words in enumerate(free.tolist()):
+            runs = _free_runs(words)
+            weights = [_spans_of(end - begin, self.max_width) for begin, end in runs]
+            count = min(wanted[row], sum(weights))
+            if not count:
+                continue
+            taken = [False] * len(words)
+            chosen = torch.multinomial(
+                torch.tensor(weights, dtype=torch.float64), count, replacement=True, generator=step.generator
+            )
+            for run, number in zip(chosen.tolist(), torch.rand(count, generator=step.generator).tolist(), strict=True):
+                begin, end = runs[run]
+                start, stop = _span_number(int(number * weights[run]), end - begin)
+                if not any(taken[begin + start : begin + stop]):
+                    taken[begin + start : begin + stop] = [True] * (stop - start)
+                    drawn.append((row, begin + start, begin + stop))
+        return Spans.of(drawn)
+
+
+def _free_runs(free: Sequence[bool]) -> list[tuple[int, int]]:
+    """Where free words follow each other: ``[begin, end)``."""
+    edges = [
+        index
+        for index in range(len(free) + 1)
+        if (index < len(free) and free[index]) != (index > 0 and free[index - 1])
+    ]
+    return list(zip(edges[::2], edges[1::2], strict=True))
+
+
+def _spans_of(words: int, max_width: int | None) -> int:
+    """How many spans of up to ``max_width`` words there are in so many words."""
+    max_width = min(words, max_width or words)
+    return max_width * (2 * words - max_width + 1) // 2
+
+
+def _span_number(number: int, words: int) -> tuple[int, int]:
+    """One of them: first those of one word, then of two, and so on."""
+    width = 1
+    while number >= words - width + 1:
+        number -= words - width + 1
+        width += 1
+    return number, number + width
+
+
 class OValues(Stage):
     """``o-values``: after a few epochs, the untagged words with the smallest score of ``O`` are removed from the loss.
 
     In the beginning a tagger learns what is easy: that an unlabelled entity looks like the labelled ones, not yet that
-    somebody tagged it ``O``. Of all ``m`` untagged words of the corpus, the ``⌈λ m⌉`` smallest go; then training begins anew.
+    somebody tagged it ``O``. Of all ``m`` untagged words of the corpus, the ``⌈λ m⌉`` smallest go; then training begins again.
     """
 
+    levels: ClassVar = ("token",)
     name: Literal["o-values"] = "o-values"
     epochs: int = Field(3, ge=1, description="n: epochs of the exploratory training")
-    share: float = Field(0.1, ge=0, lt=1, description="λ: share of untagged words to remove")
-    removed: Literal["drop", "marginalise"] = Field(
+    fraction: float = Field(0.1, ge=0, lt=1, description="λ: fraction of untagged words to remove")
+    removed: Literal["drop", "marginalize"] = Field(
         "drop", description="what is left of a removed word: nothing (drop), or any tag (marginalise)"
     )
 
-    def run(self, studio: StageContext) -> Findings:
-        found = studio.remember("exploration", lambda: self._explore(studio))
-        sentence, token, value = found["sentence"], found["token"], found["value"]
-        count = int(rounded_up(torch.tensor(self.share * len(value), dtype=torch.float64)))
-        lowest = value.argsort(stable=True)[:count]
+    def run(self, context: StageContext) -> StageResult:
+        found = context.cached("exploration", lambda: self._explore(context))
+        lowest = found["value"].argsort(stable=True)[: self._count(len(found["value"]))]
+        words = list(zip(*(found[name][lowest].tolist() for name in ("sentence", "token", "value")), strict=True))
         removed: dict[int, list[int]] = {}
-        for place, word in zip(sentence[lowest].tolist(), token[lowest].tolist(), strict=True):
-            removed.setdefault(place, []).append(word)
-        advice = {
-            place: TokenSupervision(removed=tuple(words))
+        for sentence, token, _ in words:
+            removed.setdefault(sentence, []).append(token)
+        supervision = {
+            sentence: TokenSupervision(ignored=tuple(tokens))
             if self.removed == "drop"
-            else TokenSupervision(open=tuple(words))
-            for place, words in removed.items()
+            else TokenSupervision(unconstrained=tuple(tokens))
+            for sentence, tokens in removed.items()
         }
-        report = [
-            self._record(studio, place, word, score)
-            for place, word, score in zip(
-                sentence[lowest].tolist(), token[lowest].tolist(), value[lowest].tolist(), strict=True
-            )
-        ]
-        return Findings(advice, {"removed": report})
+        return StageResult(tokens=supervision, reports={"removed": [_record(context, *word) for word in words]})
 
-    def _explore(self, studio: StageContext) -> dict[str, Tensor]:
+    def _count(self, untagged: int) -> int:
+        return int(rounded_up(torch.tensor(self.fraction * untagged, dtype=torch.float64)))
+
+    def _explore(self, context: StageContext) -> dict[str, Tensor]:
         """The O-values of all untagged words: ``sentence``, ``token`` and ``value``."""
-        method = studio.method.model_copy(update={"untagged": Outside(), "sampling": None})
-        model = studio.fit("exploration", "exploration", method, epochs=self.epochs)
-        return model.o_values(studio.corpus)
-
-    def _record(self, studio: StageContext, place: int, word: int, score: float) -> dict[str, object]:
-        tokens = studio.corpus[place].tokens
-        around = tokens[max(0, word - _SHOWN) : word + _SHOWN + 1]
-        return {
-            "sentence": place,
-            "token": word,
-            "o_value": round(score, 4),
-            "text": tokens[word],
-            "context": " ".join(around),
-        }
+        method = context.method.model_copy(update={"unlabeled": Outside(), "sampling": None})
+        model = context.fit("exploration", "exploration", method, epochs=self.epochs)
+        assert isinstance(model, TagModel)
+        return model.o_values(context.corpus)
 
 
-PARTS = (OValues,)
+def _record(context: StageContext, sentence: int, token: int, value: float) -> dict[str, object]:
+    tokens = context.corpus[sentence].tokens
+    around = tokens[max(0, token - _SHOWN) : token + _SHOWN + 1]
+    return {
+        "sentence": sentence,
+        "token": token,
+        "o_value": round(value, 4),
+        "text": tokens[token],
+        "context": " ".join(around),
+    }
+
+
+PARTS = (RandomSpans, OValues)
 METHODS = (
     TokenMethod(
         name="two-step",
         paper="Zhang et al. 2024, Enhancing Named Entity Recognition Using PU-Learning and Negative Sampling (IJSWIS)",
         summary="Words that an early model takes for entities are left out; of the rest, some are drawn as non-entities.",
         head=CrfConfig(angle=True),
-        untagged=Outside(),
+        unlabeled=Outside(),
+        loss=Likelihood(),
         sampling=RandomSpans(),
         stage=OValues(),
     ),

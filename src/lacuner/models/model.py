@@ -1,66 +1,127 @@
-"""What is trained, and what predicts: an encoder, a head and a method."""
+"""What is trained, and what predicts: an encoder with a head. How it is trained is a method's business."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from lacuner.corpus import Entity, Sentence
-from lacuner.encoders import Encoder, Inputs
+from lacuner.encoders import EncodedWords, Encoder
 from lacuner.features.batches import plan_batches
-from lacuner.methods.method import Method, Step
+from lacuner.supervision.spans import Spans
 from lacuner.supervision.tags import TokenSupervision
-
-
-class Model(nn.Module, ABC):
-    """An encoder with a head that is trained as a method says.
-
-    Args:
-        encoder: words → vectors.
-        method: which head there is, what training does with the unknown, what decides at inference.
-        labels: names of the labels; the first is ``O``.
-        memory: what the method's inference keeps of the training set.
-
-    Attributes:
-        threshold: how much more than ``O`` an entity must weigh, as a difference of logits; 0 lets the greater one win.
-    """
-
-    method: Method
-    head: nn.Module
-
-    def __init__(
-        self, encoder: Encoder, method: Method, labels: Sequence[str], memory: Mapping[str, Tensor] | None = None
-    ) -> None:
-        super().__init__()
-        self.encoder = encoder
-        self.method = method
-        self.labels = tuple(labels)
-        self.memory = dict(memory or {})
-        self.threshold = 0.0
-
-    @abstractmethod
-    def targets(self, sentences: Sequence[Sentence], advice: Sequence[TokenSupervision | None] | None = None) -> Any:
-        """What is known about a batch of sentences.
-
-        Args:
-            sentences: of the batch.
-            advice: what an earlier stage of training has found out about each, if the method has stages.
-        """
-
-    @abstractmethod
-    def forward(self, inputs: Any, targets: Any, step: Step) -> Tensor:
-        """The loss of a batch."""
-
-    @abstractmethod
-    def entities(self, inputs: Inputs, nested: bool = False, min_score: float = 0.0) -> list[list[Entity]]:
-        """What the model finds in a batch."""
-
 
 _BATCH_TOKENS = 4096
 """Tokens of a batch outside of training, padding included."""
+
+
+class EncodedBatch(NamedTuple):
+    """Word vectors of ``B`` sentences of up to ``n`` words."""
+
+    words: EncodedWords  # (B, n, d)
+    lengths: Tensor  # (B,)
+
+
+class PartState(nn.Module):
+    """Tensors that one part of a method keeps: buffers, so that devices, copies, checkpoints and model folders know them.
+
+    Args:
+        kept: saved with the model.
+        training: needed while it is trained only; checkpoints hold them, model folders do not.
+    """
+
+    def __init__(self, kept: Mapping[str, Tensor], training: Mapping[str, Tensor]) -> None:
+        super().__init__()
+        for name, value in kept.items():
+            self.register_buffer(name, value)
+        for name, value in training.items():
+            self.register_buffer(name, value, persistent=False)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """By name; what is changed in place stays changed."""
+        return dict(self.named_buffers())
+
+
+class Decodable(ABC):
+    """A scored batch that can be decoded with several thresholds."""
+
+    @abstractmethod
+    def decode(self, threshold: float, nested: bool = False, min_score: float = 0.0) -> list[list[Entity]]:
+        """The entities of each sentence; see :attr:`Model.threshold`."""
+
+
+class Model(nn.Module, ABC):
+    """An encoder with a head.
+
+    Args:
+        encoder: words → vectors.
+        labels: names of the labels; the first is ``O``.
+
+    Attributes:
+        threshold: how much more than ``O`` an entity must weigh, as a difference of logits; 0 lets the greater one win.
+        state: what parts of the method keep, by the kind of part.
+    """
+
+    head: nn.Module
+    threshold: Tensor
+    finds_nested: bool = False
+
+    def __init__(self, encoder: Encoder, labels: Sequence[str]) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.labels = tuple(labels)
+        self.register_buffer("threshold", torch.zeros(()))
+        self.state = nn.ModuleDict()
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.parameters()).device
+
+    def state_of(self, kind: str) -> dict[str, Tensor]:
+        """The tensors that the method's part of this kind keeps; none if it keeps nothing."""
+        if kind not in self.state:
+            return {}
+        state = self.state[kind]
+        assert isinstance(state, PartState)
+        return state.tensors()
+
+    def encode(self, sentences: Sequence[Sequence[str]]) -> EncodedBatch:
+        """Word vectors of a batch of sentences."""
+        inputs = self.encoder.index.collate(sentences).to(self.device)
+        return EncodedBatch(self.encoder(inputs), inputs.lengths)
+
+    @abstractmethod
+    def targets(self, sentences: Sequence[Sentence], known: Sequence[TokenSupervision | None] | None = None) -> Any:
+        """What is known about a batch of sentences, as tensors.
+
+        Args:
+            sentences: of the batch.
+            known: what an earlier stage of training has found out about each, if the method has stages.
+        """
+
+    @abstractmethod
+    def score(self, batch: EncodedBatch) -> Decodable:
+        """Everything that is needed to decode the batch with any threshold."""
+
+    @abstractmethod
+    def entities(self, batch: EncodedBatch, nested: bool = False, min_score: float = 0.0) -> list[list[Entity]]:
+        """The entities of each sentence."""
+
+    @abstractmethod
+    def span_probabilities(
+        self, batch: EncodedBatch, sentences: Sequence[Sentence], min_probability: float, use_threshold: bool = True
+    ) -> tuple[Spans, Tensor]:
+        """Label probabilities ``(N, L)`` of annotated spans, and of all others that are worth a look.
+
+        Args:
+            batch: the encoded sentences.
+            sentences: with their annotation.
+            min_probability: other spans that are less probably an entity are left out.
+            use_threshold: shift the probabilities by the model's threshold.
+        """
 
 
 @contextmanager
@@ -76,11 +137,10 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 
 
 def batches_of(
-    model: Model, sentences: Sequence[Sequence[str]], places: Sequence[int]
-) -> Iterator[tuple[list[int], Any]]:
-    """The sentences at ``places`` once, as batches: their places and the model's inputs."""
-    device = next(model.parameters()).device
-    lengths = model.encoder.index.lengths(sentences[place] for place in places)
+    model: Model, sentences: Sequence[Sequence[str]], indices: Sequence[int]
+) -> Iterator[tuple[list[int], list[Sequence[str]]]]:
+    """The sentences at ``indices`` once, in batches of similar length: their indices, and their words."""
+    lengths = model.encoder.index.lengths(sentences[index] for index in indices)
     for batch in plan_batches(lengths, _BATCH_TOKENS):
-        chosen = [places[number] for number in batch]
-        yield chosen, model.encoder.index.collate([sentences[place] for place in chosen]).to(device)
+        chosen = [indices[number] for number in batch]
+        yield chosen, [sentences[index] for index in chosen]

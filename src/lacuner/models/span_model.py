@@ -1,136 +1,163 @@
 """A model that scores spans."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from lacuner.corpus import Entity, Sentence
-from lacuner.encoders import Encoder, Inputs
-from lacuner.heads import SpanHead, SpanScores
-from lacuner.heads.decoding import Probabilities, find_entities, search_spans, shift_outside, softmax_of_logits
+from lacuner.encoders import Encoder
+from lacuner.heads import SpanHead, SpanHeadConfig, SpanScores
+from lacuner.heads.decoding import (
+    decode,
+    find_entities,
+    search_spans,
+    shift_outside,
+    softmax_of_logits,
+)
 from lacuner.heads.scores import SEARCH_CHUNK
-from lacuner.methods.composition import Draw, SpanMethod
-from lacuner.methods.method import Step
-from lacuner.models.model import Model
+from lacuner.models.model import Decodable, EncodedBatch, Model
 from lacuner.supervision.spans import Spans, SpanTargets, build_targets
 from lacuner.supervision.tags import TokenSupervision
 
+MAX_THRESHOLD = 4.75
+"""Thresholds are looked for between minus and plus this; a span that is no entity with the lowest one never is."""
+
+
+class SpanInference(Protocol):
+    """Decides about spans, beside the classifier."""
+
+    def probabilities(self, scores: SpanScores, state: Mapping[str, Tensor]) -> Tensor:
+        """``(N, L)`` probabilities of the labels."""
+
+
+@dataclass(frozen=True)
+class _ScoredSpans(Decodable):
+    spans: Spans
+    probabilities: Tensor  # (N, L), without a threshold
+    lengths: Tensor  # (B,)
+    labels: Sequence[str]
+
+    def decode(self, threshold: float, nested: bool = False, min_score: float = 0.0) -> list[list[Entity]]:
+        shifted = shift_outside(self.probabilities, threshold)
+        return decode(self.spans, shifted, self.lengths, self.labels, nested, min_score)
+
 
 class SpanModel(Model):
-    """Scores spans of sentences."""
+    """Scores spans of sentences.
 
-    method: SpanMethod
+    Args:
+        encoder: words → vectors.
+        head: scores spans.
+        labels: names of the labels; the first is ``O``.
+        inference: what decides besides the classifier; it finds what it keeps under ``state["inference"]``.
+    """
+
+    finds_nested = True
 
     def __init__(
-        self, encoder: Encoder, method: SpanMethod, labels: Sequence[str], memory: Mapping[str, Tensor] | None = None
+        self, encoder: Encoder, head: SpanHeadConfig, labels: Sequence[str], inference: SpanInference | None = None
     ) -> None:
-        super().__init__(encoder, method, labels, memory)
-        self.head: SpanHead = method.head.build(encoder.size, len(self.labels))
+        super().__init__(encoder, labels)
+        self.max_span_width = head.max_span_width
+        self.inference = inference
+        self.head: SpanHead = head.build(encoder.size, len(self.labels))
 
     def targets(
-        self, sentences: Sequence[Sentence], advice: Sequence[TokenSupervision | None] | None = None
+        self, sentences: Sequence[Sentence], known: Sequence[TokenSupervision | None] | None = None
     ) -> SpanTargets:
         return build_targets(sentences, self.labels)
 
-    def forward(self, inputs: Inputs, targets: SpanTargets, step: Step) -> Tensor:
-        method = self.method
-        parts = targets.partition(method.head.max_span_width)
-        projected = self.head.project(self.encoder(inputs))
-        draw = Draw(
-            parts.unknown,
-            parts.positives,
-            targets.lengths,
-            partial(self.head.score_no_grad, projected),
-            partial(self.head.represent, projected),
-            step,
-        )
-        chosen = method.negatives.draw(draw)
-        drawn = parts.unknown[chosen]
-        if step.watch is not None:
-            step.watch(drawn)
-        negatives = Spans.concatenate([parts.negatives, drawn])
-        may_be = targets.negative[negatives.row]  # (negatives, L)
-        may_be[: parts.rejected, 1:] = False
-        asked = Spans.concatenate([parts.positives, negatives])
-        scores: SpanScores = self.head(projected, asked, hidden=method.contrast is not None)
-        if not len(scores.logits):
-            return scores.logits.sum()
-        possible = torch.cat([parts.possible, may_be])  # (N, L)
-        guessed = torch.arange(len(possible), device=possible.device) >= len(possible) - len(drawn)
-        loss = method.loss(scores.logits, possible, guessed, step)
-        if method.contrast is None:
-            return loss
-        assert scores.hidden is not None
-        certain = possible.sum(-1) == 1
-        contrast = method.contrast(scores.hidden[certain], possible[certain].int().argmax(-1))
-        return torch.lerp(loss, contrast, method.contrast.weight)
-
-    def scorer(self, inputs: Inputs, hidden: bool = False) -> Callable[[Spans], SpanScores]:
-        """Encode a batch once; the result scores any of its spans.
+    def scorer(self, batch: EncodedBatch, hidden: bool = False) -> Callable[[Spans], SpanScores]:
+        """Project a batch once; the result scores any of its spans.
 
         Args:
-            inputs: a batch.
-            hidden: return the hidden layers, too; without it, only if the method's inference looks at them.
+            batch: the encoded sentences.
+            hidden: return the hidden layers, too; without it, only if the model's inference looks at them.
         """
-        needed = hidden or (self.method.inference is not None and bool(self.memory))
-        return partial(self.head, self.head.project(self.encoder(inputs)), hidden=needed)
+        return partial(self.head, self.head.project(batch.words), hidden=hidden or self.inference is not None)
+
+    def probabilities(self, scores: SpanScores) -> Tensor:
+        """What classifier, inference and threshold together say: ``(N, L)``."""
+        return shift_outside(self._unshifted(scores), float(self.threshold))
+
+    def _unshifted(self, scores: SpanScores) -> Tensor:
+        if self.inference is None:
+            return softmax_of_logits(scores)
+        return self.inference.probabilities(scores, self.state_of("inference"))
 
     @torch.no_grad()
-    def entities(self, inputs: Inputs, nested: bool = False, min_score: float = 0.0) -> list[list[Entity]]:
+    def score(self, batch: EncodedBatch) -> _ScoredSpans:
+        least = torch.tensor(-MAX_THRESHOLD).sigmoid().item()
+        spans, probable = self._search(self.scorer(batch), batch.lengths, least, self._unshifted)
+        return _ScoredSpans(spans, probable, batch.lengths, self.labels)
+
+    @torch.no_grad()
+    def entities(self, batch: EncodedBatch, nested: bool = False, min_score: float = 0.0) -> list[list[Entity]]:
         return find_entities(
-            self.scorer(inputs),
-            inputs.lengths,
+            self.scorer(batch),
+            batch.lengths,
             self.labels,
-            max_width=self.method.head.max_span_width,
+            max_width=self.max_span_width,
             probabilities=self.probabilities,
             nested=nested,
             min_score=min_score,
         )
 
     @torch.no_grad()
-    def candidates(
-        self, inputs: Inputs, least: float, also: Spans | None = None, probabilities: Probabilities | None = None
+    def span_probabilities(
+        self, batch: EncodedBatch, sentences: Sequence[Sentence], min_probability: float, use_threshold: bool = True
     ) -> tuple[Spans, Tensor]:
-        """Spans that are entities with a probability of at least ``least``, and their label probabilities ``(N, L)``.
+        # Retrieval leaves probabilities that are good for a decision, but do not sum to 1: the classifier alone is asked.
+        asked = self.probabilities if use_threshold and self.inference is None else softmax_of_logits
+        score = self.scorer(batch)
+        spans, probable = self._search(score, batch.lengths, min_probability, asked)
+        annotated = _annotated(sentences, self.max_span_width).to(batch.lengths.device)
+        if not len(annotated):
+            return spans, probable
+        return Spans.concatenate([spans, annotated]), torch.cat([probable, asked(score(annotated))])
 
-        Args:
-            inputs: a batch.
-            least: from 0 to 1.
-            also: spans to judge in any case; they come last, whether or not they are among the others.
-            probabilities: scores → probabilities of the labels; by default :meth:`probabilities`.
-        """
-        score, probabilities = self.scorer(inputs), probabilities or self.probabilities
-        spans, probable = search_spans(
+    def _search(
+        self,
+        score: Callable[[Spans], SpanScores],
+        lengths: Tensor,
+        min_probability: float,
+        probabilities: Callable[[SpanScores], Tensor],
+    ) -> tuple[Spans, Tensor]:
+        """Spans that are entities with at least this probability, and their label probabilities ``(N, L)``."""
+        return search_spans(
             score,
-            inputs.lengths,
-            lambda probable: 1 - probable[:, 0] >= least,
-            self.method.head.max_span_width,
+            lengths,
+            lambda probable: 1 - probable[:, 0] >= min_probability,
+            self.max_span_width,
             probabilities,
         )
-        if also is None or not len(also):
-            return spans, probable
-        return Spans.concatenate([spans, also]), torch.cat([probable, probabilities(score(also))])
-
-    def probabilities(self, scores: SpanScores) -> Tensor:
-        """What classifier, memory and threshold together say: ``(N, L)``."""
-        inference = self.method.inference
-        if inference is None or not self.memory:  # while training there is nothing to remember yet
-            return shift_outside(softmax_of_logits(scores), self.threshold)
-        return shift_outside(inference.probabilities(scores, self.memory), self.threshold)
 
     @torch.no_grad()
-    def hidden_layers(self, inputs: Inputs, targets: SpanTargets) -> Iterator[tuple[Tensor, Tensor]]:
-        """Hidden layers and label numbers of all spans of a batch, for :meth:`Inference.remember`; some at a time."""
-        parts = targets.partition(self.method.head.max_span_width)
+    def hidden_layers(self, batch: EncodedBatch, targets: SpanTargets) -> Iterator[tuple[Tensor, Tensor]]:
+        """Hidden layers ``(N, h)`` and label numbers ``(N,)`` of all spans of a batch, some at a time.
+
+        What is not annotated counts as ``O``, since nearly all of it is.
+        """
+        parts = targets.partition(self.max_span_width)
         certain = parts.possible.sum(-1) == 1
         others = Spans.concatenate([parts.negatives, parts.unknown])
         spans = Spans.concatenate([parts.positives[certain], others])
         label = torch.cat([parts.possible[certain].int().argmax(-1), torch.zeros_like(others.row)])
-        score = self.scorer(inputs, hidden=True)
+        score = self.scorer(batch, hidden=True)
         for begin in range(0, len(spans), SEARCH_CHUNK):
             chunk = slice(begin, begin + SEARCH_CHUNK)
             hidden = score(spans[chunk]).hidden
             assert hidden is not None
             yield hidden, label[chunk]
+
+
+def _annotated(sentences: Sequence[Sentence], max_width: int | None) -> Spans:
+    """Where something is annotated, whatever it is: the model need not know its label."""
+    spans = ((row, entity) for row, sentence in enumerate(sentences) for entity in sentence.entities)
+    return Spans.of(
+        dict.fromkeys((row, e.start, e.end) for row, e in spans if max_width is None or e.end - e.start <= max_width)
+    )

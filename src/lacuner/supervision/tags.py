@@ -11,9 +11,9 @@ from torch import Tensor
 
 from lacuner.corpus import OUTSIDE, Entity, Sentence
 
-TagScheme = Literal["bioes", "bio2"]
+TagScheme = Literal["bioes", "bio2", "io"]
 TAG_SCHEMES: tuple[TagScheme, ...] = get_args(TagScheme)
-_ROLES: dict[TagScheme, str] = {"bioes": "BIES", "bio2": "BI"}
+_ROLES: dict[TagScheme, str] = {"bioes": "BIES", "bio2": "BI", "io": "I"}
 _FORBIDDEN = float("-inf")
 
 
@@ -24,29 +24,29 @@ class TagSet:
     Args:
         scheme: how entities are written as tags.
         labels: names of the labels; the first is ``O``.
-        extra: one more label, behind the others, whose entities are none: what a method draws as non-entities.
+        non_entity_class: one more label, after the others, whose entities are none: what a method draws as non-entities.
     """
 
     scheme: TagScheme
     labels: tuple[str, ...]
-    extra: bool = False
+    non_entity_class: bool = False
 
     @property
     def roles(self) -> str:
         return _ROLES[self.scheme]
 
     def __len__(self) -> int:
-        return 1 + len(self.roles) * (len(self.labels) - 1 + self.extra)
+        return 1 + len(self.roles) * (len(self.labels) - 1 + self.non_entity_class)
 
     @property
     def ordinary(self) -> int:
-        """How many tags there are without the extra label's."""
+        """How many tags there are without the non-entity class's."""
         return 1 + len(self.roles) * (len(self.labels) - 1)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """``O``, ``B-PER``, …; those of the extra label are ``B-``, ``I-``, …, which no label of a corpus can have."""
-        labels = [*self.labels[1:], *([""] if self.extra else [])]
+        """``O``, ``B-PER``, …; those of the non-entity class are ``B-``, ``I-``, …, which no label of a corpus can have."""
+        labels = [*self.labels[1:], *([""] if self.non_entity_class else [])]
         return (OUTSIDE, *(f"{role}-{label}" for label in labels for role in self.roles))
 
     def tag(self, role: str, label: int) -> int:
@@ -55,7 +55,10 @@ class TagSet:
 
     def write(self, width: int, label: int) -> list[int]:
         """The tags of an entity of ``width`` words."""
-        first, inside = self.tag("B", label), self.tag("I", label)
+        inside = self.tag("I", label)
+        if self.scheme == "io":
+            return [inside] * width
+        first = self.tag("B", label)
         if self.scheme == "bio2":
             return [first, *[inside] * (width - 1)]
         if width == 1:
@@ -64,15 +67,23 @@ class TagSet:
 
     @cached_property
     def label_of(self) -> tuple[int, ...]:
-        """The label of each tag; 0 for ``O`` and the extra label."""
+        """The label of each tag; 0 for ``O`` and the non-entity class."""
         labels = ((tag - 1) // len(self.roles) + 1 for tag in range(len(self)))
         return tuple(label if label < len(self.labels) else 0 for label in labels)
 
     @cached_property
+    def single_word_tags(self) -> tuple[int, ...]:
+        """The tags that a word has only as an entity by itself, or that it cannot have if it is none; the labels' only."""
+        role = {"bioes": "S", "bio2": "", "io": "I"}[self.scheme]
+        return tuple(self.tag(role, label) for label in range(1, len(self.labels))) if role else ()
+
+    @cached_property
     def steps(self) -> Tensor:
         """``(T, T)``: 0 where the second tag may follow the first, else minus infinity."""
-        group = torch.tensor([0, *(1 + place // len(self.roles) for place in range(len(self) - 1))])
+        group = torch.tensor([0, *(1 + tag // len(self.roles) for tag in range(len(self) - 1))])
         same = group[:, None] == group
+        if self.scheme == "io":
+            return torch.zeros(len(self), len(self))
         if self.scheme == "bio2":
             allowed = ~self._has("I")[None, :] | (same & (self._has("B") | self._has("I"))[:, None])
         else:
@@ -84,7 +95,8 @@ class TagSet:
     @cached_property
     def begins(self) -> Tensor:
         """``(T,)``: 0 where a sentence may begin with the tag, else minus infinity."""
-        return torch.zeros(len(self)).masked_fill(self._has("I") | self._has("E"), _FORBIDDEN)
+        inside = torch.zeros(len(self)).bool() if self.scheme == "io" else self._has("I") | self._has("E")
+        return torch.zeros(len(self)).masked_fill(inside, _FORBIDDEN)
 
     @cached_property
     def ends(self) -> Tensor:
@@ -93,17 +105,24 @@ class TagSet:
         return torch.zeros(len(self)).masked_fill(unfinished, _FORBIDDEN)
 
     def read(self, tags: Sequence[int]) -> list[tuple[int, int, int]]:
-        """``(start, end, label)`` of each entity in a legal sequence of tags."""
+        """``(start, end, label)`` of each entity in a legal sequence of tags; in IO, neighbours of one label are one entity."""
         found: list[tuple[int, int, int]] = []
         start = 0
-        for place, tag in enumerate(tags):
+        if self.scheme == "io":
+            for word, tag in enumerate(tags):
+                if found and found[-1][1:] == (word, self.label_of[tag]):
+                    found[-1] = (found[-1][0], word + 1, self.label_of[tag])
+                elif self.label_of[tag]:
+                    found.append((word, word + 1, self.label_of[tag]))
+            return found
+        for word, tag in enumerate(tags):
             role, label = self.names[tag][0], self.label_of[tag]
             if role in "BS":
-                start = place
+                start = word
             if label and (role in "ES" or (self.scheme == "bio2" and role == "B")):
-                found.append((start, place + 1, label))
+                found.append((start, word + 1, label))
             elif label and self.scheme == "bio2":
-                found[-1] = (start, place + 1, label)
+                found[-1] = (start, word + 1, label)
         return found
 
     def _has(self, role: str) -> Tensor:
@@ -118,8 +137,10 @@ class TagTargets:
     allowed: Tensor  # (B, n, T) bool: the tags of each word, if what nobody tagged is no entity
     possible: Tensor  # (B, n, T) bool: the tags of each word, if what nobody tagged may be anything
     unknown: Tensor  # (B, n) bool: words that nobody has said anything about
-    removed: Tensor  # (B, n) bool: words that shall teach nothing
-    weights: Tensor | None = None  # (B, n, T) logs of what earlier models think; all minus infinity: they do not say
+    ignored: Tensor  # (B, n) bool: words that shall teach nothing
+    weights: Tensor | None = (
+        None  # (B, n, T) logs of tag weights of earlier models; all minus infinity: they do not say
+    )
 
     def to(self, device: torch.device) -> "TagTargets":
         moved = {name: value.to(device) for name, value in vars(self).items() if value is not None}
@@ -130,18 +151,19 @@ class TagTargets:
 class TokenSupervision:
     """What an earlier stage of training has found out about a sentence of ``n`` words."""
 
-    removed: tuple[int, ...] = ()  # words that shall teach nothing
-    open: tuple[int, ...] = ()  # words that may be anything
-    weights: Tensor | None = None  # (n, T) logs of what each tag counts, the extra label's left out
+    ignored: tuple[int, ...] = ()  # words that shall teach nothing
+    unconstrained: tuple[int, ...] = ()  # words that may be anything
+    tag_weights: Tensor | None = None  # (n, T) logs of what each tag counts, the non-entity class's left out
 
 
 def build_tag_targets(
-    sentences: Sequence[Sentence], tags: TagSet, advice: Sequence[TokenSupervision | None] | None = None
+    sentences: Sequence[Sentence], tags: TagSet, known: Sequence[TokenSupervision | None] | None = None
 ) -> TagTargets:
     """Targets of a batch.
 
-    A span that somebody rejected is taken as words outside of all entities, unless an annotated entity overlaps it: then it
-    was the boundaries that were wrong. Of annotated entities that overlap, tags can hold only one (see :func:`flat`); the
+    A span that somebody rejected is no entity, but what lies inside it, around it or across its borders may be one. Tags can
+    say so of a single word only: in BIOES it is no entity by itself, in IO, where neighbours melt, it is in none at all.
+    About wider spans they say nothing. Of annotated entities that overlap, tags can hold only one (see :func:`flat`); the
     other's words may be anything, but are not unknown: nobody shall take them for no entity.
     """
     number = {label: index for index, label in enumerate(tags.labels)}
@@ -149,26 +171,27 @@ def build_tag_targets(
     # Filled piece by piece, which is several times faster with arrays than with tensors.
     allowed = np.zeros((len(sentences), longest, len(tags)), dtype=bool)
     unknown = np.zeros((len(sentences), longest), dtype=bool)
-    removed = np.zeros((len(sentences), longest), dtype=bool)
-    onward: list[tuple[int, int, int]] = []  # row, word, tag with which an annotated entity would go on behind its end
+    ignored = np.zeros((len(sentences), longest), dtype=bool)
+    rejected = np.zeros((len(sentences), longest), dtype=bool)
+    continued: list[
+        tuple[int, int, int]
+    ] = []  # row, word, tag with which an annotated entity would continue after its end
     for row, sentence in enumerate(sentences):
         allowed[row, :, 0] = True
         if sentence.annotated_labels is not None:
             unsought = set(tags.labels[1:]) - sentence.annotated_labels
             for label in unsought:
-                first = tags.tag("B", number[label])
+                first = tags.tag(tags.roles[0], number[label])
                 allowed[row, : len(sentence), first : first + len(tags.roles)] = True
         if not sentence.complete:
             unknown[row, : len(sentence)] = True
         elif sentence.unknown_tokens:
             unknown[row, sorted(sentence.unknown_tokens)] = True
-        for span in sentence.non_entities:
-            if not any(span.start < entity.end and entity.start < span.end for entity in sentence.entities):
-                unknown[row, span.start : span.end] = False
-                allowed[row, span.start : span.end, 1:] = False
+        rejected[row, [span.start for span in sentence.non_entities if span.end - span.start == 1]] = True
         spans = flat(sentence.entities)
         for entity in sentence.entities:
             unknown[row, entity.start : entity.end] = False
+            rejected[row, entity.start : entity.end] = False
             if (entity.start, entity.end) not in spans:
                 allowed[row, entity.start : entity.end] = True
         for (start, end), labels in spans.items():
@@ -176,31 +199,34 @@ def build_tag_targets(
             for label in labels:
                 allowed[row, range(start, end), tags.write(end - start, number[label])] = True
                 if tags.scheme == "bio2" and end < len(sentence):
-                    onward.append((row, end, tags.tag("I", number[label])))
-    for row, found in enumerate(advice or ()):
+                    continued.append((row, end, tags.tag("I", number[label])))
+    for row, found in enumerate(known or ()):
         if found is not None:
-            removed[row, list(found.removed)] = True
-            allowed[row, list(found.open)] = True
-            unknown[row, [*found.removed, *found.open]] = False
+            ignored[row, list(found.ignored)] = True
+            allowed[row, list(found.unconstrained)] = True
+            unknown[row, [*found.ignored, *found.unconstrained]] = False
     possible = allowed | unknown[..., None]
-    for place in onward:
-        allowed[place] = possible[place] = False
-    known = {"allowed": allowed, "possible": possible, "unknown": unknown, "removed": removed}
+    rows, words = np.nonzero(rejected)
+    for tag in tags.single_word_tags:
+        allowed[rows, words, tag] = possible[rows, words, tag] = False
+    for index in continued:
+        allowed[index] = possible[index] = False
+    tables = {"allowed": allowed, "possible": possible, "unknown": unknown, "ignored": ignored}
     return TagTargets(
         lengths=torch.tensor([len(sentence) for sentence in sentences]),
-        weights=_weights(torch.from_numpy(possible), tags, advice or ()),
-        **{name: torch.from_numpy(table) for name, table in known.items()},
+        weights=_weights(torch.from_numpy(possible), tags, known or ()),
+        **{name: torch.from_numpy(table) for name, table in tables.items()},
     )
 
 
-def _weights(possible: Tensor, tags: TagSet, advice: Sequence[TokenSupervision | None]) -> Tensor | None:
-    """Weights ``(B, n, T)`` of the tags that are possible, if there is advice with weights."""
-    if not any(found is not None and found.weights is not None for found in advice):
+def _weights(possible: Tensor, tags: TagSet, known: Sequence[TokenSupervision | None]) -> Tensor | None:
+    """Weights ``(B, n, T)`` of the tags that are possible, if an earlier stage gives any."""
+    if not any(found is not None and found.tag_weights is not None for found in known):
         return None
     weights = torch.full(possible.shape, _FORBIDDEN)
-    for row, found in enumerate(advice):
-        if found is not None and found.weights is not None:
-            weights[row, : len(found.weights), : tags.ordinary] = found.weights
+    for row, found in enumerate(known):
+        if found is not None and found.tag_weights is not None:
+            weights[row, : len(found.tag_weights), : tags.ordinary] = found.tag_weights
     return weights.masked_fill(~possible, _FORBIDDEN)
 
 

@@ -1,20 +1,26 @@
-"""Checkpoints: everything that is needed to go on as if nothing had happened, without pickle."""
+"""Checkpoints: everything that is needed to resume as if nothing had happened, without pickle."""
 
 import json
 import os
 import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
+from accelerate import PartialState
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
-from torch import Tensor, nn
+from torch import Tensor
 
-from lacuner.errors import TrainingError
+from lacuner.errors import ModelError, TrainingError
+from lacuner.models.model import Model
+from lacuner.streams.locks import exclusive
 
 _STEPS = "steps"
+_MARKER, _LOCK = ".lacuner-training", ".lock"
 
 
 @dataclass
@@ -40,7 +46,7 @@ class CheckpointFolder:
 
     def save(
         self,
-        model: nn.Module,
+        model: Model,
         optimizer: Any,
         progress: Progress,
         best: dict[str, Tensor],
@@ -69,7 +75,7 @@ class CheckpointFolder:
                 shutil.rmtree(old)
 
     def load(
-        self, model: nn.Module, optimizer: Any, average: "WeightAverage | None" = None
+        self, model: Model, optimizer: Any, average: "WeightAverage | None" = None
     ) -> tuple[Progress, dict[str, Tensor]] | None:
         """Put the last state into model, optimizer and average; return how far it came and its best weights."""
         states = sorted(path for path in self.folder.glob("epoch-*") if path.suffix != ".tmp")
@@ -94,41 +100,92 @@ class CheckpointFolder:
 
 
 class RunFolder:
-    """What a training keeps until it has ended: a folder of checkpoints for each stage, and what finished stages found out."""
+    """What a training run keeps until it has ended: a folder of checkpoints for each model, and results of finished stages.
+
+    A marker tells that a folder is one of ours: no other is ever written to, or removed.
+    """
 
     def __init__(self, folder: Path, fingerprint: str) -> None:
         self.folder = folder
         self.fingerprint = fingerprint
 
+    @contextmanager
+    def claimed(self) -> Iterator[None]:
+        """Nobody else uses the folder meanwhile.
+
+        Raises:
+            ModelError: what is there is not ours.
+            LacunerError: another run uses it.
+        """
+        if self.folder.exists() and not self._is_ours():
+            raise ModelError(
+                f"{self.folder} is where checkpoints would be kept, but it is not an unfinished training run — "
+                "move it away, or choose another --out"
+            )
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            (self.folder / _MARKER).touch()
+        except OSError as error:
+            raise ModelError(f"{self.folder}: {error.strerror} — choose another --out") from error
+        busy = f"another run is training into {self.folder} — wait for it, or choose another --out"
+        with exclusive(self.folder / _LOCK, busy):
+            yield
+
+    def _is_ours(self) -> bool:
+        if not self.folder.is_dir():
+            return False
+        return (self.folder / _MARKER).is_file() or not any(self.folder.iterdir())
+
     def stage(self, name: str) -> CheckpointFolder:
-        """The checkpoints of a stage."""
+        """The checkpoints of a model."""
         return CheckpointFolder(self.folder / name, self.fingerprint)
 
-    def keep(self, name: str, found: dict[str, Tensor]) -> None:
-        """Note what a finished stage has found out; its checkpoints are not needed any more."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        unfinished = self.folder / f"{name}.tmp"
-        save_file(found, unfinished, {"fingerprint": self.fingerprint})
-        os.replace(unfinished, self.folder / f"{name}.safetensors")
-        shutil.rmtree(self.folder / name, ignore_errors=True)
+    def cached(
+        self, name: str, compute: Callable[[], dict[str, Tensor]], resume: bool, fingerprint: str | None = None
+    ) -> dict[str, Tensor]:
+        """What ``compute()`` returns; if a run was interrupted after it had done so, what it returned then.
 
-    def kept(self, name: str) -> dict[str, Tensor] | None:
-        """What a finished stage has found out."""
+        Args:
+            name: what it is kept under.
+            compute: is not called if the result is known.
+            resume: whether results of an earlier run count.
+            fingerprint: with which it has to be computed again if it differs; by default that of the run, and then a
+                difference is an error.
+        """
         path = self.folder / f"{name}.safetensors"
-        if not path.exists():
-            return None
-        with safe_open(path, "pt") as file:
-            _check_fingerprint(file.metadata()["fingerprint"], self.fingerprint, self.folder)
-        return load_file(path)
+        if resume and path.exists():
+            with safe_open(path, "pt") as file:
+                found = (file.metadata() or {}).get("fingerprint", "")
+            if fingerprint is None:
+                _check_fingerprint(found, self.fingerprint, self.folder)
+            if found == (fingerprint or self.fingerprint):
+                return load_file(path)
+        result = compute()
+        if PartialState().is_main_process:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            unfinished = self.folder / f"{name}.tmp"
+            save_file(result, unfinished, {"fingerprint": fingerprint or self.fingerprint})
+            os.replace(unfinished, path)
+            shutil.rmtree(self.folder / name, ignore_errors=True)  # its checkpoints are not needed any more
+        return result
 
-    def exists(self) -> bool:
-        """Whether there is something to go on from."""
+    def has_progress(self) -> bool:
+        """Whether there is something to resume from."""
         return any(
             path.suffix != ".tmp" for path in (*self.folder.glob("*/epoch-*"), *self.folder.glob("*.safetensors"))
         )
 
+    def clear(self) -> None:
+        """Forget all progress; the folder stays claimed."""
+        for path in self.folder.iterdir():
+            if path.name in (_MARKER, _LOCK):
+                continue
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
     def remove(self) -> None:
-        shutil.rmtree(self.folder, ignore_errors=True)
+        """The folder is not needed any more."""
+        if (self.folder / _MARKER).is_file():
+            shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def _check_fingerprint(found: str, expected: str, folder: Path) -> None:
@@ -141,12 +198,12 @@ def _check_fingerprint(found: str, expected: str, folder: Path) -> None:
 class WeightAverage:
     """An exponential moving average of a model's weights."""
 
-    def __init__(self, model: nn.Module) -> None:
-        self.weights = trained_weights(model)
+    def __init__(self, model: Model) -> None:
+        self.weights = {name: weight.detach().clone() for name, weight in model.named_parameters()}
         self.steps = 0
 
     @torch.no_grad()
-    def update(self, model: nn.Module, horizon: float) -> None:
+    def update(self, model: Model, horizon: float) -> None:
         """Take a step's weights in; those of about the last ``horizon`` steps count, fewer in the beginning."""
         self.steps += 1
         share = max(1 / (1 + horizon), 9 / (9 + self.steps))
@@ -154,13 +211,18 @@ class WeightAverage:
         torch._foreach_lerp_(averaged, list(model.parameters()), share)
 
 
-def trained_weights(model: nn.Module) -> dict[str, Tensor]:
-    """A copy of everything that training changes."""
-    return {name: weight.detach().clone().contiguous() for name, weight in model.named_parameters()}
+def trained_weights(model: Model) -> dict[str, Tensor]:
+    """A copy of everything that training changes: weights, and what parts of the method keep."""
+    return {name: weight.detach().clone().contiguous() for name, weight in _changing(model).items()}
 
 
-def put_weights(model: nn.Module, weights: dict[str, Tensor]) -> None:
-    """The opposite of :func:`trained_weights`."""
+def put_weights(model: Model, weights: dict[str, Tensor]) -> None:
+    """The opposite of :func:`trained_weights`; what is not among ``weights`` stays as it is."""
     with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            parameter.copy_(weights[name])
+        for name, tensor in _changing(model).items():
+            if name in weights:
+                tensor.copy_(weights[name])
+
+
+def _changing(model: Model) -> dict[str, Tensor]:
+    return dict(model.named_parameters()) | dict(model.state.named_buffers(prefix="state"))

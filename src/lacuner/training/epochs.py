@@ -5,37 +5,10 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
 from lacuner.corpus import Corpus, Entity, Sentence, Span
+from lacuner.supervision.posterior import IntArray, SpanProbabilities
 from lacuner.supervision.tags import TokenSupervision
-
-FloatArray = npt.NDArray[np.float32]
-IntArray = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True, eq=False)
-class SpanProbabilities:
-    """What a teacher thinks of some spans of a corpus: the probabilities of all labels (``O`` is 0), sentence by sentence."""
-
-    sentence: IntArray  # (N,) ascending places in the corpus
-    start: IntArray  # (N,)
-    end: IntArray  # (N,)
-    probabilities: FloatArray  # (N, L), rows sum to 1
-
-    def __len__(self) -> int:
-        return len(self.sentence)
-
-    def draw(self, generator: np.random.Generator) -> IntArray:
-        """A label number for each span, as likely as the teacher thinks it is."""
-        reached = self.probabilities.cumsum(1)
-        labels: IntArray = (reached < generator.random((len(self), 1)) * reached[:, -1:]).sum(1)
-        return labels
-
-    def of(self, sentence: int) -> slice:
-        """Where the spans of a sentence are."""
-        begin, end = np.searchsorted(self.sentence, [sentence, sentence + 1])
-        return slice(int(begin), int(end))
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,37 +18,37 @@ class EpochSampler:
     Attributes:
         corpus: all sentences.
         seed: of everything that is drawn here.
-        share: how much of an epoch is complete sentences; none: as much as of the corpus. An epoch has as many sentences as
-            the corpus, whatever the share.
-        beliefs: what a teacher thinks of the sentences that are not complete; in each epoch its spans get a label that
-            is drawn anew from what it thinks. On average, a student learns the probabilities themselves.
-        finish: from this epoch on (counted from 0) only complete sentences are read, if there are any.
-        settled: take what the teacher did not think worth a thought as known to be no entity.
-        labels: names of the labels that the beliefs number.
-        advice: what an earlier stage of training has found out about sentences, by place.
+        complete_fraction: how much of an epoch is complete sentences; none: as much as of the corpus. An epoch has as many
+            sentences as the corpus, whatever the fraction.
+        clean_from: from this epoch on (counted from 0) only complete sentences are read, if there are any.
+        posterior: label probabilities of spans in sentences that are not complete; in each epoch these spans get a label
+            that is drawn again. On average, a model learns the probabilities themselves.
+        rest_as_negative: take spans without such probabilities as known to be no entity.
+        labels: names of the labels that the posterior numbers.
+        supervision: what an earlier stage of training has found out about words, by the index of their sentence.
     """
 
     corpus: Corpus
     seed: int = 1
-    share: float | None = None
-    finish: int | None = None
-    beliefs: SpanProbabilities | None = None
-    settled: bool = False
+    complete_fraction: float | None = None
+    clean_from: int | None = None
+    posterior: SpanProbabilities | None = None
+    rest_as_negative: bool = False
     labels: Sequence[str] = ()
-    advice: Mapping[int, TokenSupervision] = field(default_factory=dict)
+    supervision: Mapping[int, TokenSupervision] = field(default_factory=dict)
 
     @cached_property
     def _parts(self) -> tuple[list[int], list[int]]:
-        """Places of the complete sentences, and of the others."""
+        """Indices of the complete sentences, and of the others."""
         complete = [index for index, sentence in enumerate(self.corpus) if sentence.complete]
         return complete, [index for index, sentence in enumerate(self.corpus) if not sentence.complete]
 
     def indices(self, epoch: int) -> list[int]:
-        """Places of the epoch's sentences in the corpus."""
-        finishing = self.finish is not None and epoch >= self.finish
-        if (self.share is None and not finishing) or not all(self._parts):
+        """Indices of the epoch's sentences in the corpus."""
+        clean = self.clean_from is not None and epoch >= self.clean_from
+        if (self.complete_fraction is None and not clean) or not all(self._parts):
             return list(range(len(self.corpus)))
-        wanted = len(self.corpus) if finishing else round((self.share or 0) * len(self.corpus))
+        wanted = len(self.corpus) if clean else round((self.complete_fraction or 0) * len(self.corpus))
         generator = np.random.default_rng([self.seed, epoch, 1])
         counts = (wanted, len(self.corpus) - wanted)
         return [
@@ -85,13 +58,13 @@ class EpochSampler:
     def sentence(self, index: int, epoch: int) -> Sentence:
         """A sentence as this epoch takes it."""
         sentence = self.corpus[index]
-        if self.beliefs is None or sentence.complete:
+        if self.posterior is None or sentence.complete:
             return sentence
-        where = self.beliefs.of(index)
-        drawn = self._drawn(epoch)[where]
+        where = self.posterior.of(index)
+        sampled = _sample(self.posterior, self.seed, epoch)[where]
         judged = [
             (Span(int(start), int(end)), label)
-            for start, end, label in zip(self.beliefs.start[where], self.beliefs.end[where], drawn, strict=True)
+            for start, end, label in zip(self.posterior.start[where], self.posterior.end[where], sampled, strict=True)
         ]
         entities = [Entity(span.start, span.end, self.labels[label], source="model") for span, label in judged if label]
         rejected = [span for span, label in judged if not label]
@@ -101,24 +74,20 @@ class EpochSampler:
             sentence,
             entities=tuple(sorted([*kept, *entities])),
             non_entities=tuple(sorted({*sentence.non_entities, *rejected})),
-            complete=self.settled,
+            complete=self.rest_as_negative,
         )
 
-    def advice_for(self, indices: Sequence[int]) -> list[TokenSupervision | None] | None:
+    def supervision_of(self, indices: Sequence[int]) -> list[TokenSupervision | None] | None:
         """What is known about these sentences from an earlier stage; none, if there was no such stage."""
-        return [self.advice.get(index) for index in indices] if self.advice else None
-
-    def _drawn(self, epoch: int) -> IntArray:
-        assert self.beliefs is not None
-        return _draw(self.beliefs, self.seed, epoch)
+        return [self.supervision.get(index) for index in indices] if self.supervision else None
 
 
 @lru_cache(maxsize=2)
-def _draw(beliefs: SpanProbabilities, seed: int, epoch: int) -> IntArray:
-    return beliefs.draw(np.random.default_rng([seed, epoch, 2]))
+def _sample(posterior: SpanProbabilities, seed: int, epoch: int) -> IntArray:
+    return posterior.sample(np.random.default_rng([seed, epoch, 2]))
 
 
 def _repeat(part: Sequence[int], count: int, generator: np.random.Generator) -> list[int]:
     """``count`` items of ``part``, each as often as any other or once more."""
     whole, rest = divmod(count, len(part))
-    return [*part] * whole + [part[place] for place in generator.permutation(len(part))[:rest]]
+    return [*part] * whole + [part[number] for number in generator.permutation(len(part))[:rest]]

@@ -12,13 +12,15 @@ from typing import Any
 import numpy as np
 import torch
 from accelerate import Accelerator
-from torch import Tensor
+from torch import Tensor, nn
 
 from lacuner.corpus import Corpus, Sentence
+from lacuner.encoders.device import default_device
 from lacuner.errors import TrainingError
 from lacuner.evaluation import Scores
 from lacuner.features.batches import plan_batches
-from lacuner.methods.method import Step
+from lacuner.methods.method import Method
+from lacuner.methods.parts import Step
 from lacuner.models.model import Model
 from lacuner.supervision.spans import Spans
 from lacuner.training.checkpoints import CheckpointFolder, Progress, WeightAverage, put_weights, trained_weights
@@ -27,7 +29,7 @@ from lacuner.training.settings import TrainingConfig
 
 logger = logging.getLogger(__name__)
 
-CRITERIA: dict[str, Callable[[Scores], float]] = {
+METRICS: dict[str, Callable[[Scores], float]] = {
     "f1": lambda scores: scores.f1,
     "pu": lambda scores: scores.pu_estimate,
 }
@@ -60,12 +62,24 @@ class TrainingResult:
     best_epoch: int
     history: tuple[dict[str, Any], ...]
     best_quality: float = -1.0
-    """Of the best epoch, by what ``training.select`` selects by."""
+    """The best epoch's ``training.metric``."""
+
+
+class _Objective(nn.Module):
+    """The training loss as a module: what is distributed over processes has to be one."""
+
+    def __init__(self, model: Model, method: Method) -> None:
+        super().__init__()
+        self.model, self.method = model, method
+
+    def forward(self, inputs: Any, targets: Any, step: Step) -> Tensor:
+        return self.method.training_loss(self.model, inputs, targets, step)
 
 
 def fit(
     model: Model,
-    corpus: Corpus | EpochSampler,
+    method: Method,
+    sampler: EpochSampler,
     config: TrainingConfig,
     evaluate: Callable[[], Scores] | None = None,
     checkpoints: CheckpointFolder | None = None,
@@ -76,7 +90,8 @@ def fit(
 
     Args:
         model: fresh weights.
-        corpus: sentences with at least one word each; or what each epoch takes from them.
+        method: what it costs to be wrong.
+        sampler: the sentences of each epoch, with at least one word each.
         config: how.
         evaluate: scores the model on dev data after every epoch; without it all epochs run and the last one counts.
         checkpoints: where to keep the state after each epoch.
@@ -85,7 +100,7 @@ def fit(
     """
     assert config.epochs is not None, "TrainingConfig.for_corpus fills it in"
     observer = observer or Observer()
-    accelerator = Accelerator(cpu=not torch.cuda.is_available())
+    accelerator = Accelerator(cpu=default_device().type == "cpu")
     pretrained = list(model.encoder.pretrained.parameters())
     known = set(map(id, pretrained))
     optimizer = torch.optim.AdamW(
@@ -99,44 +114,44 @@ def fit(
         weight_decay=config.weight_decay,
         fused=True,
     )
-    learner, optimizer = accelerator.prepare(model, optimizer)
+    method.begin_training(model, len(sampler.corpus))
+    learner, optimizer = accelerator.prepare(_Objective(model, method), optimizer)
     progress, best = Progress(), trained_weights(model)
-    average = None if config.average is None else WeightAverage(model)
+    average = None if config.ema_epochs is None else WeightAverage(model)
     if resume and checkpoints is not None:
         found = checkpoints.load(model, optimizer, average)
         if found is not None:
             progress, best = found
             logger.info("Going on after epoch %d.", progress.epochs_done)
-    lessons = corpus if isinstance(corpus, EpochSampler) else EpochSampler(corpus)
-    lengths = list(model.encoder.index.lengths(sentence.tokens for sentence in lessons.corpus))
+    lengths = list(model.encoder.index.lengths(sentence.tokens for sentence in sampler.corpus))
     for epoch in range(progress.epochs_done, config.epochs):
         if _out_of_patience(progress, config):
             break
         began = time.perf_counter()
-        places = lessons.indices(epoch)
-        words = sum(len(lessons.corpus[place]) for place in places)
+        chosen = sampler.indices(epoch)
+        words = sum(len(sampler.corpus[index]) for index in chosen)
         observer.epoch_started(epoch + 1, config.epochs, words)
         generator = _seed(config.seed, epoch, accelerator.process_index)
-        plan = plan_batches([lengths[place] for place in places], config.batch_tokens, (config.seed, epoch))
-        batches = _share([[places[number] for number in batch] for batch in plan], accelerator)
+        plan = plan_batches([lengths[index] for index in chosen], config.batch_tokens, (config.seed, epoch))
+        batches = _share([[chosen[number] for number in batch] for batch in plan], accelerator)
         learner.train()
         total = 0.0
         for number, indices in enumerate(batches):
-            sentences = [lessons.sentence(index, epoch) for index in indices]
+            sentences = [sampler.sentence(index, epoch) for index in indices]
             _set_rates(optimizer, (epoch + number / len(batches)) / config.epochs, config.warmup)
             inputs = model.encoder.index.collate([s.tokens for s in sentences]).to(accelerator.device)
-            targets = model.targets(sentences, lessons.advice_for(indices)).to(accelerator.device)
-            step = Step(epoch, config.epochs, generator, partial(observer.negatives_drawn, indices))
+            targets = model.targets(sentences, sampler.supervision_of(indices)).to(accelerator.device)
+            step = Step(epoch, config.epochs, generator, indices, partial(observer.negatives_drawn, indices))
             loss: Tensor = learner(inputs, targets, step)
             _check_finite(loss, indices, sentences)
             optimizer.zero_grad()
             accelerator.backward(loss)
-            norm = accelerator.clip_grad_norm_(learner.parameters(), config.clip)
+            norm = accelerator.clip_grad_norm_(learner.parameters(), config.max_grad_norm)
             if accelerator.scaler is None:  # half precision overflows now and then, and skips the step by itself
                 _check_finite(norm, indices, sentences)
             optimizer.step()
-            if average is not None and config.average is not None:
-                average.update(model, config.average * len(batches))
+            if average is not None and config.ema_epochs is not None:
+                average.update(model, config.ema_epochs * len(batches))
             total += loss.item()
             observer.batch_done(sum(map(len, sentences)) * accelerator.num_processes)
         seconds = time.perf_counter() - began
@@ -148,7 +163,7 @@ def fit(
         quality = 0.0
         if evaluate is not None:
             scores = evaluate()
-            quality = CRITERIA[config.select](scores)
+            quality = METRICS[config.metric](scores)
             record["dev"] = scores.as_dict()
         progress.epochs_done = epoch + 1
         progress.history.append(record)

@@ -1,42 +1,37 @@
-"""How a model is made: teachers first, if the method has them, then the model itself."""
+"""How a model is made: the stages of its method first, then the model itself."""
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
-import numpy as np
 import torch
-from accelerate import PartialState
 from torch import Tensor
 
 from lacuner.corpus import OUTSIDE, Corpus
-from lacuner.errors import TrainingError
 from lacuner.evaluation import Scores, score_entities
-from lacuner.methods.composition import SpanMethod, Teacher
+from lacuner.inference.predict import find_entities
+from lacuner.inference.threshold import fit_threshold
 from lacuner.methods.method import Method
-from lacuner.methods.tagging import Stage, StageContext, TokenMethod
-from lacuner.models.build import build_model
-from lacuner.models.model import Model, batches_of
-from lacuner.models.span_model import SpanModel
-from lacuner.models.tag_model import TagModel
+from lacuner.methods.parts import Stage, StageContext, StageResult
+from lacuner.models.model import Model
 from lacuner.supervision.tags import TokenSupervision
 from lacuner.training.checkpoints import RunFolder
-from lacuner.training.epochs import EpochSampler, SpanProbabilities
-from lacuner.training.judging import average, find_in, fit_threshold, join, judge, targets_of, weigh
-from lacuner.training.loop import CRITERIA, Observer, TrainingResult, fit
+from lacuner.training.cross_fit import Fold, cross_fit, plan_folds
+from lacuner.training.epochs import EpochSampler
+from lacuner.training.loop import METRICS, Observer, TrainingResult, fit
 from lacuner.training.settings import RunSettings, TrainingConfig
 
 logger = logging.getLogger(__name__)
 
-_LONGEST_SCHOOL = 2.0
-"""Teachers learn from less than the model does, so they read it more often; at most so many times as often."""
+_MAX_STRETCH = 2.0
+"""Models of a stage that learn from less than the model does read it more often; at most so many times as often."""
 
 
 @dataclass(frozen=True)
 class TrainingRun:
-    """Everything that a training needs."""
+    """Everything that is needed to train a model."""
 
     corpus: Corpus
     dev: Corpus | None
@@ -45,189 +40,156 @@ class TrainingRun:
     resume: bool
     observer: Observer
     reports: dict[str, Sequence[dict[str, Any]]] = field(default_factory=dict)
-    """What stages of training have found out, for people to look at."""
+    """What stages have found out, for people to look at."""
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
         """``O`` and the labels of the corpus."""
         return (OUTSIDE, *self.corpus.labels)
 
+    @cached_property
+    def _sampler(self) -> EpochSampler:
+        return EpochSampler(self.corpus, self.settings.training.seed, self.settings.trusted.fraction)
+
     def train(self) -> tuple[Model, TrainingResult]:
         """The finished model, and how its training went."""
-        method = self.settings.method
-        lessons = EpochSampler(self.corpus, self.settings.training.seed, self.settings.trusted.share)
-        if isinstance(method, SpanMethod) and method.teacher is not None:
-            return self._train_taught(method.teacher, lessons)
-        if isinstance(method, TokenMethod) and method.stage is not None:
-            return self._train_in_stages(method, method.stage, lessons)
-        return self._fit("model", "", lessons)
+        context = StageContext(
+            self.corpus, self.labels, self.settings.method, self._fit_for_stage, self._cross_fit, self._cached
+        )
+        sampler, taught = self._sampler, []
+        for stage in self.settings.method.stages():
+            found = stage.run(context)
+            if found is not None:
+                sampler = self._with(sampler, found)
+                taught.append(stage)
+        model, result = self._fit("model", "", sampler)
+        for stage in taught:
+            model, result = self._rounds(stage, context, model, result)
+        return model, result
 
-    def _train_in_stages(
-        self, method: TokenMethod, stage: Stage, lessons: EpochSampler
+    def _rounds(
+        self, stage: Stage, context: StageContext, model: Model, result: TrainingResult
     ) -> tuple[Model, TrainingResult]:
-        """A tagger, after its method has found out what it needs to know."""
-
-        def fit(
-            name: str,
-            title: str,
-            method: TokenMethod,
-            places: Sequence[int] | None = None,
-            epochs: int | None = None,
-            advice: Mapping[int, TokenSupervision] | None = None,
-        ) -> TagModel:
-            chosen = range(len(self.corpus)) if places is None else places
-            part = self.corpus if places is None else Corpus(tuple(self.corpus[place] for place in places))
-            known = {number: advice[place] for number, place in enumerate(chosen) if advice and place in advice}
-            lesson = replace(lessons, corpus=part, advice=known)
-            training = self.settings.training.model_copy(update={} if epochs is None else {"epochs": epochs})
-            model, _ = self._fit(name, title, lesson, training, method, judged=epochs is None)
-            assert isinstance(model, TagModel)
-            return model
-
-        findings = stage.run(StageContext(self.corpus, method, self.settings.training.seed, fit, self._remember))
-        self.reports.update(findings.reports)
-        return self._fit("model", "", replace(lessons, advice=findings.advice))
-
-    def _train_taught(self, teacher: Teacher, lessons: EpochSampler) -> tuple[Model, TrainingResult]:
-        """A model that learns from what teachers think of the gaps, if there is something to teach and to learn."""
-        unsure = self._places(complete=False)
-        if not unsure or not self._can_teach(teacher):
-            return self._fit("model", "", lessons)
-        beliefs = self._ask_teachers(teacher, unsure)
-        assert self.settings.training.epochs is not None
-        finish = max(1, round((1 - teacher.finish) * self.settings.training.epochs))
-        best: tuple[Model, TrainingResult] | None = None
-        for number in range(1, teacher.rounds + 1):
-            weighed = weigh(beliefs, self.corpus, self.labels, teacher)
-            taught = replace(lessons, finish=finish, beliefs=weighed, settled=teacher.settled, labels=self.labels)
-            again = number > 1
-            model, result = self._fit(
-                f"model-{number}" if again else "model", f"round {number}" if again else "", taught
-            )
-            if best is not None and result.best_quality <= best[1].best_quality and self.dev is not None:
+        """The best of models that are trained one after the other, each taught by the one before."""
+        number = 2
+        while (found := stage.next_round(context, model, number)) is not None:
+            following, reached = self._fit(f"model-{number}", f"round {number}", self._with(self._sampler, found))
+            if reached.best_quality <= result.best_quality and self.dev is not None:
                 logger.info("Round %d is no better on the dev data than the one before, which is kept.", number)
                 break
-            best = model, result
-            if number < teacher.rounds:
-                assert isinstance(model, SpanModel)
-                beliefs = judge(model, self.corpus, unsure, teacher.least, shifted=not teacher.settled)
-        assert best is not None
-        return best
+            model, result, number = following, reached, number + 1
+        return model, result
 
-    def _can_teach(self, teacher: Teacher) -> bool:
-        """Whether the school has enough to teach with."""
-        entities = sum(len(self.corpus[place].entities) for place in self._places(complete=True))
-        if teacher.school == "all" or entities >= teacher.enough:
-            return True
-        if entities:
-            logger.info(
-                "Complete sentences hold %d entities; teachers need %d (teacher.enough), so there are none.",
-                entities, teacher.enough,
-            )  # fmt: skip
-        return False
-
-    def _ask_teachers(self, teacher: Teacher, unsure: list[int]) -> SpanProbabilities:
-        """What models think of sentences that they have not seen."""
-        trusted = self._places(complete=True)
-        alone = teacher.school == "trusted"
-        order = (
-            np.random.default_rng([self.settings.training.seed, 3]).permutation(trusted if alone else unsure).tolist()
+    def _with(self, sampler: EpochSampler, found: StageResult) -> EpochSampler:
+        """Epochs that know what a stage has found out."""
+        self.reports.update(found.reports)
+        if found.tokens:
+            sampler = replace(sampler, supervision=found.tokens)
+        if found.spans is None:
+            return sampler
+        epochs = self.settings.training.epochs
+        assert epochs is not None
+        return replace(
+            sampler,
+            posterior=found.spans,
+            rest_as_negative=found.rest_as_negative,
+            labels=self.labels,
+            clean_from=max(1, round((1 - found.clean_fraction) * epochs)),
         )
-        beliefs = []
-        for fold in range(teacher.folds):
-            away = sorted(order[fold :: teacher.folds])
-            school = set(trusted if alone else range(len(self.corpus))) - set(away)
-            corpus = Corpus(tuple(self.corpus[index] for index in sorted(school)))
-            if not any(sentence.entities for sentence in corpus):
-                raise TrainingError(
-                    f"without fold {fold + 1} of {teacher.folds} no annotated entity is left to teach with — "
-                    "annotate more, or train with --set teacher=none"
-                )
-            training = self.settings.training.stretched(min(_LONGEST_SCHOOL, _words(self.corpus) / _words(corpus)))
-            training = training.model_copy(update={"seed": training.seed + fold})  # the more they differ, the better
-            judged = unsure if alone else away
-            judges = partial(judge, corpus=self.corpus, places=judged, least=teacher.least, shifted=not alone)
-            beliefs.append(
-                self._opinion(f"teacher-{fold + 1}", f"teacher {fold + 1}/{teacher.folds}", corpus, training, judges)
-            )
-        return average(beliefs) if alone else join(beliefs)
 
-    def _opinion(
+    def _fit_for_stage(
         self,
         name: str,
         title: str,
-        school: Corpus,
-        training: TrainingConfig,
-        judges: Callable[[SpanModel], SpanProbabilities],
-    ) -> SpanProbabilities:
-        """What a model that learns from ``school`` thinks; if it has said so before a kill, it is not trained again."""
+        method: Method,
+        *,
+        epochs: int | None = None,
+        supervision: Mapping[int, TokenSupervision] | None = None,
+    ) -> Model:
+        """See :class:`lacuner.methods.parts.Fit`."""
+        sampler = replace(self._sampler, supervision=supervision or {})
+        training = self.settings.training.model_copy(update={} if epochs is None else {"epochs": epochs})
+        return self._fit(name, title, sampler, training, method, use_dev=epochs is None)[0]
 
-        def find_out() -> dict[str, Tensor]:
-            model, _ = self._fit(name, title, EpochSampler(school, training.seed), training)
-            assert isinstance(model, SpanModel)
-            return {key: torch.from_numpy(value).clone() for key, value in vars(judges(model)).items()}
+    def _cross_fit(
+        self,
+        name: str,
+        title: str,
+        indices: Sequence[int],
+        folds: int,
+        predict: Callable[[Model, Sequence[int]], dict[str, Tensor]],
+        *,
+        train_on: Sequence[int] | None = None,
+        predict_on: Sequence[int] | None = None,
+        method: Method | None = None,
+        supervision: Mapping[int, TokenSupervision] | None = None,
+        vary_seed: bool = False,
+    ) -> list[dict[str, Tensor]]:
+        """See :class:`lacuner.methods.parts.CrossFit`."""
+        plan = plan_folds(self.corpus, folds, self.settings.training.seed, indices, train_on, predict_on)
 
-        return SpanProbabilities(**{key: value.numpy() for key, value in self._remember(name, find_out).items()})
+        def fit_fold(fold: Fold) -> Model:
+            part = Corpus(tuple(self.corpus[index] for index in fold.train))
+            training = self.settings.training
+            sampler = replace(self._sampler, corpus=part)
+            if vary_seed:  # the more models differ, the more their mean is worth
+                training = training.stretched(min(_MAX_STRETCH, _words(self.corpus) / _words(part)))
+                training = training.model_copy(update={"seed": training.seed + fold.number - 1})
+                sampler = EpochSampler(part, training.seed)
+            known = supervision or {}
+            numbered = {number: known[index] for number, index in enumerate(fold.train) if index in known}
+            sampler = replace(sampler, supervision=numbered)
+            named = f"{name}-{fold.number}"
+            return self._fit(named, f"{title} {fold.number}/{folds}", sampler, training, method)[0]
 
-    def _remember(self, name: str, find_out: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor]:
-        """What a stage finds out; if it has done so before a kill, what it found out then."""
-        kept = self.folder.kept(name) if self.folder is not None and self.resume else None
-        if kept is not None:
-            return kept
-        found = find_out()
-        if self.folder is not None and PartialState().is_main_process:
-            self.folder.keep(name, found)
-        return found
+        return cross_fit(self.corpus, plan, fit_fold, predict, self._cached, name)
 
-    def _places(self, complete: bool) -> list[int]:
-        return [index for index, sentence in enumerate(self.corpus) if sentence.complete == complete]
+    def _cached(self, name: str, compute: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor]:
+        """What ``compute()`` returns; after an interruption, what it returned before."""
+        return compute() if self.folder is None else self.folder.cached(name, compute, self.resume)
 
     def _fit(
         self,
         name: str,
         title: str,
-        lessons: EpochSampler,
+        sampler: EpochSampler,
         training: TrainingConfig | None = None,
         method: Method | None = None,
-        judged: bool = True,
+        use_dev: bool = True,
     ) -> tuple[Model, TrainingResult]:
-        """Train a model from fresh weights; unless dev data judges it, its last epoch is kept."""
-        dev = self.dev
+        """Train a model from fresh weights; unless dev data chooses, its last epoch is kept."""
+        dev = self.dev if use_dev else None
         training, method = training or self.settings.training, method or self.settings.method
-        criterion = CRITERIA[training.select]
+        metric = METRICS[training.metric]
         self.observer.stage_started(title)
         torch.manual_seed(training.seed)
-        model = build_model(self.settings.encoder.create(lessons.corpus.tokens), method, self.labels)
+        model = method.build_model(self.settings.encoder.create(sampler.corpus.tokens), self.labels)
+
+        def choose_threshold(dev: Corpus) -> Scores:
+            found = fit_threshold(model, dev, lambda pairs: metric(score_entities(pairs)), training.nested)
+            return score_entities(found)
 
         def evaluate() -> Scores:
             assert dev is not None
-            if training.fit_threshold and isinstance(model, SpanModel):
-                model.threshold, scores = fit_threshold(model, dev, criterion)
-                return scores
-            found = find_in(model, [sentence.tokens for sentence in dev])
+            if training.fit_threshold:
+                return choose_threshold(dev)
+            found = find_entities(model, dev.tokens, training.nested)
             return score_entities(zip(dev, found, strict=True))
 
         result = fit(
             model,
-            lessons,
+            method,
+            sampler,
             training,
-            evaluate if dev is not None and judged else None,
+            None if dev is None else evaluate,
             None if self.folder is None else self.folder.stage(name),
             self.resume,
             self.observer,
         )
-        if isinstance(model, SpanModel):
-            if model.method.inference is not None:
-                model.memory = model.method.inference.remember(_hidden_layers(model, lessons.corpus), len(model.labels))
-            if training.fit_threshold and dev is not None:
-                model.threshold, _ = fit_threshold(model, dev, criterion)
+        method.finish_training(model, sampler.corpus)
+        if training.fit_threshold and self.dev is not None:
+            choose_threshold(self.dev)
         return model, result
-
-
-def _hidden_layers(model: SpanModel, corpus: Corpus) -> Iterator[tuple[Tensor, Tensor]]:
-    """Hidden layers and label numbers of all spans of a corpus, some at a time."""
-    for chosen, inputs in batches_of(model, corpus.tokens, range(len(corpus))):
-        yield from model.hidden_layers(inputs, targets_of(model, [corpus[place] for place in chosen]))
 
 
 def _words(corpus: Corpus) -> int:

@@ -1,29 +1,24 @@
 """All settings of a training run: presets, then a TOML file, then ``--set``, checked and typed."""
 
-import math
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field, PositiveInt, SerializeAsAny
 
-from lacuner.corpus import Sentence
+from lacuner.corpus import Corpus
 from lacuner.encoders import ENCODERS, EncoderConfig
 from lacuner.errors import ConfigError
-from lacuner.methods.composition import SpanMethod
 from lacuner.methods.method import Method
-from lacuner.methods.registry import KINDS, LEVELS, registry
-from lacuner.methods.tagging import TokenMethod
+from lacuner.methods.parts import TrainingData
+from lacuner.methods.registry import registry
 from lacuner.parts import Part, Settings, build_part, validate
 
 DEFAULT_METHOD = "lacuner"
 DEFAULT_ENCODER = "recurrent"
 
-_ENOUGH_WORDS = 100
-"""Fewer do not tell how many words belong to entities."""
-_FEWEST_STEPS, _MOST_EPOCHS = 400, 200
-_METHOD_PARTS = ("head", *KINDS)
+_MIN_STEPS, _MAX_EPOCHS = 400, 200
 
 
 class TrainingConfig(Settings):
@@ -33,29 +28,31 @@ class TrainingConfig(Settings):
         None, ge=1, description="passes over the training data; none: 15 (transformer: 10), more for a small corpus"
     )
     seed: int = Field(1, ge=0, description="decides initial weights, order, dropout, and what a method draws")
-    batch_tokens: int = Field(ge=1, description="tokens of a batch, padding included")
+    batch_tokens: int = Field(ge=1, description="tokens in a batch, padding included")
     encoder_learning_rate: float = Field(
-        gt=0, description="greatest learning rate of the encoder, or of what is pretrained in it"
+        gt=0, description="peak learning rate of the encoder, or of what is pretrained in it"
     )
-    head_learning_rate: float = Field(gt=0, description="greatest learning rate of everything else")
+    head_learning_rate: float = Field(gt=0, description="peak learning rate of everything else")
     weight_decay: float = Field(1e-5, ge=0, description="decoupled weight decay")
-    warmup: float = Field(0.1, ge=0, lt=1, description="share of training in which the learning rates rise")
-    clip: float = Field(5.0, gt=0, description="greatest norm of the gradient")
-    average: float | None = Field(
+    warmup: float = Field(0.1, ge=0, lt=1, description="fraction of training in which the learning rates rise")
+    max_grad_norm: float = Field(5.0, gt=0, description="maximum norm of the gradient")
+    ema_epochs: float | None = Field(
         None,
         gt=0,
         allow_inf_nan=False,
-        description="average the weights over about this many epochs; none: take them as they are",
+        description="horizon of an exponential moving average of the weights, in epochs; none: no averaging",
     )
-    fit_threshold: bool = Field(False, description="choose on dev data how much more than O an entity must weigh")
-    cover: float | None = Field(
+    fit_threshold: bool = Field(False, description="tune the O-logit offset on the dev set")
+    nested: bool = Field(False, description="keep overlapping entities when the dev set is evaluated (span level only)")
+    width_quantile: float | None = Field(
         None,
         gt=0,
         le=1,
-        description="widen head.max_span_width to this share of the annotated entities; none: leave it",
+        description="widen head.max_span_width to this quantile of the annotated widths; none: leave it",
     )
-    select: Literal["f1", "pu"] = Field(
-        "f1", description="what dev data chooses by; pu: recall² / share of predictions, for dev data with gaps"
+    metric: Literal["f1", "pu"] = Field(
+        "f1",
+        description="what the best epoch is chosen by; pu: recall² / fraction of predictions, for incomplete dev data",
     )
     patience: PositiveInt | Literal["auto"] | None = Field(
         "auto",
@@ -69,8 +66,8 @@ class TrainingConfig(Settings):
             words: of the corpus.
             usual: epochs, if the corpus is large enough.
         """
-        needed = -(-_FEWEST_STEPS * self.batch_tokens // max(1, words))
-        epochs = self.epochs or min(max(usual, needed), _MOST_EPOCHS)
+        needed = -(-_MIN_STEPS * self.batch_tokens // max(1, words))
+        epochs = self.epochs or min(max(usual, needed), _MAX_EPOCHS)
         patience = max(5, epochs // 3) if self.patience == "auto" else self.patience
         return self.model_copy(update={"epochs": epochs, "patience": patience})
 
@@ -84,8 +81,8 @@ class TrainingConfig(Settings):
 class TrustedConfig(Settings):
     """What complete sentences weigh beside those with gaps."""
 
-    share: float | None = Field(
-        None, gt=0, lt=1, description="share of complete sentences in an epoch; none: as in the data"
+    fraction: float | None = Field(
+        None, gt=0, lt=1, description="fraction of complete sentences in an epoch; none: as in the data"
     )
 
 
@@ -98,41 +95,15 @@ class RunSettings(Settings):
     trusted: TrustedConfig = TrustedConfig()
     split: Literal["auto", "words", "whitespace", "characters"] = "auto"
 
-    def for_corpus(self, sentences: Sequence[Sentence], dev: Sequence[Sentence] = ()) -> "RunSettings":
+    def for_data(self, corpus: Corpus, dev: Corpus | None = None) -> "RunSettings":
         """With what depends on the data: how long training takes, how wide spans are, how many words are in entities."""
-        training = self.training.for_corpus(sum(map(len, sentences)), self.encoder.epochs)
-        method = self.method
-        if isinstance(method, SpanMethod) and training.cover is not None:
-            method = _cover(method, sentences, training.cover)
-        if isinstance(method, TokenMethod) and method.balance is not None:
-            shares = [_share_in_entities(sentences), None if training.select == "pu" else _share_in_entities(dev, True)]
-            known = next((share for share in shares if share is not None), None)
-            method = method.model_copy(update={"balance": method.balance.prepared(known)})
+        training = self.training.for_corpus(sum(map(len, corpus)), self.encoder.epochs)
+        method = self.method.for_data(self.training_data(corpus, dev), training.width_quantile)
         return self.model_copy(update={"training": training, "method": method})
 
-
-def _cover(method: SpanMethod, sentences: Iterable[Sentence], share: float) -> SpanMethod:
-    """The method with spans as wide as this share of the entities are."""
-    bound = method.head.max_span_width
-    widths = sorted(entity.end - entity.start for sentence in sentences for entity in sentence.entities)
-    if bound is None or not widths:
-        return method
-    needed = widths[math.ceil(share * len(widths)) - 1]
-    head = method.head.model_copy(update={"max_span_width": max(bound, needed)})
-    return method.model_copy(update={"head": head})
-
-
-def _share_in_entities(sentences: Iterable[Sentence], complete: bool = False) -> float | None:
-    """How many of the words belong to entities, where all of them are annotated; none, if there are too few such words.
-
-    Args:
-        sentences: only those that are complete count.
-        complete: take all as such, as dev data is.
-    """
-    whole = [s for s in sentences if (s.complete or complete) and s.annotated_labels is None and not s.unknown_tokens]
-    words = sum(map(len, whole))
-    inside = sum(len({place for e in sentence.entities for place in range(e.start, e.end)}) for sentence in whole)
-    return inside / words if words >= _ENOUGH_WORDS else None
+    def training_data(self, corpus: Corpus, dev: Corpus | None) -> TrainingData:
+        """What the parts of the method are shown of the data."""
+        return TrainingData(corpus, dev, self.training.metric == "pu")
 
 
 def resolve_settings(
@@ -153,7 +124,7 @@ def resolve_settings(
     names = [layer.pop("method", {}).get("name") for layer in layers]
     preset = registry().method(method or names[1] or names[0] or DEFAULT_METHOD)
     parts = {kind: _part(preset, kind, [layer.pop(kind, {}) for layer in layers]) for kind in preset.kinds()}
-    for foreign in (kind for layer in layers for kind in layer if kind in _METHOD_PARTS):
+    for foreign in (kind for layer in layers for kind in layer if kind in registry().part_kinds()):
         raise ConfigError(
             f"{foreign} is set, but {preset.name} is a {preset.level}-level method and has none; "
             f"it consists of: {', '.join(preset.kinds())}"
@@ -170,7 +141,7 @@ def resolve_settings(
         trusted |= layer.pop("trusted", {})
         split["split"] = layer.pop("split", {}).get("name", split["split"])
         if layer:
-            known = ", ".join(["method", "encoder", *_METHOD_PARTS, "split", "training", "trusted"])
+            known = ", ".join(["method", "encoder", *registry().part_kinds(), "split", "training", "trusted"])
             raise ConfigError(f"there is no setting {next(iter(layer))}; settings begin with one of: {known}")
     _check_level(preset, training)
     return validate(
@@ -190,13 +161,11 @@ def settings_from_dict(data: Mapping[str, Any]) -> RunSettings:
     if not isinstance(data.get("method"), Mapping):
         raise ConfigError("the settings hold no method")
     described = dict(data["method"])
-    level = described.get("level")
-    if level not in LEVELS:
-        raise ConfigError(f"method.level={level!r}: there are methods of the levels {', '.join(LEVELS)}")
-    for kind in LEVELS[level].kinds():
+    base = registry().method_class(described.get("name"), described.get("level"))
+    for kind in base.kinds():
         value = described.get(kind)
-        described[kind] = None if value is None else build_part(kind, value, registry().choices(kind, level))
-    method = validate(LEVELS[level], described, "method.")
+        described[kind] = None if value is None else build_part(kind, value, registry().choices(kind, base))
+    method = validate(base, described, "method.")
     encoder = build_part("encoder", data.get("encoder"), ENCODERS)
     return validate(RunSettings, dict(data) | {"method": method, "encoder": encoder})
 
@@ -245,7 +214,7 @@ def _merge(current: dict[str, Any], layers: Iterable[Mapping[str, Any]]) -> dict
 
 def _part(preset: Method, kind: str, layers: Iterable[Mapping[str, Any]]) -> Part | None:
     """A part of the method: the preset's, with what is set on top."""
-    default, choices = getattr(preset, kind), registry().choices(kind, preset.level)
+    default, choices = getattr(preset, kind), registry().choices(kind, preset)
     merged = _merge({} if default is None else default.model_dump(), layers)
     if merged.get("name") == "none":
         if not preset.optional(kind):
@@ -257,13 +226,11 @@ def _part(preset: Method, kind: str, layers: Iterable[Mapping[str, Any]]) -> Par
 
 
 def _check_level(method: Method, training: Mapping[str, Any]) -> None:
-    """Refuse settings of training that a tagger has no use for."""
-    if method.level == "span":
-        return
-    for name, what in (("fit_threshold", "a threshold"), ("cover", "a greatest width")):
+    """Refuse training settings that a tagger has no use for."""
+    for name in ("width_quantile", "nested") if method.level == "token" else ():
         if training.get(name) not in (None, False, "none"):
             raise ConfigError(
-                f"training.{name} is set, but {method.name} tags words: only span-level methods have {what}"
+                f"training.{name} is set, but {method.name} tags words: it is for span-level methods only"
             )
 
 

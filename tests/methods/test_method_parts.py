@@ -7,8 +7,22 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from lacuner.heads import SPAN_HEADS, ProductConfig, WidthConfig
-from lacuner.methods.composition import Contrast, Draw, Inference, Loss, Negatives, SpanMethod
 from lacuner.methods.full import All, CrossEntropy
+from lacuner.methods.method import SpanMethod
+from lacuner.methods.parts import (
+    Contrast,
+    Inference,
+    Negatives,
+    Regularizer,
+    Sampling,
+    SamplingContext,
+    SpanLoss,
+    Stage,
+    State,
+    Step,
+    TokenLoss,
+    Unlabeled,
+)
 from lacuner.parts import build_part
 
 
@@ -18,8 +32,8 @@ class FirstOnly(Negatives):
     name: Literal["first-only"] = "first-only"
     count: int = 1
 
-    def draw(self, draw: Draw) -> Tensor:
-        return torch.arange(min(self.count, len(draw.unknown)))
+    def sample(self, context: SamplingContext) -> Tensor:
+        return torch.arange(min(self.count, len(context.unknown)))
 
 
 class Nothing(Contrast):
@@ -27,7 +41,7 @@ class Nothing(Contrast):
 
     name: Literal["nothing"] = "nothing"
 
-    def __call__(self, hidden: Tensor, label: Tensor) -> Tensor:
+    def __call__(self, hidden: Tensor, label: Tensor, step: Step, state: State) -> Tensor:
         return hidden.sum() * 0
 
 
@@ -36,7 +50,9 @@ def method(**changes: object) -> SpanMethod:
     return SpanMethod(name="mine", paper="mine", summary="mine", **parts | changes)
 
 
-@pytest.mark.parametrize("kind", [Negatives, Loss, Contrast, Inference])
+@pytest.mark.parametrize(
+    "kind", [Negatives, SpanLoss, Contrast, Inference, Unlabeled, Sampling, TokenLoss, Regularizer, Stage]
+)
 def test_a_part_must_say_what_it_does(kind: type) -> None:
     with pytest.raises(TypeError, match="abstract"):
         kind(name="empty")
@@ -65,6 +81,6 @@ def test_a_part_of_the_wrong_kind_is_refused() -> None:
 
 
 @pytest.mark.parametrize("weight", [-0.1, 1.0, 1.1])
-def test_the_share_of_the_contrastive_loss_leaves_some_to_the_classifier(weight: float) -> None:
+def test_the_weight_of_the_contrastive_loss_leaves_some_to_the_classifier(weight: float) -> None:
     with pytest.raises(ValidationError, match="weight"):
         Nothing(weight=weight)

@@ -1,0 +1,152 @@
+"""Long texts in passages: what is predicted in passages is trained and evaluated in passages, too."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from lacuner.corpus import Corpus, Entity, Sentence, Span
+from lacuner.corpus.tokenize import Passage, sentence_ends, split_passages
+
+MAX_PASSAGE = 256
+"""A text with more words is searched in passages that end where sentences do."""
+
+
+def passages_of(words: Sequence[str]) -> list[Passage]:
+    """The passages in which words are searched, if their raw text is not known."""
+    if len(words) <= MAX_PASSAGE:
+        return [Passage(0, len(words), 0, len(words))]
+    text, offsets = _spaced(words)
+    return split_passages(text, offsets, MAX_PASSAGE)
+
+
+def collect(passages: Sequence[Passage], found: Iterable[list[Entity]]) -> list[Entity]:
+    """The entities of passages as entities of the whole; each is taken from the passage that it begins in."""
+    entities: list[Entity] = []
+    free_from = 0
+    for passage, inside in zip(passages, found, strict=True):
+        taken = [
+            replace(entity, start=passage.begin + entity.start, end=passage.begin + entity.end)
+            for entity in inside
+            if passage.own_begin <= passage.begin + entity.start < passage.own_end
+            and passage.begin + entity.start >= free_from
+        ]
+        entities += taken
+        free_from = max((entity.end for entity in taken), default=free_from)
+    return entities
+
+
+@dataclass(frozen=True)
+class SearchPassages:
+    """Sentences in the passages in which they are searched, if their raw text is not known.
+
+    Attributes:
+        cuts: the passages of each sentence.
+        tokens: the words of all passages, sentence by sentence.
+    """
+
+    cuts: tuple[list[Passage], ...]
+    tokens: tuple[Sequence[str], ...]
+
+    @classmethod
+    def of(cls, sentences: Sequence[Sequence[str]]) -> "SearchPassages":
+        """Cut sentences, given as words."""
+        cuts = tuple(map(passages_of, sentences))
+        return cls(
+            cuts,
+            tuple(
+                words[passage.begin : passage.end]
+                for words, cut in zip(sentences, cuts, strict=True)
+                for passage in cut
+            ),
+        )
+
+    @property
+    def filled(self) -> list[int]:
+        """The indices of passages with words."""
+        return [index for index, words in enumerate(self.tokens) if words]
+
+    def collect(self, found: Iterable[list[Entity]]) -> list[list[Entity]]:
+        """The entities of each sentence, from those of its passages."""
+        remaining = iter(found)
+        return [collect(cut, list(islice(remaining, len(cut)))) for cut in self.cuts]
+
+
+@dataclass(frozen=True)
+class TrainingPassages:
+    """Training sentences, none without words, and none with more than a passage.
+
+    Attributes:
+        corpus: the passages.
+        origin: for each, the index of its sentence, and that of its first word there.
+        long: how many sentences were cut.
+        lost: how many annotated or rejected spans are longer than a passage, and so in none.
+    """
+
+    corpus: Corpus
+    origin: tuple[tuple[int, int], ...]
+    long: int
+    lost: int
+
+
+def cut_for_training(corpus: Corpus) -> TrainingPassages:
+    """Sentences in passages that end where sentences do, or else where no annotated or rejected span is cut in two."""
+    passages: list[Sentence] = []
+    origin: list[tuple[int, int]] = []
+    long = lost = 0
+    for index, sentence in enumerate(corpus):
+        if not sentence.tokens:
+            continue
+        if len(sentence) <= MAX_PASSAGE:
+            passages.append(sentence)
+            origin.append((index, 0))
+            continue
+        long += 1
+        parts = [(begin, _slice(sentence, begin, end)) for begin, end in _cuts(sentence)]
+        passages += [part for _, part in parts]
+        origin += [(index, begin) for begin, _ in parts]
+        kept = sum(len(part.entities) + len(part.non_entities) for _, part in parts)
+        lost += len(sentence.entities) + len(sentence.non_entities) - kept
+    return TrainingPassages(Corpus(tuple(passages), corpus.report), tuple(origin), long, lost)
+
+
+def _cuts(sentence: Sentence) -> list[tuple[int, int]]:
+    """``[begin, end)`` of the passages of a long sentence."""
+    spans: list[Entity | Span] = [*sentence.entities, *sentence.non_entities]
+    inside = {word for span in spans for word in range(span.start + 1, span.end)}
+    text, offsets = _spaced(sentence.tokens)
+    ends = set(sentence_ends(text, offsets)) - inside
+    cuts = [0]
+    while len(sentence) - cuts[-1] > MAX_PASSAGE:
+        reach = range(cuts[-1] + MAX_PASSAGE, cuts[-1], -1)
+        at_end = (word for word in reach if word in ends)
+        outside = (word for word in reach if word not in inside)
+        cuts.append(next(at_end, next(outside, cuts[-1] + MAX_PASSAGE)))
+    return list(zip(cuts, [*cuts[1:], len(sentence)], strict=True))
+
+
+def _slice(sentence: Sentence, begin: int, end: int) -> Sentence:
+    return Sentence(
+        tokens=sentence.tokens[begin:end],
+        entities=tuple(
+            replace(e, start=e.start - begin, end=e.end - begin)
+            for e in sentence.entities
+            if begin <= e.start and e.end <= end
+        ),
+        non_entities=tuple(
+            replace(s, start=s.start - begin, end=s.end - begin)
+            for s in sentence.non_entities
+            if begin <= s.start and s.end <= end
+        ),
+        complete=sentence.complete,
+        annotated_labels=sentence.annotated_labels,
+        unknown_tokens=frozenset(word - begin for word in sentence.unknown_tokens if begin <= word < end),
+    )
+
+
+def _spaced(words: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
+    """Words joined by spaces, and where each is."""
+    offsets, position = [], 0
+    for word in words:
+        offsets.append((position, position + len(word)))
+        position += len(word) + 1
+    return " ".join(words), offsets

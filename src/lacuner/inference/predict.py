@@ -1,0 +1,110 @@
+"""Texts → passages → entities. The recognizer, the command line, servers and training all predict through here."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from lacuner.corpus import Entity, Sentence
+from lacuner.corpus.tokenize import Passage, Splitting, split_passages, split_words
+from lacuner.inference.backends import Backend, TorchBackend
+from lacuner.inference.passages import MAX_PASSAGE, SearchPassages, collect, passages_of
+from lacuner.models.model import Model, batches_of, evaluating
+
+_READ_AHEAD = 1024
+"""Texts that are sorted by length at a time; a stream never holds more."""
+
+Text = str | Sequence[str] | Sentence
+
+
+def find_entities(
+    model: Model,
+    sentences: Sequence[Sequence[str]],
+    nested: bool = False,
+    min_score: float = 0.0,
+    backend: Backend | None = None,
+) -> list[list[Entity]]:
+    """The entities of sentences, in words; long sentences are searched in passages.
+
+    Args:
+        model: its head finds them.
+        sentences: their words.
+        nested: keep entities that overlap better ones.
+        min_score: leave out entities that are less probable.
+        backend: computes the word vectors; by default the model's own encoder.
+    """
+    backend = backend or TorchBackend(model)
+    passages = SearchPassages.of(sentences)
+    found: list[list[Entity]] = [[] for _ in passages.tokens]
+    with evaluating(model):
+        for chosen, tokens in batches_of(model, passages.tokens, passages.filled):
+            entities = model.entities(backend.encode(tokens), nested, min_score)
+            for index, inside in zip(chosen, entities, strict=True):
+                found[index] = inside
+    return passages.collect(found)
+
+
+def predict_pairs(
+    model: Model,
+    corpus: Iterable[Sentence],
+    nested: bool = False,
+    min_score: float = 0.0,
+    backend: Backend | None = None,
+) -> Iterator[tuple[Sentence, list[Entity]]]:
+    """Each sentence with what is found in it, in words; streamed."""
+    sentences = iter(corpus)
+    while chunk := list(islice(sentences, _READ_AHEAD)):
+        found = find_entities(model, [sentence.tokens for sentence in chunk], nested, min_score, backend)
+        yield from zip(chunk, found, strict=True)
+
+
+def predict_texts(
+    model: Model,
+    texts: Iterable[Text],
+    split: Splitting = "words",
+    nested: bool = False,
+    min_score: float = 0.0,
+    backend: Backend | None = None,
+) -> Iterator[list[Entity]]:
+    """The entities of each text; streamed, in constant memory.
+
+    Offsets count characters where raw text is given, words where words are.
+    """
+    remaining = iter(texts)
+    while chunk := list(islice(remaining, _READ_AHEAD)):
+        documents = [_Document.of(text, split) for text in chunk]
+        parts = [part for document in documents for part in document.parts()]
+        found = iter(find_entities(model, parts, nested, min_score, backend))
+        for document in documents:
+            yield document.located(collect(document.passages, list(islice(found, len(document.passages)))))
+
+
+@dataclass(frozen=True)
+class _Document:
+    """A text to be searched: its words, the passages in which they are searched, and the way back to the text."""
+
+    words: Sequence[str]
+    passages: Sequence[Passage]
+    text: str | None = None
+    offsets: Sequence[tuple[int, int]] = ()
+
+    @classmethod
+    def of(cls, text: Text, split: Splitting) -> "_Document":
+        if not isinstance(text, str):
+            given = text.tokens if isinstance(text, Sentence) else tuple(text)
+            return cls(given, passages_of(given))
+        offsets = split_words(text, split)
+        words = [text[start:end] for start, end in offsets]
+        return cls(words, split_passages(text, offsets, MAX_PASSAGE), text, offsets)
+
+    def parts(self) -> Iterator[Sequence[str]]:
+        return (self.words[passage.begin : passage.end] for passage in self.passages)
+
+    def located(self, entities: Iterable[Entity]) -> list[Entity]:
+        """The same entities with their text, and with its offsets if it was given."""
+        return [self._located(entity) for entity in entities]
+
+    def _located(self, entity: Entity) -> Entity:
+        if self.text is None:
+            return replace(entity, text=" ".join(self.words[entity.start : entity.end]))
+        start, end = self.offsets[entity.start][0], self.offsets[entity.end - 1][1]
+        return replace(entity, start=start, end=end, text=self.text[start:end])

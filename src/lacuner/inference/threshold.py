@@ -1,0 +1,52 @@
+"""The threshold: how much more than ``O`` an entity must weigh."""
+
+from collections.abc import Callable, Iterable
+from functools import cache
+
+from lacuner.corpus import Corpus, Entity, Sentence
+from lacuner.inference.passages import SearchPassages
+from lacuner.models.model import Decodable, Model, batches_of, evaluating
+
+_STEPS = (1.0, 0.5, 0.25)
+"""Thresholds from -4 to 4 are tried, then closer ones."""
+
+Pairs = Iterable[tuple[Sentence, list[Entity]]]
+
+
+def fit_threshold(
+    model: Model, dev: Corpus, quality: Callable[[Pairs], float], nested: bool = False
+) -> list[tuple[Sentence, list[Entity]]]:
+    """Give a model the threshold with which it does best on dev data; of equals the one nearest to 0.
+
+    Args:
+        model: its threshold is changed.
+        dev: annotated sentences.
+        quality: of what the model finds in them: the greater, the better.
+        nested: keep entities that overlap better ones.
+
+    Returns:
+        The dev sentences, and what the model finds in them.
+    """
+    passages = SearchPassages.of(dev.tokens)
+    scored: list[tuple[list[int], Decodable]] = []
+    with evaluating(model):
+        for chosen, tokens in batches_of(model, passages.tokens, passages.filled):
+            scored.append((chosen, model.score(model.encode(tokens))))
+
+    def found(threshold: float) -> list[tuple[Sentence, list[Entity]]]:
+        entities: list[list[Entity]] = [[] for _ in passages.tokens]
+        for chosen, batch in scored:
+            for index, inside in zip(chosen, batch.decode(threshold, nested), strict=True):
+                entities[index] = inside
+        return list(zip(dev, passages.collect(entities), strict=True))
+
+    @cache
+    def reached(threshold: float) -> float:
+        return quality(found(threshold))
+
+    best = 0.0
+    for step in _STEPS:  # ever finer around the best so far
+        near = [best + step * number for number in (range(-4, 5) if step == _STEPS[0] else (-1, 0, 1))]
+        best = max(near, key=lambda threshold: (reached(threshold), -abs(threshold)))
+    model.threshold.fill_(best)
+    return found(best)

@@ -1,0 +1,52 @@
+"""``token``: each word is tagged by itself, and one without a tag is outside. The naive tagger of all papers."""
+
+from typing import Literal
+
+from torch import Tensor
+
+from lacuner.errors import ConfigError
+from lacuner.heads import SoftmaxConfig, TagHead
+from lacuner.methods.method import Method, TokenMethod
+from lacuner.methods.parts import State, Step, TokenLoss, TrainingData, Unlabeled
+from lacuner.supervision.tags import TagTargets
+
+
+class Outside(Unlabeled):
+    """``outside``: nothing but ``O``, and labels that nobody looked for."""
+
+    name: Literal["outside"] = "outside"
+
+    def check(self, method: Method, data: TrainingData) -> None:
+        for stage in method.stages():
+            if stage.gives_tag_weights:
+                raise ConfigError(
+                    f"stage={stage.name} weighs the tags of untagged words, but unlabeled=outside leaves no choice — "
+                    "set unlabeled=marginalize, or stage=none"
+                )
+
+    def allow(self, targets: TagTargets) -> Tensor:
+        return targets.allowed
+
+
+class Likelihood(TokenLoss):
+    """``likelihood``: minus the log of the summed probability of all tag sequences that are allowed."""
+
+    name: Literal["likelihood"] = "likelihood"
+
+    def __call__(
+        self, head: TagHead, decisions: Tensor, log_weights: Tensor, targets: TagTargets, step: Step, state: State
+    ) -> Tensor:
+        return head.loss(decisions, log_weights, targets.lengths, targets.ignored)
+
+
+PARTS = (Outside, Likelihood)
+METHODS = (
+    TokenMethod(
+        name="token",
+        paper="the naive tagger of all papers: a softmax over the tags of every word",
+        summary="Every word without a tag is outside of all entities; each word is tagged by itself.",
+        head=SoftmaxConfig(),
+        unlabeled=Outside(),
+        loss=Likelihood(),
+    ),
+)

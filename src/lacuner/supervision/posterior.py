@@ -1,0 +1,98 @@
+"""Label probabilities of spans: what models say of spans that they have not seen, and what others learn from it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from lacuner.corpus import Corpus
+
+FloatArray = npt.NDArray[np.float32]
+IntArray = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class SpanProbabilities:
+    """Label probabilities (``O`` is 0) of some spans of a corpus, sentence by sentence."""
+
+    sentence: IntArray  # (N,) ascending sentence indices
+    start: IntArray  # (N,)
+    end: IntArray  # (N,)
+    probabilities: FloatArray  # (N, L), rows sum to 1
+
+    def __len__(self) -> int:
+        return len(self.sentence)
+
+    def sample(self, generator: np.random.Generator) -> IntArray:
+        """A label number for each span, drawn from its probabilities."""
+        reached = self.probabilities.cumsum(1)
+        labels: IntArray = (reached < generator.random((len(self), 1)) * reached[:, -1:]).sum(1)
+        return labels
+
+    def of(self, sentence: int) -> slice:
+        """Where the spans of a sentence are."""
+        begin, end = np.searchsorted(self.sentence, [sentence, sentence + 1])
+        return slice(int(begin), int(end))
+
+    def spans(self) -> IntArray:
+        """``(N, 3)``: sentence, start and end."""
+        return np.stack([self.sentence, self.start, self.end], axis=1)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """To be stored; :meth:`from_tensors` is the way back."""
+        return {name: torch.from_numpy(value).clone() for name, value in vars(self).items()}
+
+    @classmethod
+    def from_tensors(cls, tensors: dict[str, Tensor]) -> "SpanProbabilities":
+        return cls(**{name: value.numpy() for name, value in tensors.items()})
+
+    @classmethod
+    def empty(cls, labels: int) -> "SpanProbabilities":
+        """Of no span at all."""
+        none = np.zeros(0, dtype=np.int64)
+        return cls(none, none, none, np.zeros((0, labels), dtype=np.float32))
+
+
+def concatenate(parts: Sequence[SpanProbabilities]) -> SpanProbabilities:
+    """Probabilities of spans of different sentences as one."""
+    order = np.argsort(np.concatenate([part.sentence for part in parts]), kind="stable")
+    sentence, start, end, probabilities = (
+        np.concatenate([getattr(part, name) for part in parts])[order]
+        for name in ("sentence", "start", "end", "probabilities")
+    )
+    return SpanProbabilities(sentence, start, end, probabilities)
+
+
+def mean(parts: Sequence[SpanProbabilities], asked: Sequence[Sequence[int]] | None = None) -> SpanProbabilities:
+    """The mean over several models; a span that one of them leaves out is ``O`` to that one.
+
+    Args:
+        parts: what each model says.
+        asked: indices of the sentences that each was asked about; by default, all were asked about the same ones.
+    """
+    spans, inverse = np.unique(np.concatenate([part.spans() for part in parts]), axis=0, return_inverse=True)
+    total = np.zeros((len(spans), parts[0].probabilities.shape[1]), dtype=np.float32)
+    np.add.at(total, inverse.reshape(-1), np.concatenate([part.probabilities for part in parts]))
+    if asked is None:
+        total /= len(parts)
+    else:
+        count = np.bincount(np.concatenate([np.asarray(each, dtype=np.int64) for each in asked]))
+        total /= count[spans[:, 0]].astype(np.float32)[:, None]
+    total[:, 0] += 1 - total.sum(1)
+    return SpanProbabilities(spans[:, 0], spans[:, 1], spans[:, 2], total)
+
+
+def annotated_labels(spans: SpanProbabilities, corpus: Corpus, labels: Sequence[str]) -> Tensor:
+    """``(N, L)`` bool: the labels that the corpus gives to each span; a label that is not in ``labels`` is left out."""
+    number = {label: index for index, label in enumerate(labels)}
+    row = {tuple(span): index for index, span in enumerate(spans.spans().tolist())}
+    annotated = torch.zeros(spans.probabilities.shape, dtype=torch.bool)
+    for index in np.unique(spans.sentence).tolist():
+        for entity in corpus[index].entities:
+            found = row.get((index, entity.start, entity.end))
+            if found is not None and entity.label in number:
+                annotated[found, number[entity.label]] = True
+    return annotated

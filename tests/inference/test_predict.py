@@ -1,0 +1,117 @@
+import copy
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from lacuner import Corpus, Entity, Recognizer, Sentence
+from lacuner.corpus.tokenize import split_words
+from lacuner.inference.passages import MAX_PASSAGE
+from lacuner.inference.predict import find_entities, predict_pairs, predict_texts
+from lacuner.models.model import EncodedBatch, Model
+
+FILLER = ("Nothing", "to", "see", "here", ".")
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_entities_are_found_as_the_recognizer_finds_them(unsure, model, toy, nested):
+    recognizer = Recognizer(copy.deepcopy(unsure), model.settings, model.split, model.record)
+    sentences = [toy[0].tokens, (), toy[6].tokens, ("Oslo",), toy[13].tokens]
+    found = find_entities(unsure, sentences, nested, 0.4)
+    assert found[1] == []
+    for tokens, entities in zip(sentences, found, strict=True):
+        if not tokens:
+            continue
+        (alone,) = unsure.entities(unsure.encode([tokens]), nested, 0.4)
+        predicted = recognizer.predict(tokens, tokens=True, nested=nested, min_score=0.4)
+        assert entities == alone == predicted
+        assert [e.score for e in entities] == pytest.approx([e.score for e in alone], abs=1e-5)
+        assert [e.score for e in entities] == pytest.approx([e.score for e in predicted], abs=1e-5)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_finding_leaves_the_mode_as_it_was_and_knows_no_dropout(unsure, toy, training):
+    changing = copy.deepcopy(unsure)
+    expected = find_entities(changing, toy.tokens)
+    changing.train(training)
+    assert find_entities(changing, toy.tokens) == expected
+    assert changing.training is changing.encoder.training is training
+
+
+class Recording:
+    """A backend that remembers what it has encoded."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.seen: list[tuple[str, ...]] = []
+
+    def encode(self, sentences: Sequence[Sequence[str]]) -> EncodedBatch:
+        self.seen += map(tuple, sentences)
+        return self.model.encode(sentences)
+
+
+def test_a_backend_computes_the_word_vectors_of_every_sentence_with_words(model, toy):
+    backend = Recording(model.model)
+    sentences = [*toy.tokens, ()]
+    assert find_entities(model.model, sentences, backend=backend) == find_entities(model.model, sentences)
+    assert sorted(backend.seen) == sorted(toy.tokens)
+    for predict, texts in ((predict_pairs, toy), (predict_texts, [" ".join(tokens) for tokens in toy.tokens])):
+        backend.seen.clear()
+        assert list(predict(model.model, texts, backend=backend)) == list(predict(model.model, texts))
+        assert sorted(backend.seen) == sorted(toy.tokens)
+
+
+def test_long_lists_of_words_are_searched_in_passages(model, toy):
+    """Each passage ends where a sentence does, and what is found is that of all passages, in words of the whole."""
+    words = FILLER * 120 + toy[6].tokens + FILLER * 70 + toy[13].tokens
+    backend = Recording(model.model)
+    (found,) = find_entities(model.model, [words], backend=backend)
+    assert max(map(len, backend.seen)) <= MAX_PASSAGE
+    assert all(tokens[-1] == "." for tokens in backend.seen)
+    assert sorted(word for tokens in backend.seen for word in tokens) == sorted(words)
+    first, second = 5 * 120, 5 * 190 + len(toy[6])
+    expected = [
+        Entity(begin + entity.start, begin + entity.end, entity.label)
+        for begin, sentence in ((first, toy[6]), (second, toy[13]))
+        for entity in sentence.entities
+    ]
+    assert set(expected) <= set(found)
+    (alone,) = (model.predict(list(words), tokens=True),)
+    assert alone == found
+
+
+def test_long_and_short_sentences_do_not_get_into_each_others_way(model, toy):
+    long = FILLER * 100 + toy[3].tokens
+    together = find_entities(model.model, [toy[0].tokens, long, (), toy[1].tokens])
+    assert together == [find_entities(model.model, [tokens])[0] for tokens in (toy[0].tokens, long, (), toy[1].tokens)]
+
+
+def test_long_words_and_long_text_are_searched_in_the_same_passages(model, toy):
+    words = FILLER * 60 + toy[3].tokens + FILLER * 60 + toy[8].tokens
+    text = " ".join(words)
+    offsets = split_words(text)
+    assert tuple(text[start:end] for start, end in offsets) == words
+    (by_words,), (by_text,) = find_entities(model.model, [words]), predict_texts(model.model, [text])
+    expected = [(offsets[e.start][0], offsets[e.end - 1][1], e.label) for e in by_words]
+    assert [(e.start, e.end, e.label) for e in by_text] == expected
+
+
+def test_each_sentence_is_given_back_with_what_is_found_in_it(model, toy):
+    corpus = Corpus((*toy, Sentence(()), Sentence(FILLER * 80)))
+    pairs = list(predict_pairs(model.model, corpus))
+    assert [sentence for sentence, _ in pairs] == list(corpus)
+    assert [entities for _, entities in pairs] == find_entities(model.model, corpus.tokens)
+
+
+def test_sentences_are_worked_off_as_they_come(model, toy):
+    taken = []
+
+    def sentences() -> Iterator[Sentence]:
+        for number in range(3_000):
+            taken.append(number)
+            yield toy[number % len(toy)]
+
+    pairs = predict_pairs(model.model, sentences())
+    assert taken == []
+    assert next(pairs) == (toy[0], find_entities(model.model, [toy[0].tokens])[0])
+    assert len(taken) < 3_000
+    assert sum(1 for _ in pairs) == 2_999
