@@ -153,7 +153,7 @@ def compare_taggers(name: str, make: Callable[[], Encoder], corpus: Corpus, batc
         model = method.build_model(make(), labels)
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5, fused=True)
 
-        def step(number: int, model: Any = model, optimizer: Any = optimizer) -> None:
+        def step(number: int, method: Method = method, model: Any = model, optimizer: Any = optimizer) -> None:
             batch = sentences[number * size : (number + 1) * size]
             inputs = model.encoder.index.collate([s.tokens for s in batch])
             loss = method.training_loss(model, inputs, model.targets(batch), Step(0, 1, torch.Generator()))

@@ -274,7 +274,9 @@ def test_wide_entities_are_found_if_they_are_to_be_covered(toy, small_settings, 
     narrow = small_settings | {"head": "width", "head.hidden": 16, "head.max_span_width": 1}
     for cover, widest in (("none", 1), (0.5, 1), (0.9, 2)):
         caplog.clear()
-        trained = Recognizer.train(toy, method="uniform", epochs=1, settings=narrow | {"training.width_quantile": cover})
+        trained = Recognizer.train(
+            toy, method="uniform", epochs=1, settings=narrow | {"training.width_quantile": cover}
+        )
         assert trained.settings.method.head.max_span_width == widest
         assert trained.model.method.head.max_span_width == widest
         assert ("cannot be found" in caplog.text) == (widest == 1)

@@ -39,7 +39,7 @@ def test_every_combination_is_a_run_and_the_first_seed_comes_first(data: Path, p
 def test_rules_change_and_skip_the_runs_they_fit(paths: PathTemplates) -> None:
     rules = [
         {"methods": ["uniform"], "settings": {"training": {"epochs": 7}}},
-        {"hidden": [0.4], "settings": {"training": {"clip": 2.0}}},
+        {"hidden": [0.4], "settings": {"training": {"max_grad_norm": 2.0}}},
         {"methods": ["full"], "hidden": [0.4], "skip": True},
     ]
     found = {
@@ -55,14 +55,14 @@ def test_rules_change_and_skip_the_runs_they_fit(paths: PathTemplates) -> None:
 
 
 def test_a_rule_about_hidden_labels_is_not_about_all_labels(paths: PathTemplates) -> None:
-    rules = [{"hidden": [0.0], "skip": True}, {"hidden": [0.4], "settings": {"training": {"clip": 2.0}}}]
+    rules = [{"hidden": [0.0], "skip": True}, {"hidden": [0.4], "settings": {"training": {"max_grad_norm": 2.0}}}]
     runs = plan(recipe(hidden=[0.0, 0.4], when=rules, naive="full"), paths)
     assert [(run.method, run.hidden, run.complete) for run in runs] == [
         ("full", 0.4, False),
         ("uniform", 0.4, False),
         ("full", 0.0, True),
     ]
-    assert runs[2].settings(paths).training.clip != 2.0
+    assert runs[2].settings(paths).training.max_grad_norm != 2.0
 
 
 def test_what_others_are_compared_with_must_be_run(paths: PathTemplates) -> None:
@@ -103,18 +103,31 @@ def test_rules_know_datasets_and_encoders(data: Path, paths: PathTemplates) -> N
 
 def test_the_nearer_setting_outranks_the_farther_one(paths: PathTemplates) -> None:
     layers: list[dict[str, Any]] = [
-        {"settings": {"training": {"clip": 1.0}}},
+        {"settings": {"training": {"max_grad_norm": 1.0}}},
         {"encoder": {"recurrent": {"model": "recurrent", "settings": {"training.max_grad_norm": 2.0}}}},
-        {"when": [{"settings": {"training": {"clip": 3.0}}}, {"settings": {"training": {"clip": 4.0}}}]},
-        {"methods": ["mine"], "method": {"mine": {"method": "uniform", "settings": {"training": {"clip": 5.5}}}}},
+        {
+            "when": [
+                {"settings": {"training": {"max_grad_norm": 3.0}}},
+                {"settings": {"training": {"max_grad_norm": 4.0}}},
+            ]
+        },
+        {
+            "methods": ["mine"],
+            "method": {"mine": {"method": "uniform", "settings": {"training": {"max_grad_norm": 5.5}}}},
+        },
     ]
     given: dict[str, Any] = {}
     clips = []
     for layer in layers:
         given |= layer
-        clips.append(settings_of(paths, **given).training.clip)
+        clips.append(settings_of(paths, **given).training.max_grad_norm)
     assert clips == [1.0, 2.0, 4.0, 5.5]
-    assert settings_of(paths, **given | {"method": {}, "methods": ["uniform training.max_grad_norm=6"]}).training.max_grad_norm == 6.0
+    assert (
+        settings_of(
+            paths, **given | {"method": {}, "methods": ["uniform training.max_grad_norm=6"]}
+        ).training.max_grad_norm
+        == 6.0
+    )
 
 
 @pytest.mark.parametrize("changes", [{"settings": {"training": {"seed": 8}}}, {"methods": ["uniform training.seed=9"]}])

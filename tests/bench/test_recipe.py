@@ -37,7 +37,7 @@ baseline = "full"
 measure = ["missampling"]
 
 [settings]
-training = { epochs = 9, clip = 1.0 }
+training = { epochs = 9, max_grad_norm = 1.0 }
 
 [dataset.one]
 folder = "somewhere/else"
@@ -106,8 +106,8 @@ def test_a_profile_changes_what_it_names_and_nothing_else(file: Path) -> None:
     standard, full, tiny = (read_recipe(file, profile) for profile in ("standard", "full", "tiny"))
     assert (standard.seeds, full.seeds, tiny.seeds) == ((1, 2, 3), (7,), (1, 2, 3))
     assert (standard.data, full.data, tiny.data) == (("one", "two"), ("one", "two"), ("one",))
-    assert standard.settings == {"training": {"epochs": 9, "clip": 1.0}}
-    assert full.settings == {"training": {"epochs": 20, "clip": 1.0}, "encoder": {"dropout": 0.1}}
+    assert standard.settings == {"training": {"epochs": 9, "max_grad_norm": 1.0}}
+    assert full.settings == {"training": {"epochs": 20, "max_grad_norm": 1.0}, "encoder": {"dropout": 0.1}}
     assert standard.title == full.title == tiny.title == "Two methods"
 
 
@@ -123,7 +123,7 @@ def test_quick_needs_no_data_and_few_sentences(file: Path) -> None:
     assert quick.methods == ("full", "crf")
     assert quick.hidden == (0.2, 0.6)  # the least and the greatest
     assert (quick.sentences.train, quick.sentences.dev) == (30, 60)
-    assert quick.settings["training"] == {"epochs": 3, "clip": 1.0, "batch_tokens": 64}
+    assert quick.settings["training"] == {"epochs": 3, "max_grad_norm": 1.0, "batch_tokens": 64}
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ def test_keys_do_not_depend_on_files_that_are_not_read(data: Path, tmp_path: Pat
 
 def test_keys_depend_on_whatever_decides_the_outcome(paths: PathTemplates) -> None:
     changes: list[dict[str, Any]] = [
-        {}, {"seeds": [2]}, {"hidden": [0.3]}, {"hidden": [0.4]}, {"settings": {"training": {"clip": 1.0}}},
+        {}, {"seeds": [2]}, {"hidden": [0.3]}, {"hidden": [0.4]}, {"settings": {"training": {"max_grad_norm": 1.0}}},
         {"methods": ["full"]}, {"sentences": {"train": 9}}, {"sentences": {"dev": 9}}, {"sentences": {"test": 9}},
         {"dataset": {"toy": {"complete": True}}}, {"dataset": {"toy": {"trusted": "dev.conll"}}},
         {"dataset": {"toy": {"trusted": "dev.conll"}}, "sentences": {"trusted": 5}},

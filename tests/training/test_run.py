@@ -84,7 +84,9 @@ def test_nobody_judges_what_they_have_learned_from(toy, small_settings, school, 
 
 def test_the_final_model_learns_from_all_sentences_and_what_was_thought_of_them(toy, small_settings, school):
     corpus = mixed(toy, 4)
-    model = run(corpus, small_settings, **{"teacher.rest_as_negative": True, "teacher.label_odds": 1, "trusted.fraction": 0.5})
+    model = run(
+        corpus, small_settings, **{"teacher.rest_as_negative": True, "teacher.label_odds": 1, "trusted.fraction": 0.5}
+    )
     assert school.models[-1] is model
     final = school.lessons[-1]
     assert final.corpus is corpus

@@ -16,10 +16,10 @@ def test_a_preset_brings_its_parts():
 
 
 def test_what_is_set_outranks_the_file_which_outranks_the_preset():
-    config = {"method": "uniform", "negatives": {"ratio": 0.5}, "training": {"epochs": 7, "clip": 1.0}}
+    config = {"method": "uniform", "negatives": {"ratio": 0.5}, "training": {"epochs": 7, "max_grad_norm": 1.0}}
     settings = resolve_settings(overrides={"training.epochs": 3}, config=config)
     assert settings.method.negatives.ratio == 0.5
-    assert (settings.training.epochs, settings.training.clip) == (3, 1.0)
+    assert (settings.training.epochs, settings.training.max_grad_norm) == (3, 1.0)
 
 
 def test_a_part_can_be_exchanged_and_then_set():
@@ -202,7 +202,10 @@ def test_a_corpus_without_entities_widens_nothing():
 
 @pytest.mark.parametrize("name", sorted(registry().methods))
 def test_every_preset_resolves_and_survives_json(name):
-    parts = {"span": {"teacher": "folds", "teacher.label_odds": 3}, "token": {"stage": "o-values", "stage.fraction": 0.05}}
+    parts = {
+        "span": {"teacher": "folds", "teacher.label_odds": 3},
+        "token": {"stage": "o-values", "stage.fraction": 0.05},
+    }
     overrides = parts[registry().method(name).level] | {"trusted.fraction": 0.25, "training.ema_epochs": 2}
     for settings in (resolve_settings(name), resolve_settings(name, overrides=overrides)):
         assert settings.method.name == name

@@ -62,7 +62,7 @@ def make_catalog() -> Catalog:
     found = registry()
     parts = {
         level: {
-            kind: sorted(found.choices(kind, level)) + (["none"] if method.optional(kind) else [])
+            kind: sorted(found.choices(kind, method)) + (["none"] if method.optional(kind) else [])
             for kind in method.kinds()
         }
         for level, method in LEVELS.items()
