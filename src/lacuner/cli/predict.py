@@ -11,7 +11,8 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from lacuner.cli.console import say, track
-from lacuner.cli.options import Device, InputFormat, ModelPath, Texts, check_inputs
+from lacuner.cli.help import OUTPUT
+from lacuner.cli.options import Device, InputFormat, MinScore, ModelPath, Texts, check_inputs
 from lacuner.corpus import Entity, Sentence
 from lacuner.corpus.corpus import (
     format_of_texts,
@@ -49,19 +50,30 @@ class _Item(NamedTuple):
 def predict(
     model: ModelPath,
     inputs: Texts,
-    out: Annotated[Path, typer.Option("--out", "-o", help="File to write; - is standard output.")] = Path("-"),
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FILE", help="File to write; - is standard output.")
+    ] = Path("-"),
     format: Annotated[
         OutputFormat | None,
-        typer.Option("--format", help="Format of the output.", show_default="by the ending of --out, or jsonl"),
+        typer.Option(
+            "--format",
+            metavar="NAME",
+            help="Format of the output: jsonl or conll.",
+            show_default="from the name of --out; jsonl otherwise",
+            rich_help_panel=OUTPUT,
+        ),
     ] = None,
     input_format: InputFormat = None,
-    nested: Annotated[bool, typer.Option("--nested", help="Keep entities that overlap better ones.")] = False,
-    min_score: Annotated[float, typer.Option(min=0, max=1, help="Leave out less probable entities.")] = 0.0,
+    nested: Annotated[
+        bool,
+        typer.Option("--nested", help="Also output entities that overlap more probable ones.", rich_help_panel=OUTPUT),
+    ] = False,
+    min_score: MinScore = 0.0,
     device: Device = None,
 ) -> None:
-    """Find entities. Inputs of any size are streamed.
+    """Find entities in text. Inputs of any size are streamed.
 
-    Offsets count characters where raw text was given, words where words were.
+    Offsets count characters if the input is raw text, and tokens if the input is tokenized.
 
     Example: `lacuner predict model news.txt --out entities.jsonl`
     """
