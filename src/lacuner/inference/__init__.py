@@ -1,0 +1,1 @@
+"""Texts → entities: backends, prediction, thresholds."""
