@@ -91,6 +91,31 @@ def test_predict_reads_words_without_tags_and_standard_input(run, files, model_f
     assert json.loads(done.stdout)["text"] == "Ada moved to Oslo ."
 
 
+def test_several_processes_predict_what_one_predicts(files, model_folder):
+    texts = [f"Grace Hopper moved to Oslo , {number} times ." for number in range(1500)]
+    (files / "raw.txt").write_text("".join(f"{text}\n" for text in texts))
+    outputs = []
+    for workers in ("1", "2"):
+        command = [sys.executable, "-m", "lacuner", "predict", str(model_folder), "raw.txt", "train.conll"]
+        environment = os.environ | {"OMP_NUM_THREADS": "1"}
+        done = subprocess.run(
+            [*command, "--workers", workers], cwd=files, env=environment, capture_output=True, check=True
+        )
+        outputs.append(done.stdout)
+    assert outputs[0].count(b"\n") == 1525
+    assert outputs[0] == outputs[1]
+
+
+def test_a_model_that_is_not_there_is_said_whoever_loads_it(files):
+    for workers in ("1", "2"):
+        command = [sys.executable, "-m", "lacuner", "predict", "absent", "train.conll", "--out", "o.jsonl"]
+        command += ["--workers", workers]
+        done = subprocess.run(command, cwd=files, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+        assert done.stderr.startswith("there is no folder absent")
+        assert not (files / "o.jsonl").exists()
+
+
 def test_a_prediction_takes_the_place_of_what_was_annotated(run, files, model_folder):
     records = [
         {"text": "nothing", "label": [[0, 7, "PER"]], "complete": True},

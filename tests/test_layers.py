@@ -17,6 +17,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("encoders",),
     ("heads",),
     ("methods", "models"),
+    ("inference",),
     ("evaluation",),
     ("training",),
     ("recognizer", "model_folder"),

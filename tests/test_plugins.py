@@ -4,20 +4,19 @@ The package is the example of docs/methods/README.md, laid out as an installer w
 """
 
 import json
-import os
 import re
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from installing import install, lacuner
 from lacuner import Corpus
 from lacuner.cli.methods import methods as print_methods
 
 PAGE = (Path(__file__).parents[1] / "docs" / "methods" / "README.md").read_text(encoding="utf-8")
+GROUP = "lacuner.methods"
 LONG_ENOUGH = {"training.epochs": 25, "training.patience": "none"}
 TEXT = "Grace Hopper moved to Oslo ."
 FOUND = ["Grace Hopper", "Oslo"]
@@ -28,26 +27,6 @@ def block(language: str) -> str:
     found = re.search(rf"^```{language}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
     assert found
     return found[1]
-
-
-def install(folder: Path, module: str, code: str, entry_point: str) -> Path:
-    """Lay a package out in ``folder`` as an installer would."""
-    folder.mkdir(exist_ok=True)
-    (folder / f"{module}.py").write_text(code, encoding="utf-8")
-    information = folder / f"{module}-1.0.dist-info"
-    information.mkdir()
-    (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module.replace('_', '-')}\nVersion: 1.0\n")
-    (information / "entry_points.txt").write_text(f"[lacuner.methods]\n{entry_point} = {module}\n")
-    return folder
-
-
-def lacuner(
-    *arguments: object, packages: Path | None = None, given: str | None = None
-) -> subprocess.CompletedProcess[str]:
-    """The command in a process of its own, where ``packages`` are installed."""
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": "" if packages is None else str(packages)}
-    command = [sys.executable, "-m", "lacuner", *map(str, arguments)]
-    return subprocess.run(command, input=given, capture_output=True, text=True, check=False, env=environment)
 
 
 def train(corpus: Path, out: Path, packages: Path, settings: dict[str, object], *options: str) -> dict[str, Any]:
@@ -70,7 +49,7 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the package of the documentation."""
     points = tomllib.loads(block("toml"))["project"]["entry-points"]["lacuner.methods"]
     ((entry_point, module),) = points.items()
-    return install(tmp_path_factory.mktemp("installed"), module, block("python"), entry_point)
+    return install(tmp_path_factory.mktemp("installed"), module, block("python"), GROUP, entry_point)
 
 
 @pytest.fixture(scope="module")
@@ -134,8 +113,8 @@ def test_its_part_goes_into_a_method_of_ours_even_beside_a_broken_package(
     corpus: Path, settings: dict[str, object], tmp_path: Path
 ) -> None:
     installed, out = tmp_path / "installed", tmp_path / "model"
-    install(installed, "a_broken_method", "raise RuntimeError('too old')", "broken")
-    install(installed, "tiny_method", block("python"), "tiny")
+    install(installed, "a_broken_method", "raise RuntimeError('too old')", GROUP, "broken")
+    install(installed, "tiny_method", block("python"), GROUP, "tiny")
     train(corpus, out, installed, settings, "--method", "uniform", "--set", "negatives=narrow")
     stored = json.loads((out / "config.json").read_text(encoding="utf-8"))["settings"]["method"]
     assert stored["name"] == "uniform"
@@ -154,7 +133,9 @@ BROKEN = {
 def test_a_broken_package_is_reported_and_leaves_ours_as_they_are(
     code: str, reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    done = lacuner("methods", "--json", packages=install(tmp_path / "installed", "broken_method", code, "broken"))
+    done = lacuner(
+        "methods", "--json", packages=install(tmp_path / "installed", "broken_method", code, GROUP, "broken")
+    )
     assert done.returncode == 0, done.stderr
     (warning,) = done.stderr.splitlines()
     assert warning.startswith("warning: ")

@@ -46,14 +46,14 @@ def build_part(kind: str, value: object, choices: Mapping[str, type[AnyPart]]) -
 
 
 def _innermost(model: type[BaseModel], path: Sequence[int | str]) -> tuple[type[BaseModel], str]:
-    """The model that the last name of a path should belong to, and what stands before that name."""
-    place = ""
+    """The model that the last name of a path should belong to, and the path to it."""
+    inside = ""
     for name in path[:-1]:
         field = model.model_fields.get(str(name))
         if field is None or not (isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)):
             break
-        model, place = field.annotation, f"{place}{name}."
-    return model, place
+        model, inside = field.annotation, f"{inside}{name}."
+    return model, inside
 
 
 def validate(model: type[AnyModel], value: Mapping[str, Any], prefix: str = "") -> AnyModel:
@@ -64,9 +64,9 @@ def validate(model: type[AnyModel], value: Mapping[str, Any], prefix: str = "") 
         first = error.errors()[0]
         key = prefix + ".".join(map(str, first["loc"]))
         if first["type"] == "extra_forbidden":
-            inner, place = _innermost(model, first["loc"])
+            inner, inside = _innermost(model, first["loc"])
             known = (
-                ", ".join(sorted(prefix + place + field for field in inner.model_fields if field != "name")) or "none"
+                ", ".join(sorted(prefix + inside + field for field in inner.model_fields if field != "name")) or "none"
             )
             raise ConfigError(f"there is no setting {key}; there are: {known}") from None
         if first["type"] == "missing":

@@ -13,6 +13,7 @@ from lacuner.cli.bench import bench
 from lacuner.cli.console import say, set_up_logging, stop_bars
 from lacuner.cli.demo import demo
 from lacuner.cli.evaluate import evaluate
+from lacuner.cli.help import Verb, Verbs
 from lacuner.cli.inspect import inspect
 from lacuner.cli.mask import mask
 from lacuner.cli.methods import methods
@@ -24,16 +25,24 @@ from lacuner.version import __version__
 
 app = typer.Typer(
     name="lacuner",
-    help="Train named-entity recognisers from annotation with gaps.",
+    cls=Verbs,
+    help="Train named-entity recognizers on incomplete or distantly supervised annotation.\n\n"
+    "Start with `lacuner demo`. `lacuner COMMAND --help` has an example of every command.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
+    rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verb in (train, evaluate, predict, inspect, mask, annotate, audit, review, methods, demo):
-    app.command()(verb)
+_VERBS = {
+    "Train and use models": (train, evaluate, predict),
+    "Make and check data": (annotate, inspect, mask, audit, review),
+    "Learn more": (demo, methods),
+}
+for panel, verbs in _VERBS.items():
+    for verb in verbs:
+        app.command(cls=Verb, rich_help_panel=panel)(verb)
 for group in (analyse, bench):
-    app.add_typer(group)
+    app.add_typer(group, rich_help_panel="Research")
 
 
 def _show_version(wanted: bool) -> None:
@@ -45,9 +54,11 @@ def _show_version(wanted: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and leave.")
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error. May stand anywhere.")] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the traceback of an error. Can be given anywhere.")
+    ] = False,
 ) -> None:
     pass
 
@@ -58,7 +69,7 @@ def main() -> None:
     sys.argv = [argument for argument in sys.argv if argument != "--debug"]
     set_up_logging()
     try:
-        app()
+        app(prog_name="lacuner")  # also as python -m lacuner
     except Exception as error:
         if debug:
             traceback.print_exc()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO
 import typer
 
 from lacuner.cli.console import print_json, say, track
+from lacuner.cli.help import DATA, MATCHING, OUTPUT, RUNNING
 from lacuner.cli.options import InputFormat, Json, Strict, Texts, check_inputs
 from lacuner.errors import ConfigError, DataError
 
@@ -26,38 +27,75 @@ _SHOWN = 20
 def annotate(
     inputs: Texts,
     dictionary: Annotated[
-        Path, typer.Option("--dictionary", "-d", help="Names: surface<TAB>label, one a line.", show_default=False)
+        Path,
+        typer.Option(
+            "--dictionary",
+            "-d",
+            metavar="FILE",
+            help="Names to find: one `NAME<TAB>LABEL` per line.",
+            show_default=False,
+        ),
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Corpus to write.", show_default=False)],
+    out: Annotated[
+        Path,
+        typer.Option("--out", "-o", metavar="FILE", help="File to write; - is standard output.", show_default=False),
+    ],
     ignore_case: Annotated[
-        bool, typer.Option("--ignore-case", help="Upper and lower case do not matter, unless a name says exact.")
+        bool,
+        typer.Option("--ignore-case", help="Ignore case, except for names marked `exact`.", rich_help_panel=MATCHING),
     ] = False,
     variants: Annotated[
-        bool, typer.Option("--variants", help="Names with other punctuation, too: Al Qaeda for Al-Qaeda, US for U.S.")
+        bool,
+        typer.Option(
+            "--variants",
+            help="Also find names with other punctuation: Al Qaeda for Al-Qaeda, US for U.S.",
+            rich_help_panel=MATCHING,
+        ),
     ] = False,
-    min_length: Annotated[int, typer.Option(min=1, help="Leave out names with fewer characters.")] = 1,
+    min_length: Annotated[
+        int, typer.Option(min=1, help="Leave out names with fewer characters.", rich_help_panel=MATCHING)
+    ] = 1,
     stop: Annotated[
-        Path | None, typer.Option(help="File with names that are not to be matched, one a line.", show_default=False)
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Names to leave out, one per line.", show_default=False, rich_help_panel=MATCHING
+        ),
     ] = None,
     ambiguous: Annotated[
         Literal["drop", "first", "both-unknown"],
-        typer.Option(help="A name with several labels: forget it, take the first, or find it and leave it unknown."),
+        typer.Option(
+            metavar="CHOICE",
+            help="Names with several labels: `drop` them, take the `first` label, or leave what they match unlabeled "
+            "(`both-unknown`).",
+            rich_help_panel=MATCHING,
+        ),
     ] = "drop",
     split: Annotated[
         Literal["auto", "words", "whitespace", "characters"],
-        typer.Option(help="How raw text becomes words; auto: characters if most are Chinese."),
+        typer.Option(
+            metavar="CHOICE",
+            help="Split raw text into `words`, at `whitespace`, or into `characters`; `auto`: characters if most are Chinese.",
+            rich_help_panel=DATA,
+        ),
     ] = "auto",
     input_format: InputFormat = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Processes.", show_default="one for each core")] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, help="Processes.", show_default="one for each available core", rich_help_panel=RUNNING),
+    ] = None,
     unmatched: Annotated[
-        Path | None, typer.Option(help="File for the names that were never found.", show_default=False)
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Write the names that were never found.", show_default=False, rich_help_panel=OUTPUT
+        ),
     ] = None,
     strict: Strict = False,
     json: Json = False,
 ) -> None:
-    """Label text with a list of names. What is not in the list stays unknown.
+    """Label text with a dictionary of names; everything else stays unknown.
 
-    Inputs of any size are streamed. A third column `exact` or `ignore` in the list outranks --ignore-case for its name.
+    Inputs of any size are streamed. A third column in the dictionary, `exact` or `ignore`, overrides --ignore-case for a
+    name.
 
     Example: `lacuner annotate news.txt --dictionary names.tsv --out distant.jsonl`
     """

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lacuner.cli.console import print_json, say
+from lacuner.cli.help import TRAINING
 from lacuner.cli.options import DataFormat, Encoder, Epochs, Json, Set, Strict
 
 if TYPE_CHECKING:
@@ -15,27 +16,46 @@ if TYPE_CHECKING:
 
 def audit(
     data: Annotated[list[Path], typer.Argument(metavar="DATA...", help="Annotated data.", show_default=False)],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder to write.", show_default=False)],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FOLDER", help="Folder to write.", show_default=False)],
     folds: Annotated[
-        int | None, typer.Option(min=2, help="Parts; each is judged by a model of the others.", show_default="3")
+        int | None,
+        typer.Option(
+            min=2,
+            help="Parts of the data; each is scored by a model trained on the others.",
+            show_default="3",
+            rich_help_panel=TRAINING,
+        ),
     ] = None,
-    method: Annotated[str | None, typer.Option(help="How the models are trained.", show_default="uniform")] = None,
+    method: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Training method of the models.", show_default="uniform", rich_help_panel=TRAINING
+        ),
+    ] = None,
     encoder: Encoder = None,
     epochs: Epochs = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Decides the folds, and how training goes.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Random seed of folds and training.", rich_help_panel=TRAINING)
+    ] = None,
     settings: Set = None,
     recognizer: Annotated[
         Path | None,
-        typer.Option(help="A model that judges, instead; it should not have seen the data.", show_default=False),
+        typer.Option(
+            metavar="FOLDER",
+            help="Score with this trained model instead; it must not have been trained on the data.",
+            show_default=False,
+        ),
     ] = None,
-    min_probability: Annotated[float, typer.Option(min=0, max=1, help="Leave out less probable findings.")] = 0.1,
+    min_probability: Annotated[
+        float, typer.Option(min=0, max=1, metavar="P", help="Leave out findings with a lower probability.")
+    ] = 0.1,
     data_format: DataFormat = None,
     strict: Strict = False,
     json: Json = False,
 ) -> None:
-    """Find the entities that were missed, and labels that look wrong.
+    """Find entities that were probably missed, and labels that are probably wrong.
 
-    The same command goes on where it was stopped.
+    An interrupted audit is continued by the same command.
 
     Example: `lacuner audit train.conll --out audit`
     """
@@ -72,7 +92,7 @@ def audit(
     try:
         found = audit_corpus(corpus, judge, folds or 3, min_probability, out, about, TerminalObserver)
     except KeyboardInterrupt:
-        say("Stopped. The same command goes on.")
+        say("Interrupted. The same command continues.")
         raise
     check_decisions(out)  # somebody may have gone on with a review meanwhile
     found.write(out)

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from lacuner.cli.console import print_json, say
+from lacuner.cli.help import Verb, Verbs
 from lacuner.cli.options import Json
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from lacuner.bench.runs import Run
 
 
-class _RunUnlessNamed(TyperGroup):
+class _RunUnlessNamed(Verbs):
     """``lacuner bench RECIPE`` is short for ``lacuner bench run RECIPE``."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -38,11 +38,11 @@ bench = typer.Typer(
     rich_markup_mode="markdown",
 )
 
-Figures = Annotated[bool, typer.Option("--figures/--no-figures", help="Draw figures, too (needs lacuner[plots]).")]
+Figures = Annotated[bool, typer.Option("--figures/--no-figures", help="Draw figures, too (needs matplotlib).")]
 Out = Annotated[Path | None, typer.Option("--out", "-o", help="Folder for the results.", show_default="bench/RECIPE")]
 
 
-@bench.command()
+@bench.command(cls=Verb)
 def run(
     recipe: Annotated[
         str, typer.Argument(metavar="RECIPE", help="A TOML file, or a name: `lacuner bench list`.", show_default=False)
@@ -119,7 +119,7 @@ def run(
         raise typer.Exit(1)
 
 
-@bench.command()
+@bench.command(cls=Verb)
 def report(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder that a bench has written.", show_default=False)],
     figures: Figures = True,
@@ -137,7 +137,7 @@ def report(
     _conclude(results, write_report(results, folder, figures), json)
 
 
-@bench.command()
+@bench.command(cls=Verb)
 def tables(
     pages: Annotated[list[Path], typer.Argument(metavar="PAGE...", help="Markdown files.", show_default=False)],
 ) -> None:
@@ -155,7 +155,7 @@ def tables(
         say(f"{page}: {count} table{'s' * (count != 1)} made again.")
 
 
-@bench.command("list")
+@bench.command("list", cls=Verb)
 def list_recipes(json: Json = False) -> None:
     """The recipes that come with Lacuner.
 

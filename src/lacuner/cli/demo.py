@@ -12,16 +12,16 @@ from lacuner.corpus import Corpus, Entity, Sentence
 
 def demo(
     probability: Annotated[
-        float, typer.Option(min=0, max=1, help="Share of the training labels that is hidden.")
+        float, typer.Option(min=0, max=1, metavar="P", help="Fraction of the training entities that is hidden.")
     ] = 0.7,
-    seed: Annotated[int, typer.Option(min=0, help="Decides what is hidden, and how training goes.")] = 1,
-    epochs: Annotated[int, typer.Option(min=1, help="Passes over the data.")] = 15,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed of masking and training.")] = 1,
+    epochs: Annotated[int, typer.Option(min=1, help="Passes over the training data.")] = 15,
     json: Json = False,
 ) -> None:
-    """The whole story on the built-in sample: what gaps cost, and how much of it comes back.
+    """See on the built-in sample what gaps cost, and how much of it is recovered.
 
-    Trains three models: on complete labels, and on labels of which most are hidden, the ordinary way and with negative
-    sampling. Takes a minute or two.
+    Trains three models: on complete labels, and on labels of which most are hidden, once in the ordinary way and once with
+    negative sampling. Takes a minute or two.
 
     Example: `lacuner demo`
     """

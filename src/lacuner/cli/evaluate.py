@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from lacuner.cli.console import print_json, say, track
-from lacuner.cli.options import DataFormat, Device, Json, ModelPath, Strict
+from lacuner.cli.help import OUTPUT
+from lacuner.cli.options import DataFormat, Device, Json, MinScore, ModelPath, Strict
 from lacuner.corpus import Corpus
 from lacuner.corpus.corpus import open_for_writing
 from lacuner.corpus.files import refuse_overwriting
@@ -15,23 +16,27 @@ from lacuner.corpus.files import refuse_overwriting
 
 def evaluate(
     model: ModelPath,
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="Annotated data.", show_default=False)],
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="Completely annotated data.", show_default=False)],
     errors: Annotated[
         Path | None,
         typer.Option(
-            help="Write each missed, spurious, wrong-label and wrong-boundary entity as JSON Lines.", show_default=False
+            metavar="FILE",
+            help="Write every error as JSON Lines: missed and spurious entities, wrong labels, wrong boundaries.",
+            show_default=False,
+            rich_help_panel=OUTPUT,
         ),
     ] = None,
     nested: Annotated[
-        bool, typer.Option("--nested", help="Score entities that overlap better ones, too, for nested annotation.")
+        bool,
+        typer.Option("--nested", help="Also predict entities that overlap more probable ones.", rich_help_panel=OUTPUT),
     ] = False,
-    min_score: Annotated[float, typer.Option(min=0, max=1, help="Leave out less probable entities.")] = 0.0,
+    min_score: MinScore = 0.0,
     device: Device = None,
     data_format: DataFormat = None,
     strict: Strict = False,
     json: Json = False,
 ) -> None:
-    """Exact-match precision, recall and F1, as conlleval counts them.
+    """Score a model: exact-match precision, recall and F1, as conlleval counts them.
 
     Example: `lacuner evaluate model test.conll --errors errors.jsonl`
     """

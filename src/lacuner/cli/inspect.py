@@ -20,13 +20,16 @@ def inspect(
         Path, typer.Argument(metavar="DATA", help="Annotated data; - is standard input.", show_default=False)
     ],
     gold: Annotated[
-        Path | None, typer.Option(help="Human labels of the same sentences, to judge DATA by.", show_default=False)
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Gold annotation of the same sentences, to compare DATA with.", show_default=False
+        ),
     ] = None,
     data_format: DataFormat = None,
     strict: Strict = False,
     json: Json = False,
 ) -> None:
-    """Count what there is: labels, widths, gaps; and, against gold labels, what is missing or wrong.
+    """Count sentences, labels, span widths and gaps; with gold annotation, what is missing or wrong.
 
     Example: `lacuner inspect distant.conll --gold gold.conll`
     """

@@ -22,12 +22,14 @@ from lacuner.corpus.masking import mask_sentences
 def mask(
     gold: Annotated[Path, typer.Argument(metavar="GOLD", help="Completely annotated data.", show_default=False)],
     probability: Annotated[
-        float, typer.Option(min=0, max=1, help="How likely each entity is hidden.", show_default=False)
+        float,
+        typer.Option(min=0, max=1, metavar="P", help="Probability that an entity is hidden.", show_default=False),
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="File to write.", show_default=False)],
-    seed: Annotated[int, typer.Option(min=0, help="Another seed hides other entities.")] = 1,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="File to write.", show_default=False)],
+    seed: Annotated[int, typer.Option(min=0, help="Random seed; another seed hides other entities.")] = 1,
     hidden: Annotated[
-        Path | None, typer.Option(help="Write what was hidden, as JSON Lines.", show_default=False)
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the hidden entities as JSON Lines.", show_default=False),
     ] = None,
     data_format: DataFormat = None,
     strict: Strict = False,
@@ -35,7 +37,7 @@ def mask(
 ) -> None:
     """Hide entities on purpose, to measure what gaps cost.
 
-    The same seed hides the same entities on every machine, and what is hidden with probability 0.5 is hidden with 0.7, too.
+    The same seed hides the same entities on every machine. What is hidden with probability 0.5 is also hidden with 0.7.
 
     Example: `lacuner mask gold.conll --probability 0.7 --seed 1 --out masked.conll --hidden hidden.jsonl`
     """

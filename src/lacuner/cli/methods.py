@@ -13,7 +13,7 @@ from lacuner.cli.options import Json
 def methods(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="[NAME]", help="Show this method and all its parameters.", show_default=False),
+        typer.Argument(metavar="NAME", help="Show this method and all its parameters.", show_default=False),
     ] = None,
     json: Json = False,
 ) -> None:

@@ -7,30 +7,50 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lacuner.cli.help import DATA, OUTPUT, RUNNING, TRAINING
 from lacuner.corpus.files import STANDARD_INPUT
 from lacuner.errors import DataError
 
 if TYPE_CHECKING:
     from lacuner.parts import Settings
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON value on standard output.")]
-Strict = Annotated[bool, typer.Option("--strict", help="Refuse broken tags and the like instead of repairing them.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the figures as one JSON value on standard output.")]
+Strict = Annotated[
+    bool,
+    typer.Option(
+        "--strict",
+        help="Stop at broken tags, duplicate entities and the like instead of repairing them.",
+        rich_help_panel=DATA,
+    ),
+]
 DataFormat = Annotated[
     str | None,
     typer.Option(
         "--format",
         metavar="NAME",
-        help="Format of the data: conll, jsonl, doccano, prodigy, or that of an installed package.",
-        show_default="by its ending",
+        help="Format of the data: conll, jsonl, doccano, prodigy, or one that a package adds.",
+        show_default="from the file name",
+        rich_help_panel=DATA,
     ),
 ]
-Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, …", show_default="a GPU if there is one")]
-ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="Model folder.", show_default=False)]
+Device = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Device to run on: cpu, cuda, cuda:1, mps, …",
+        show_default="a GPU if there is one",
+        rich_help_panel=RUNNING,
+    ),
+]
+MinScore = Annotated[
+    float, typer.Option(min=0, max=1, help="Leave out entities with a lower probability.", rich_help_panel=OUTPUT)
+]
+ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of a trained model.", show_default=False)]
 Texts = Annotated[
     list[Path],
     typer.Argument(
         metavar="INPUT...",
-        help="Texts (one a line), .conll or .jsonl files; - is standard input.",
+        help="Raw text (one text per line), or annotated files such as .conll and .jsonl; - is standard input.",
         show_default=False,
     ),
 ]
@@ -38,25 +58,34 @@ InputFormat = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="Format of the inputs: text (one a line), conll, jsonl, doccano, prodigy, or that of an installed package.",
-        show_default="by their endings, or text",
+        help="Format of the inputs: text (one per line), conll, jsonl, doccano, prodigy, or one that a package adds.",
+        show_default="from the file names; text otherwise",
+        rich_help_panel=DATA,
     ),
 ]
 Encoder = Annotated[
     str | None,
     typer.Option(
-        help="recurrent, flat, bert-word, lebert, or a Hugging Face name or folder.",
+        metavar="NAME",
+        help="recurrent, flat, bert-word, lebert, or the name or folder of a Hugging Face encoder.",
         show_default="recurrent",
+        rich_help_panel=TRAINING,
     ),
 ]
-Epochs = Annotated[int | None, typer.Option(min=1, help="Passes over the data.", show_default="by encoder")]
+Epochs = Annotated[
+    int | None,
+    typer.Option(
+        min=1, help="Passes over the training data.", show_default="depends on the encoder", rich_help_panel=TRAINING
+    ),
+]
 Set = Annotated[
     list[str] | None,
     typer.Option(
         "--set",
         metavar="KEY=VALUE",
-        help="Any setting, such as negatives.ratio=0.5. May be repeated.",
+        help="Change a setting, such as negatives.ratio=0.5. `lacuner methods NAME` lists them. Can be repeated.",
         show_default=False,
+        rich_help_panel=TRAINING,
     ),
 ]
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from lacuner.cli.console import print_json, say
+from lacuner.cli.help import DATA, TRAINING
 from lacuner.cli.options import DataFormat, Encoder, Epochs, Json, Set, Strict, files_of
 from lacuner.corpus import Corpus
 from lacuner.corpus.corpus import merge
@@ -17,48 +18,75 @@ logger = logging.getLogger(__name__)
 
 
 def train(
-    data: Annotated[list[Path], typer.Argument(metavar="TRAIN...", help="Training data.", show_default=False)],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Model folder to write.", show_default=False)],
+    data: Annotated[
+        list[Path],
+        typer.Argument(metavar="TRAIN...", help="Training data; what has no label is unknown.", show_default=False),
+    ],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FOLDER", help="Model folder to write.", show_default=False)
+    ],
     dev: Annotated[
-        Path | None, typer.Option(help="Data on which the best epoch is chosen.", show_default=False)
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Development data, on which the best epoch is selected.",
+            show_default=False,
+            rich_help_panel=DATA,
+        ),
     ] = None,
     method: Annotated[
         str | None,
-        typer.Option(help="What to do with unlabelled spans; `lacuner methods` lists them.", show_default="lacuner"),
+        typer.Option(
+            metavar="NAME",
+            help="How unlabeled spans are treated; `lacuner methods` lists the methods.",
+            show_default="lacuner",
+            rich_help_panel=TRAINING,
+        ),
     ] = None,
     encoder: Encoder = None,
     trusted: Annotated[
         list[Path] | None,
         typer.Option(
-            help="Data that is labelled completely: what has no label is no entity. May be repeated.",
+            metavar="FILE",
+            help="Completely annotated data: what has no label is not an entity. Can be repeated.",
             show_default=False,
+            rich_help_panel=DATA,
         ),
     ] = None,
     epochs: Epochs = None,
     seed: Annotated[
-        int | None, typer.Option(min=0, help="The same seed gives the same model.", show_default="1")
+        int | None,
+        typer.Option(
+            min=0, help="Random seed; the same seed gives the same model.", show_default="1", rich_help_panel=TRAINING
+        ),
     ] = None,
     settings: Set = None,
-    config: Annotated[Path | None, typer.Option(help="TOML file with settings.", show_default=False)] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="TOML file with settings.", show_default=False, rich_help_panel=TRAINING),
+    ] = None,
     dev_incomplete: Annotated[
         bool,
         typer.Option(
             "--dev-incomplete",
-            help="DEV has gaps, too: choose by recall² / share of predictions (PU estimate) instead of F1.",
+            help="The development data has gaps, too: select by the PU estimate, recall² / fraction predicted, not by F1.",
+            rich_help_panel=DATA,
         ),
     ] = False,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on where a run with the same --out was stopped.")
-    ] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run with the same --out.")] = False,
     partial_labels: Annotated[
         bool,
-        typer.Option("--partial-labels", help="In each TRAIN file only the labels that occur in it were looked for."),
+        typer.Option(
+            "--partial-labels",
+            help="Each training file was annotated only with the labels that occur in it.",
+            rich_help_panel=DATA,
+        ),
     ] = False,
     data_format: DataFormat = None,
     strict: Strict = False,
     json: Json = False,
 ) -> None:
-    """Train a model on data with gaps.
+    """Train a model on annotation with gaps.
 
     Example: `lacuner train distant.conll --dev dev.conll --out model`
     """
@@ -81,9 +109,9 @@ def train(
     dev_corpus = Corpus.read(dev, data_format, strict, split) if dev else None
     trusted_corpus = merge(Corpus.read(path, data_format, strict, split) for path in trusted) if trusted else None
     if dev_corpus is None:
-        logger.warning("There is no --dev data: all epochs run, and the last one is kept.")
+        logger.warning("There is no --dev data: all epochs are run, and the last one is kept.")
     if out.exists() and not resume:
-        logger.warning("%s exists; it will be replaced when training has ended.", out)
+        logger.warning("%s exists; it will be replaced at the end of training.", out)
     say(f"Method {resolved.method.name}, encoder {resolved.encoder.name}, head {resolved.method.head.name}.")
     main_process = PartialState().is_main_process
     observer = TerminalObserver(metric=resolved.training.metric) if main_process else None
@@ -98,7 +126,7 @@ def train(
             observer=observer,
         )
     except KeyboardInterrupt:
-        say("Stopped. The same command with --resume goes on after the last whole epoch.")
+        say("Interrupted. The same command with --resume continues after the last complete epoch.")
         raise
     record = model.record
     if not main_process:

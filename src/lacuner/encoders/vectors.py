@@ -92,14 +92,14 @@ def choose_vectors(setting: str, sentences: Iterable[Sequence[str]]) -> WordVect
     known = set(vectors.words)
     lettered = {word: count for word, count in counts.items() if any(map(str.isalpha, word))} or counts
     covered = sum(count for word, count in lettered.items() if find_key(word, known) is not None)
-    share = covered / max(1, sum(lettered.values()))
-    if setting == "auto" and share < MIN_COVERAGE:
+    coverage = covered / max(1, sum(lettered.values()))
+    if setting == "auto" and coverage < MIN_COVERAGE:
         logger.info(
-            "Word vectors: trained from scratch (%s knows only %.1f %% of the words).", vectors.name, 100 * share
+            "Word vectors: trained from scratch (%s knows only %.1f %% of the words).", vectors.name, 100 * coverage
         )
         return None
     if not covered:
         remedy = "give vectors of the corpus's language, or --set encoder.vectors=none"
         raise DataError("the file knows none of the corpus's words", remedy, setting)
-    logger.info("Word vectors: %s, which knows %.1f %% of the words.", vectors.name, 100 * share)
+    logger.info("Word vectors: %s, which knows %.1f %% of the words.", vectors.name, 100 * coverage)
     return vectors

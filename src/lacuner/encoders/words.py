@@ -8,7 +8,7 @@ from torch import Tensor
 class EncodedWords(NamedTuple):
     """Vectors of ``B`` sentences of up to ``n`` words.
 
-    ``first`` stands for a word that begins a span, ``last`` for one that ends it; they differ where words consist of pieces.
+    ``first`` represents a word that begins a span, ``last`` one that ends it; they differ where words consist of pieces.
     """
 
     first: Tensor  # (B, n, d)

@@ -1,19 +1,18 @@
 """Formats of ours, and one that somebody else publishes as a package."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from installing import install, lacuner
 from lacuner.corpus import Corpus, Entity, Sentence
 from lacuner.corpus.formats import registry
 from lacuner.corpus.formats.format import Format
 from lacuner.corpus.formats.registry import all_formats, format_of, get_format, guess_format
 from lacuner.errors import DataError
 
+GROUP = "lacuner.formats"
 PLUGIN = '''
 """Sentences as word/LABEL pairs, one sentence a line."""
 
@@ -38,26 +37,8 @@ FORMATS = [Format("slashes", (".slashes",), read, write, cannot_hold=frozenset({
 '''
 
 
-def install(folder: Path, module: str, code: str) -> Path:
-    """Lay a package out in ``folder`` as an installer would."""
-    folder.mkdir(exist_ok=True)
-    (folder / f"{module}.py").write_text(code, encoding="utf-8")
-    information = folder / f"{module}-1.0.dist-info"
-    information.mkdir()
-    (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module.replace('_', '-')}\nVersion: 1.0\n")
-    (information / "entry_points.txt").write_text(f"[lacuner.formats]\nanything = {module}\n")
-    return folder
-
-
-def lacuner(*arguments: object, packages: Path) -> subprocess.CompletedProcess[str]:
-    """The command in a process of its own, where ``packages`` are installed."""
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(packages)}
-    command = [sys.executable, "-m", "lacuner", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-
-
 def test_a_format_of_a_package_is_read_and_written_by_its_ending_or_name(tmp_path: Path) -> None:
-    packages = install(tmp_path / "installed", "slash_format", PLUGIN)
+    packages = install(tmp_path / "installed", "slash_format", PLUGIN, GROUP)
     (tmp_path / "gold.slashes").write_text("Ada/PER left/O\nTurin/LOC\n")
     done = lacuner("inspect", tmp_path / "gold.slashes", "--json", packages=packages)
     assert done.returncode == 0, done.stderr
@@ -72,7 +53,7 @@ def test_a_format_of_a_package_is_read_and_written_by_its_ending_or_name(tmp_pat
 
 
 def test_it_is_written_by_several_processes_and_what_it_cannot_hold_is_said(tmp_path: Path) -> None:
-    packages = install(tmp_path / "installed", "slash_format", PLUGIN)
+    packages = install(tmp_path / "installed", "slash_format", PLUGIN, GROUP)
     (tmp_path / "texts.jsonl").write_text('{"text": "Ada left"}\n{"tokens": ["Bo"], "complete": true}\n')
     (tmp_path / "names.tsv").write_text("Ada\tPER\n")
     out = tmp_path / "out.slashes"
@@ -95,7 +76,7 @@ BROKEN = {
 
 @pytest.mark.parametrize(("code", "reason"), BROKEN.values(), ids=BROKEN)
 def test_a_broken_package_is_reported_where_it_might_be_needed(code: str, reason: str, tmp_path: Path) -> None:
-    packages = install(tmp_path / "installed", "broken_format", code)
+    packages = install(tmp_path / "installed", "broken_format", code, GROUP)
     done = lacuner("inspect", tmp_path / "gold.slashes", packages=packages)
     assert done.returncode == 1
     assert "broken_format" in done.stderr

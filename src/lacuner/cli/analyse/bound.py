@@ -36,7 +36,7 @@ def bound(
     strict: Strict = False,
     json: Json = False,
 ) -> None:
-    """How likely does uniform sampling shared.draw no hidden entity from a sentence, and what does the paper's bound promise?
+    """How likely does uniform sampling draw no hidden entity from a sentence, and what does the paper's bound promise?
 
     Example: `lacuner analyse bound masked.conll --gold gold.conll --figure bound.png`
     """
