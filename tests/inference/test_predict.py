@@ -62,7 +62,7 @@ def test_a_backend_computes_the_word_vectors_of_every_sentence_with_words(model,
 
 def test_long_lists_of_words_are_searched_in_passages(model, toy):
     """Each passage ends where a sentence does, and what is found is that of all passages, in words of the whole."""
-    words = FILLER * 120 + toy[6].tokens + FILLER * 70 + toy[13].tokens
+    words = tuple(word for sentence in toy for word in sentence.tokens) * 8
     backend = Recording(model.model)
     (found,) = find_entities(model.model, [words], backend=backend)
     assert max(map(len, backend.seen)) <= MAX_PASSAGE
