@@ -59,9 +59,9 @@ def test_every_setting_is_documented_with_its_default_and_meaning():
     found = registry()
     parts = [
         (kind, part)
-        for level, method in LEVELS.items()
+        for method in LEVELS.values()
         for kind in method.kinds()
-        for part in found.choices(kind, level).values()
+        for part in found.choices(kind, method).values()
     ]
     parts += [("encoder", part) for part in ENCODERS.values()] + [
         ("training", TrainingConfig),

@@ -12,6 +12,7 @@ import pytest
 import typer
 
 import lacuner.methods
+from lacuner import registry as registries
 from lacuner.cli import app
 from lacuner.cli.methods import methods as print_methods
 from lacuner.methods.method import Method
@@ -63,13 +64,15 @@ def commands_of(page: Path) -> list[str]:
 
 
 @pytest.fixture
-def with_the_example() -> Iterator[None]:
+def with_the_example(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The example method of the index is there, as if its package were installed."""
     example: dict[str, Any] = {"__name__": "tiny_method"}
     exec(compile(CODE.findall(INDEX.read_text(encoding="utf-8"))[0], str(INDEX), "exec"), example)
+    point = SimpleNamespace(name="tiny", value="tiny_method", load=lambda: SimpleNamespace(**example))
+    monkeypatch.setattr(registries, "entry_points", lambda group: [point] if group == "lacuner.methods" else [])
     registry.cache_clear()
-    registry().add(SimpleNamespace(**example))
     yield
+    monkeypatch.undo()
     registry.cache_clear()
 
 
@@ -125,10 +128,10 @@ def test_the_index_names_every_part(level: str) -> None:
     rows = {row[0]: row[1:] for row in (re.findall(r"`([^`]+)`", line) for line in section.splitlines()[2:])}
     assert list(rows) == list(LEVELS[level].kinds())
     for kind, named in rows.items():
-        choices = registry().choices(kind, level).items()
+        choices = registry().choices(kind, LEVELS[level]).items()
         own = {name for name, part in choices if part.__module__.startswith("lacuner.")}
         assert set(named) == own | ({"none"} if LEVELS[level].optional(kind) else set())
 
 
-def test_every_page_stands_for_a_method() -> None:
+def test_every_page_is_that_of_a_method() -> None:
     assert {page.stem for page in PAGES} - {"README", "lacuner"} <= {method.name for method in own_methods()}

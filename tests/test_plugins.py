@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from safetensors.torch import load_file
 
 from installing import install, lacuner
 from lacuner import Corpus
@@ -22,11 +23,9 @@ TEXT = "Grace Hopper moved to Oslo ."
 FOUND = ["Grace Hopper", "Oslo"]
 
 
-def block(language: str) -> str:
-    """The first block of code in this language on the page about methods."""
-    found = re.search(rf"^```{language}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
-    assert found
-    return found[1]
+def block(language: str, number: int = 0) -> str:
+    """A block of code in this language on the page about methods."""
+    return re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)[number]
 
 
 def train(corpus: Path, out: Path, packages: Path, settings: dict[str, object], *options: str) -> dict[str, Any]:
@@ -94,7 +93,7 @@ def test_its_parameters_are_described(packages: Path) -> None:
 def test_a_model_of_it_finds_entities_in_a_new_process(model: Path, packages: Path) -> None:
     stored = json.loads((model / "config.json").read_text(encoding="utf-8"))["settings"]["method"]
     assert stored["name"] == "tiny"
-    assert stored["negatives"] == {"name": "narrow", "widest": 3, "share": 0.9}
+    assert stored["negatives"] == {"name": "narrow", "max_width": 3, "fraction": 0.9}
     assert entities_in(TEXT, model, packages) == FOUND
 
 
@@ -118,8 +117,24 @@ def test_its_part_goes_into_a_method_of_ours_even_beside_a_broken_package(
     train(corpus, out, installed, settings, "--method", "uniform", "--set", "negatives=narrow")
     stored = json.loads((out / "config.json").read_text(encoding="utf-8"))["settings"]["method"]
     assert stored["name"] == "uniform"
-    assert stored["negatives"] == {"name": "narrow", "widest": 3, "share": 0.9}
+    assert stored["negatives"] == {"name": "narrow", "max_width": 3, "fraction": 0.9}
     assert entities_in(TEXT, out, installed) == FOUND
+
+
+@pytest.mark.slow
+def test_a_loss_that_keeps_state_goes_into_a_method_of_ours(
+    corpus: Path, settings: dict[str, object], tmp_path: Path
+) -> None:
+    """The second example of the page: it needs its state in training only, so the model folder has none of it."""
+    code = f"{block('python')}\n\n{block('python', 1)}\n\nPARTS = (Narrow, Steady)\n"
+    installed = install(tmp_path / "installed", "steady_method", code, "steady")
+    given = {key: value for key, value in settings.items() if key != "negatives.fraction"}
+    report = train(corpus, tmp_path / "model", installed, given, "--method", "full", "--set", "loss=steady")
+    assert report["dev"]["f1"] > 0.9
+    stored = json.loads((tmp_path / "model" / "config.json").read_text(encoding="utf-8"))["settings"]["method"]
+    assert stored["loss"] == {"name": "steady", "momentum": 0.9}
+    assert not [name for name in load_file(tmp_path / "model" / "model.safetensors") if name.startswith("state.")]
+    assert entities_in(TEXT, tmp_path / "model", installed) == FOUND
 
 
 BROKEN = {

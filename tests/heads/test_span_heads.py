@@ -288,9 +288,8 @@ from lacuner.corpus import Entity, Sentence
 from lacuner.encoders.words import EncodedWords
 from lacuner.supervision.spans import build_targets
 from lacuner.heads import ProductConfig
-from lacuner.methods.method import Step
+from lacuner.methods.parts import Step
 from lacuner.methods.registry import registry
-from lacuner.models.span_model import SpanModel
 
 
 class RandomWords(nn.Module):
@@ -311,9 +310,9 @@ def peak():
 
 before = peak()
 method = registry().method("full").model_copy(update={"head": ProductConfig(max_span_width=None)})
-model = SpanModel(RandomWords(), method, ("O", "PER", "LOC", "ORG", "MISC"))
+model = method.build_model(RandomWords(), ("O", "PER", "LOC", "ORG", "MISC"))
 targets = build_targets([Sentence(("word",) * 500, (Entity(0, 2, "PER"),))], model.labels)
-loss = model(None, targets, Step(0, 1, torch.Generator()))
+loss = method.training_loss(model, None, targets, Step(0, 1, torch.Generator()))
 loss.backward()
 assert model.encoder.vectors.grad.isfinite().all()
 print(peak(), peak() - before)

@@ -22,7 +22,11 @@ from lacuner.supervision.tags import TAG_SCHEMES, TagScheme, TagSet
 
 NEVER = float("-inf")
 SIZE = 5
-TAGS = {"bioes": TagSet("bioes", ("O", "PER")), "bio2": TagSet("bio2", ("O", "LOC", "PER"))}
+TAGS = {
+    "bioes": TagSet("bioes", ("O", "PER")),
+    "bio2": TagSet("bio2", ("O", "LOC", "PER")),
+    "io": TagSet("io", ("O", "LOC", "MISC", "ORG", "PER")),
+}
 """Five tags each."""
 
 
@@ -299,8 +303,8 @@ def test_any_entity_can_be_asked_about(name: str, scheme: TagScheme, lengths: li
 
 
 @pytest.mark.parametrize("name", TAG_HEADS)
-def test_an_entity_of_the_extra_label_is_none(name: str) -> None:
-    tags = TagSet("bioes", ("O", "PER"), extra=True)
+def test_an_entity_of_the_non_entity_class_is_none(name: str) -> None:
+    tags = TagSet("bioes", ("O", "PER"), non_entity_class=True)
     head, decisions = build(name, tags), torch.zeros(1, 4, len(tags)).double()
     for place, tag in enumerate(("S-PER", "B-", "E-", "S-")):
         decisions[0, place, tags.names.index(tag)] = 90.0
@@ -362,7 +366,7 @@ def test_the_corners_are_those_of_the_paper(corners: int) -> None:
 
 @pytest.mark.parametrize("name", TAG_HEADS)
 def test_angle_based_decisions_sum_to_zero_and_need_one_output_fewer(name: str) -> None:
-    tags, words = TagSet("bioes", ("O", "LOC", "PER"), extra=True), torch.randn(2, 4, SIZE).double()
+    tags, words = TagSet("bioes", ("O", "LOC", "PER"), non_entity_class=True), torch.randn(2, 4, SIZE).double()
     plain, angled = build(name, tags), build(name, tags, angle=True)
     decisions = angled(EncodedWords(words, words))
     assert decisions.shape == plain(EncodedWords(words, words)).shape == (2, 4, len(tags))

@@ -116,7 +116,9 @@ def test_short_sentences_are_passed_on_as_they_are_and_empty_ones_are_not():
 
 @given(st.data(), st.lists(st.sampled_from(["here", "Ada", "Then", "word.", "."]), max_size=80))
 def test_what_is_found_in_passages_is_found_once_and_where_it_is(data, words):
-    entities = data.draw(flat_entities(len(words), LIMIT // 6))
+    ends = {word for word in range(1, len(words)) if words[word - 1][-1] == "."}  # no name goes on in another sentence
+    drawn = data.draw(flat_entities(len(words), LIMIT // 6))
+    entities = tuple(e for e in drawn if ends.isdisjoint(range(e.start + 1, e.end)))
     with small_passages():
         cut = passages_of(words)
         searched = SearchPassages.of([words, (), words[:3]])

@@ -18,7 +18,7 @@ from lacuner.methods.uniform import largest_of_each_row, rounded_up
 
 
 class Fraction(Negatives):
-    """``fraction``: a random part of the unknown spans of every sentence, drawn anew every epoch (§4.2)."""
+    """``fraction``: a random part of the unknown spans of every sentence, drawn again every epoch (§4.2)."""
 
     name: Literal["fraction"] = "fraction"
     fraction: float = Field(0.5, gt=0, le=1, description="fraction of unlabeled spans used as negatives")

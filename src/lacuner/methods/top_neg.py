@@ -21,16 +21,16 @@ from lacuner.supervision.spans import Spans
 
 
 class TopSimilar(Negatives):
-    """``top-similar``: the share ``r`` of a batch's unknown spans with the greatest mean cosine to its entities (§2.2).
+    """``top-similar``: the fraction ``r`` of a batch's unknown spans with the greatest mean cosine to its entities (§2.2).
 
-    ``take=bottom`` is the paper's counter-test: the share with the smallest.
+    ``take=bottom`` is the paper's counter-test: the fraction with the smallest.
 
     Unlabelled entities are a few among very many spans; close to entities lie, above all, spans that overlap one or
     share words with one, and those teach most. The similarity only selects: it carries no gradient.
     """
 
     name: Literal["top-similar"] = "top-similar"
-    fraction: float = Field(0.05, gt=0, le=1, description="r: share of the unknown spans of a batch")
+    fraction: float = Field(0.05, gt=0, le=1, description="r: fraction of the unknown spans of a batch")
     take: Literal["top", "bottom"] = Field("top", description="the most similar ones (top), or the least (bottom)")
     similarity: Literal["hidden", "representation"] = Field(
         "hidden", description="compare hidden layers (as released) or span representations (as printed)"
@@ -66,9 +66,9 @@ def mean_similarity(vectors: Callable[[Spans], Tensor], positives: Spans, spans:
     return torch.cat([normalize(vectors(chunk), dim=-1) @ centre for chunk in chunks] or [centre.new_empty(0)])
 
 
-def _part_of(share: float, count: int) -> int:
+def _part_of(fraction: float, count: int) -> int:
     """``⌊r N⌋``, but at least one span if there is any; rounded first, because ``0.29 * 100`` is less than 29 to a computer."""
-    return min(count, max(1, int(round(share * count, 6))))
+    return min(count, max(1, int(round(fraction * count, 6))))
 
 
 PARTS = (TopSimilar,)

@@ -25,7 +25,7 @@ _SHOWN = 4
 
 
 class RandomSpans(Sampling):
-    """``spans``: of a sentence with ``s`` words, up to ``⌈γ s⌉`` spans of untagged words, drawn anew every epoch.
+    """``spans``: of a sentence with ``s`` words, up to ``⌈γ s⌉`` spans of untagged words, drawn again every epoch.
 
     Spans are drawn one after the other, all equally likely; one that overlaps an earlier one cannot be tagged any more, and
     is left out.
@@ -104,7 +104,7 @@ class OValues(Stage):
     epochs: int = Field(3, ge=1, description="n: epochs of the exploratory training")
     fraction: float = Field(0.1, ge=0, lt=1, description="λ: fraction of untagged words to remove")
     removed: Literal["drop", "marginalize"] = Field(
-        "drop", description="what is left of a removed word: nothing (drop), or any tag (marginalise)"
+        "drop", description="what is left of a removed word: nothing (drop), or any tag (marginalize)"
     )
 
     def run(self, context: StageContext) -> StageResult:

@@ -16,7 +16,7 @@ from lacuner.methods.parts import Negatives, SamplingContext
 
 
 class Uniform(Negatives):
-    """``uniform``: of a sentence with ``n`` words, ``⌈λ n⌉`` unknown spans, all equally likely, drawn anew every epoch (§2.2).
+    """``uniform``: of a sentence with ``n`` words, ``⌈λ n⌉`` unknown spans, all equally likely, drawn again every epoch (§2.2).
 
     Few spans are entities, so few of the few drawn are: most unlabelled entities never become negatives.
     """

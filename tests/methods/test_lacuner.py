@@ -1,0 +1,252 @@
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from lacuner.corpus import Corpus, Entity, Sentence, Span
+from lacuner.errors import ConfigError
+from lacuner.heads import WidthConfig
+from lacuner.methods import lacuner as module
+from lacuner.methods.full import CrossEntropy
+from lacuner.methods.lacuner import METHODS, FoldTeacher
+from lacuner.methods.method import SpanMethod
+from lacuner.methods.parts import StageContext, StageResult, TrainingData
+from lacuner.methods.registry import registry
+from lacuner.methods.uniform import Uniform
+from lacuner.parts import build_part
+from lacuner.supervision.posterior import SpanProbabilities
+
+(METHOD,) = METHODS
+LABELS = ("O", "LOC", "PER")
+Predicted = dict[tuple[int, int, int], list[float]]
+PREDICTED: Predicted = {
+    (0, 0, 1): [0.2, 0.1, 0.7],  # annotated as PER
+    (0, 3, 4): [0.9, 0.05, 0.05],  # annotated as LOC
+    (1, 0, 1): [0.3, 0.3, 0.4],  # not annotated
+    (2, 0, 2): [0.6, 0.4, 0.0],  # annotated as PER, which the teacher rules out
+    (2, 3, 4): [0.4, 0.5, 0.1],  # annotated as either
+}
+WORDS = tuple("abcde")
+INCOMPLETE = (
+    Sentence(WORDS, (Entity(0, 1, "PER"), Entity(3, 4, "LOC"), Entity(1, 5, "PER"))),  # the last: no probabilities
+    Sentence(tuple("fghij")),
+    Sentence(tuple("klmno"), (Entity(0, 2, "PER"), Entity(3, 4, "LOC"), Entity(3, 4, "PER"))),
+    Sentence(tuple("pqrst"), (Entity(0, 1, "PER"),)),  # no probabilities at all
+)
+COMPLETE = tuple(Sentence((f"name{n}", "sleeps"), (Entity(0, 1, "PER"),), complete=True) for n in range(6))
+CORPUS = Corpus((*INCOMPLETE, *COMPLETE))
+
+
+def as_probabilities(predicted: Predicted) -> SpanProbabilities:
+    spans = np.array(sorted(predicted), dtype=np.int64).reshape(-1, 3)
+    rows = np.array([predicted[span] for span in sorted(predicted)], dtype=np.float32).reshape(-1, len(LABELS))
+    return SpanProbabilities(spans[:, 0], spans[:, 1], spans[:, 2], rows)
+
+
+def as_dict(found: SpanProbabilities | None) -> Predicted:
+    assert found is not None
+    spans = [tuple(span) for span in found.spans().tolist()]
+    assert spans == sorted(spans)
+    return dict(zip(spans, found.probabilities.tolist(), strict=True))
+
+
+def assert_same(found: SpanProbabilities | None, expected: Predicted) -> None:
+    table = as_dict(found)
+    assert table.keys() == expected.keys()
+    for span, row in expected.items():
+        assert table[span] == pytest.approx(row, abs=1e-6), span
+
+
+def run(
+    teacher: FoldTeacher,
+    corpus: Corpus = CORPUS,
+    folds: Sequence[tuple[Predicted, list[int]]] = (),
+    asked: list[dict[str, Any]] | None = None,
+) -> StageResult | None:
+    """What the teacher finds out if the models of its folds predict this, about these sentences."""
+
+    def cross_fit(
+        name: str, title: str, indices: Sequence[int], count: int, predict: Any, **more: Any
+    ) -> list[dict[str, Tensor]]:
+        if asked is not None:
+            asked.append({"name": name, "indices": list(indices), "folds": count, "predict": predict, **more})
+        return [as_probabilities(found).tensors() | {"asked": torch.tensor(about)} for found, about in folds]
+
+    return teacher.run(context_of(corpus, cross_fit))
+
+
+def context_of(corpus: Corpus, cross_fit: Any = None) -> StageContext:
+    never = partial(pytest.fail, "a teacher only asks models that leave out a fold")
+    return StageContext(corpus, LABELS, METHOD, never, cross_fit, never)
+
+
+def posterior(predicted: Predicted, odds: float, labels: Sequence[str] = LABELS) -> Predicted:
+    """Bayes' rule by hand."""
+    expected = {}
+    for (index, start, end), row in predicted.items():
+        given = {e.label for e in CORPUS[index].entities if (e.start, e.end) == (start, end)}
+        weights = [p * (odds if label in given else 1) for p, label in zip(row, labels, strict=True)]
+        expected[index, start, end] = [weight / sum(weights) for weight in weights]
+    return expected
+
+
+INDICES = [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("odds", [0.25, 1.0, 3.0, 10.0])
+def test_an_annotated_label_is_as_many_times_more_probable_as_its_odds_say(odds: float) -> None:
+    teacher = FoldTeacher(label_odds=odds, min_entities=1)
+    found = run(teacher, folds=[(PREDICTED, INDICES)])
+    assert_same(found.spans, posterior(PREDICTED, odds))
+
+
+def test_odds_of_one_listen_to_the_teacher_alone() -> None:
+    assert_same(run(FoldTeacher(label_odds=1, min_entities=1), folds=[(PREDICTED, INDICES)]).spans, PREDICTED)
+
+
+def test_a_label_that_the_teacher_rules_out_stays_ruled_out() -> None:
+    found = run(FoldTeacher(label_odds=1_000, min_entities=1), folds=[(PREDICTED, INDICES)])
+    assert as_dict(found.spans)[2, 0, 2] == pytest.approx([0.6, 0.4, 0.0])
+
+
+def test_the_labels_are_those_of_the_model() -> None:
+    """With the labels the other way round, the other columns are weighed."""
+    annotated = torch.tensor([[False, True, False]])
+    one = FoldTeacher(label_odds=5).posterior(torch.tensor([[0.2, 0.1, 0.7]]), annotated)
+    other = FoldTeacher(label_odds=5).posterior(torch.tensor([[0.2, 0.7, 0.1]]), annotated[:, [0, 2, 1]])
+    torch.testing.assert_close(one, other[:, [0, 2, 1]])
+    torch.testing.assert_close(one, torch.tensor([[0.2, 0.5, 0.7]]) / 1.4)
+
+
+def test_what_several_teachers_predict_is_averaged_over_those_that_were_asked() -> None:
+    """A span that a teacher leaves out is O to it; one that has read the sentence is not asked about it."""
+    first = {(0, 0, 1): [0.2, 0.1, 0.7], (1, 0, 1): [0.4, 0.6, 0.0]}
+    second = {(0, 0, 1): [0.4, 0.3, 0.3]}
+    found = run(FoldTeacher(label_odds=1, min_entities=1), folds=[(first, [0, 1, 2]), (second, [0, 2, 3])])
+    assert_same(found.spans, {(0, 0, 1): [0.3, 0.2, 0.5], (1, 0, 1): [0.4, 0.6, 0.0]})
+    found = run(FoldTeacher(label_odds=1, min_entities=1), folds=[(first, INDICES), (second, INDICES)])
+    assert_same(found.spans, {(0, 0, 1): [0.3, 0.2, 0.5], (1, 0, 1): [0.7, 0.3, 0.0]})
+
+
+def test_teachers_that_leave_out_what_they_predict_each_have_the_last_word_on_it() -> None:
+    first, second = {(0, 0, 1): [0.2, 0.1, 0.7]}, {(2, 3, 4): [0.4, 0.5, 0.1]}
+    teacher = FoldTeacher(label_odds=1, train_on="all")
+    found = run(teacher, folds=[(second, [2, 3]), (first, [0, 1])])
+    assert_same(found.spans, first | second)
+
+
+@pytest.mark.parametrize("train_on", ["trusted", "all"])
+def test_teachers_learn_from_trusted_sentences_or_from_all_but_what_they_predict(
+    train_on: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[dict[str, Any]] = []
+    teacher = FoldTeacher(train_on=train_on, folds=3, min_entities=6, min_probability=0.2)
+    run(teacher, folds=[(PREDICTED, INDICES)], asked=asked)
+    (call,) = asked
+    predict = call.pop("predict")
+    complete = list(range(4, 10))
+    on_trusted = {"indices": complete, "train_on": complete, "predict_on": INDICES}
+    on_all = {"indices": INDICES, "train_on": None, "predict_on": None}
+    assert call == {"name": "teacher", "folds": 3, "vary_seed": True} | (
+        on_trusted if train_on == "trusted" else on_all
+    )
+
+    def predict_proba(*arguments: Any, **more: Any) -> SpanProbabilities:
+        assert arguments == ("model", CORPUS, [1, 3], 0.2)
+        assert more == {"use_threshold": train_on == "all"}, "who was trained on all negatives needs no threshold"
+        return as_probabilities({(1, 0, 1): [0.3, 0.3, 0.4]})
+
+    monkeypatch.setattr(module, "predict_proba", predict_proba)
+    found = predict("model", [1, 3])
+    assert found.pop("asked").tolist() == [1, 3]
+    assert_same(SpanProbabilities.from_tensors(found), {(1, 0, 1): [0.3, 0.3, 0.4]})
+
+
+def test_what_is_done_with_the_rest_is_a_setting() -> None:
+    for rest, clean in ((True, 0.5), (False, 0.0)):
+        teacher = FoldTeacher(rest_as_negative=rest, clean_fraction=clean, min_entities=1)
+        found = run(teacher, folds=[(PREDICTED, INDICES)])
+        assert (found.rest_as_negative, found.clean_fraction) == (rest, clean)
+        assert (found.tokens, found.reports) == ({}, {})
+
+
+def test_too_few_trusted_entities_teach_nothing_and_that_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "lacuner"):
+        assert run(FoldTeacher(min_entities=7)) is None
+    assert "Complete sentences hold 6 entities; teachers need 7 (teacher.min_entities)" in caplog.text
+    caplog.clear()
+    with caplog.at_level(logging.INFO, "lacuner"):
+        assert run(FoldTeacher(min_entities=7), Corpus(INCOMPLETE)) is None
+    assert not caplog.text, "nobody who has no trusted data wants to hear of it"
+    assert run(FoldTeacher(min_entities=6), folds=[(PREDICTED, INDICES)]) is not None
+    assert run(FoldTeacher(min_entities=7, train_on="all"), folds=[(PREDICTED, INDICES)]) is not None
+
+
+def test_where_everything_is_complete_there_is_nothing_to_teach_and_that_is_said(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    assert run(FoldTeacher(min_entities=1), Corpus(COMPLETE)) is None
+    with caplog.at_level(logging.INFO, "lacuner"):
+        METHOD.check(TrainingData(CORPUS, None))
+        assert not caplog.text
+        METHOD.check(TrainingData(Corpus(COMPLETE), None))
+    assert "All sentences are complete, so there is nothing for a teacher to predict." in caplog.text
+
+
+@pytest.mark.parametrize("rest", [True, False])
+def test_each_round_teaches_what_the_model_of_the_one_before_predicts(
+    rest: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[tuple[Any, ...]] = []
+
+    def predict_proba(*arguments: Any) -> SpanProbabilities:
+        calls.append(arguments)
+        return as_probabilities(PREDICTED)
+
+    monkeypatch.setattr(module, "predict_proba", predict_proba)
+    teacher = FoldTeacher(max_rounds=3, rest_as_negative=rest, label_odds=3.0)
+    context = context_of(CORPUS)
+    for number in (2, 3):
+        found = teacher.next_round(context, "model", number)
+        assert_same(found.spans, posterior(PREDICTED, 3.0))
+        assert found.rest_as_negative is rest
+    assert teacher.next_round(context, "model", 4) is None
+    assert FoldTeacher().next_round(context, "model", 2) is None, "by default there is one round"
+    assert calls == [("model", CORPUS, INDICES, 0.05, not rest)] * 2
+
+
+def test_rejected_spans_of_a_sentence_do_not_change_its_posterior() -> None:
+    rejecting = Corpus((replace(CORPUS[0], non_entities=(Span(2, 3),)), *CORPUS[1:]))
+    teacher = FoldTeacher(min_entities=1)
+    plain, other = (run(teacher, corpus, folds=[(PREDICTED, INDICES)]) for corpus in (CORPUS, rejecting))
+    assert_same(other.spans, as_dict(plain.spans))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("folds", 1),
+        ("train_on", "nothing"),
+        ("min_entities", 0),
+        ("max_rounds", 0),
+        ("min_probability", 1.1),
+        ("clean_fraction", 1),
+        ("label_odds", 0),
+    ],
+)
+def test_a_teacher_without_sense_is_refused(key: str, value: object) -> None:
+    with pytest.raises(ConfigError, match=rf"teacher\.{key}"):
+        build_part("teacher", {"name": "folds", key: value}, registry().choices("teacher", SpanMethod))
+
+
+def test_the_preset_is_uniform_with_averaged_weights_a_threshold_and_a_teacher() -> None:
+    assert (METHOD.name, METHOD.head, METHOD.negatives) == ("lacuner", WidthConfig(), Uniform())
+    assert (METHOD.loss, METHOD.contrast, METHOD.inference) == (CrossEntropy(), None, None)
+    assert (METHOD.stage, METHOD.teacher) == (None, FoldTeacher())
+    assert METHOD.training == {"ema_epochs": 1.0, "fit_threshold": True, "width_quantile": 0.995}
