@@ -406,6 +406,25 @@ def test_debug_shows_the_traceback(run, files):
     assert "Traceback" in log
 
 
+def test_an_unexpected_error_says_what_was_worked_on(run, files, monkeypatch):
+    monkeypatch.setattr("lacuner.streams.annotate.annotate_sentences", lambda *_: 1 // 0)
+    (files / "names.tsv").write_text("Ada\tPER\n")
+    arguments = [
+        "annotate",
+        files / "train.conll",
+        "-d",
+        files / "names.tsv",
+        "-o",
+        files / "out.jsonl",
+        "--workers",
+        1,
+    ]
+    code, _, log = run(*arguments)
+    assert code == 1
+    assert "ZeroDivisionError: " in log
+    assert "(while working on texts 1 to 25) — this is a bug in Lacuner; --debug shows where\n" in log
+
+
 def test_broken_tags_are_counted_or_refused(run, files):
     (files / "bad.conll").write_text("Ada\tB-PER\nsleeps\tO\nin\tO\nTurin\tI-LOC\nOslo\tB-LOC\n")
     code, output, log = run("inspect", files / "bad.conll", "--json")

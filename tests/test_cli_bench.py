@@ -213,12 +213,14 @@ def test_a_recipe_of_the_package_runs_on_the_sample(
     assert {path.name for path in (out / "figures").iterdir()} >= {f"{figure}.svg", f"{figure}.png"}
 
 
-def test_a_bench_that_is_killed_goes_on_where_it_was(run: Command, place: Place, done: Done, tmp_path: Path) -> None:
+def test_a_bench_that_is_killed_resumes_where_it_was(run: Command, place: Place, done: Done, tmp_path: Path) -> None:
     out = tmp_path / "out"
 
-    def processes() -> list[str]:
-        shown = subprocess.run(["ps", "-ww", "-eo", "args"], capture_output=True, text=True, check=True).stdout
-        return [line for line in shown.splitlines() if "lacuner.bench.worker" in line and str(out) in line]
+    def alive(column: str, process: int) -> set[str]:
+        """The processes of which this is the parent (``ppid``) or the group (``pgid``)."""
+        shown = subprocess.run(["ps", "-eo", f"pid,stat,{column}"], capture_output=True, text=True, check=True).stdout
+        rows = (line.split() for line in shown.splitlines())
+        return {pid for pid, state, other in rows if other == str(process) and not state.startswith("Z")}
 
     def is_amid() -> bool:
         """Something is done, and something has begun."""
@@ -227,20 +229,20 @@ def test_a_bench_that_is_killed_goes_on_where_it_was(run: Command, place: Place,
 
     command = [sys.executable, "-c", "from lacuner.cli import main; main()", "bench", *place.options(out)]
     with (tmp_path / "log.txt").open("w") as log:
-        bench = subprocess.Popen(command, stdout=log, stderr=log)
+        bench = subprocess.Popen(command, stdout=log, stderr=log, process_group=0)
     try:
         wait_for(lambda: (out / "runs").exists() or bench.poll() is not None)
-        wait_for(lambda: bool(processes()) or bench.poll() is not None)
+        wait_for(lambda: bool(alive("ppid", bench.pid)) or bench.poll() is not None)
         code, output, said = run(*place.options(out), "--profile", "quick")
         assert (code, output) == (1, "")
         assert f"another bench is running in {out} — wait for it, or choose another --out" in said
-        assert Title.read(out).profile == "standard"  # what the first one has written stands
+        assert Title.read(out).profile == "standard"  # as the first one has written it
         wait_for(lambda: is_amid() or bench.poll() is not None)
         assert bench.poll() is None, (tmp_path / "log.txt").read_text()
     finally:
         bench.kill()
         bench.wait()
-    wait_for(lambda: not processes())
+    wait_for(lambda: not alive("pgid", bench.pid))
     finished = {path: path.read_bytes() for path in out.glob("runs/*/result.json")}
     assert 0 < len(finished) < 3
 
@@ -253,7 +255,7 @@ def test_a_bench_that_is_killed_goes_on_where_it_was(run: Command, place: Place,
     assert outcomes(out) == outcomes(done.out)
 
 
-def test_a_run_that_fails_is_reported_and_the_rest_goes_on(
+def test_a_run_that_fails_is_reported_and_the_rest_continues(
     run: Command, place: Place, toy: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.copytree(place.data, tmp_path / "data")

@@ -9,7 +9,7 @@ import pytest
 from lacuner.corpus import Corpus
 from lacuner.corpus.formats.records import sentence_to_record
 
-UNKNOWN = {"id": "a1", "meta": {"page": 3}, "sources": ["x"], "extra": None}
+UNKNOWN = {"id": "a1", "meta": {"page": 3}, "label": "positive", "sources": ["x"], "extra": None}
 RECORD = {
     "text": "Bobo: Bo met Ada in Oslo",
     "tokens": ["Bo", "met", "Ada", "in", "Oslo"],
@@ -79,5 +79,8 @@ def test_exports_of_the_audit_keep_what_a_record_had(
     paths = {path.stem: path for path in write_exports(tmp_path / "exports", Corpus.read(corpus), found)}
     (sentence,) = Corpus.read(paths[format], format)
     numbered = {"sentence": 0} if key is None else {key: {"page": 3, "sentence": 0, "score": 0.9}}
-    assert dict(sentence.extra) == UNKNOWN | numbered
+    kept = {
+        name: value for name, value in UNKNOWN.items() if name != "label" or format != "doccano"
+    }  # its spans are there
+    assert dict(sentence.extra) == kept | numbered
     assert [sentence.text_of(entity.start, entity.end) for entity in sentence.entities] == ["Ada", "Oslo"]

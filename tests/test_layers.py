@@ -1,6 +1,7 @@
 """A package imports only from those above it in the drawing of DESIGN.md."""
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -163,3 +164,9 @@ def test_the_review_knows_no_http_and_the_web_no_sql(package: str, foreign: set[
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             assert not [name for name in names if name in foreign or name.split(".")[0] in foreign], path
+
+
+def test_test_modules_have_names_of_their_own() -> None:
+    """pytest cannot collect two modules of the same name in folders that are no packages."""
+    names = Counter(path.name for path in Path(__file__).parent.rglob("test_*.py"))
+    assert [name for name, count in names.items() if count > 1] == []

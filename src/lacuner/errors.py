@@ -1,4 +1,4 @@
-"""Errors that a user can mend: one sentence that says what is wrong, where, and what to do."""
+"""Errors that a user can correct: one sentence that says what is wrong, where, and what to do."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ class LacunerError(Exception):
 
 
 class DataError(LacunerError):
-    """A corpus that cannot be read as it stands: ``file:line: what — what to do``."""
+    """A corpus that cannot be read as it is: ``file:line: what — what to do``."""
 
     def __init__(self, what: str, remedy: str, path: str | Path | None = None, line: int | None = None) -> None:
         place = "" if path is None else f"{path}: " if line is None else f"{path}:{line}: "
@@ -28,4 +28,4 @@ class ModelError(LacunerError):
 
 
 class TrainingError(LacunerError):
-    """Training that cannot start, go on, or be resumed."""
+    """Training that cannot start, continue, or be resumed."""

@@ -1,9 +1,10 @@
-"""Scheduling is tested with a worker that does not train; ``tests/test_cli_bench.py`` has real ones."""
+"""Execution is tested with an experiment that does not train; ``tests/test_cli_bench.py`` has real ones."""
 
 import json
 import os
 import shutil
-import sys
+import signal
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,58 +13,28 @@ from typing import Any
 import pytest
 from handmade import recipe
 
-from lacuner.bench import runner
+from lacuner.bench import experiments, runner
 from lacuner.bench.folder import cached_results, locked, read_results
 from lacuner.bench.path_templates import PathTemplates
 from lacuner.bench.results import Title
-from lacuner.bench.runner import Outcome, RunObserver, execute_runs
+from lacuner.bench.runner import Outcome, RunObserver, execute_runs, local_engine
 from lacuner.bench.runs import Run
-
-WORKER = """#!{python} -IS
-import json, os, signal, sys, time
-from pathlib import Path
-
-m, module, folder, parent = sys.argv[1:]
-assert (m, module, int(parent)) == ("-m", "lacuner.bench.worker", os.getppid())
-folder = Path(folder)
-assert [path.name for path in folder.iterdir() if path.name != "log.txt"] == ["run.json"]
-run = json.loads((folder / "run.json").read_text())
-
-
-def note(what):
-    with open({journal!r}, "a") as file:
-        threads, data = os.environ["OMP_NUM_THREADS"], os.environ["LACUNER_DATA"]
-        file.write(json.dumps([what, run["key"], os.getpid(), threads, data]) + "\\n")
-
-
-note("begins")
-job = run["config"]["job"]
-if job == "fail":
-    (folder / "failure.txt").write_text("there is nothing to learn\\n\\nTraceback: somewhere\\n")
-    sys.exit(1)
-if job == "die":
-    os.kill(os.getpid(), signal.SIGKILL)
-if job == "half":
-    (folder / "result.json").write_text('{{"test": ')
-    sys.exit(3)
-if job == "wait":
-    (folder / "progress.txt").write_text("epoch 1 of 2")
-    time.sleep(60)
-time.sleep(0.1)
-measured = {{name: [run["seed"]] for name in run["config"]["measure"]}}
-result = {{"test": {{"f1": run["seed"] / 10}}, "version": "0.1", "seconds": 0.1}} | measured
-(folder / "result.json").write_text(json.dumps(run | result))
-note("ends")
-"""
+from lacuner.errors import TrainingError
+from lacuner.streams.engine import LocalEngine
+from lacuner.training.loop import Observer
 
 
 @dataclass
 class Journal:
-    """What the workers wrote down."""
+    """What the experiments noted."""
 
     path: Path
 
-    def lines(self) -> list[tuple[str, str, int, str, str]]:
+    def note(self, what: str, key: str) -> None:
+        with self.path.open("a") as file:
+            file.write(json.dumps([what, key, os.getpid()]) + "\n")
+
+    def lines(self) -> list[tuple[str, str, int]]:
         return [json.loads(line) for line in self.path.read_text().splitlines()] if self.path.exists() else []
 
     def begun(self) -> list[str]:
@@ -80,15 +51,36 @@ class Journal:
 
 @pytest.fixture
 def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Journal:
-    """Puts a worker in that does not train, and four cores."""
-    path = tmp_path / "journal.jsonl"
-    worker = tmp_path / "worker"
-    worker.write_text(WORKER.format(python=sys.executable, journal=str(path)))
-    worker.chmod(0o700)
-    monkeypatch.setattr(sys, "executable", str(worker))
-    monkeypatch.setattr(runner, "_PAUSE", 0.01)
-    monkeypatch.setattr(runner, "_cores", lambda: 4)
-    return Journal(path)
+    """Puts an experiment in that does not train, and four cores."""
+    journal = Journal(tmp_path / "journal.jsonl")
+
+    def experiment(run: Run, paths: PathTemplates, observer: Observer) -> dict[str, Any]:
+        folder = paths.data.parent / "runs" / run.folder
+        assert {path.name for path in folder.iterdir()} == {"log.txt", "run.json"}
+        assert json.loads((folder / "run.json").read_text())["key"] == run.key
+        os.write(1, b"some output\n")
+        journal.note("begins", run.key)
+        match run.config["job"]:
+            case "fail":
+                raise TrainingError("there is nothing to learn")
+            case "break":
+                raise ValueError("seven")
+            case "die":
+                os.kill(os.getpid(), signal.SIGKILL)
+            case "half":
+                (folder / "result.json").write_text('{"test": ')
+                os._exit(3)
+            case "wait":
+                observer.epoch_started(1, 2, 10)
+                time.sleep(60)
+        time.sleep(0.1)
+        journal.note("ends", run.key)
+        measured = {name: [run.seed] for name in run.config["measure"]}
+        return run.as_dict() | {"test": {"f1": run.seed / 10}, "version": "0.1", "seconds": 0.1} | measured
+
+    monkeypatch.setattr(experiments, "run_experiment", experiment)
+    monkeypatch.setattr(runner, "available_cores", lambda: 4)
+    return journal
 
 
 @dataclass
@@ -118,11 +110,20 @@ def a_run(seed: int = 1, job: str = "work", method: str = "full", measure: Seque
     return Run("toy", 0.5, False, method, "recurrent", seed, config, {"train.conll": "0"})
 
 
-def execute(runs: Sequence[Run], out: Path, reuse: Sequence[Path] = (), **more: Any) -> Outcome:
+def execute(
+    runs: Sequence[Run],
+    out: Path,
+    reuse: Sequence[Path] = (),
+    workers: int | None = None,
+    observer: RunObserver | None = None,
+) -> Outcome:
+    """As the command does it, in processes that know the experiment of the test."""
     elsewhere = [result for path in reuse for result in read_results(path)]
+    engine = LocalEngine(local_engine(runs, workers).workers, "fork")
     with locked(out):
         Title("test", "standard", recipe()).write(out)
-        return execute_runs(runs, out, PathTemplates(out / "data"), cached_results(runs, out, elsewhere), **more)
+        known = cached_results(runs, out, elsewhere)
+        return execute_runs(runs, out, PathTemplates(out / "data"), known, engine, observer)
 
 
 def written(out: Path) -> list[tuple[str, str, float]]:
@@ -147,22 +148,29 @@ def test_every_run_is_run_once_and_results_stand_in_the_order_of_the_runs(journa
     assert outcome.failures == {}
 
 
-@pytest.mark.parametrize(("workers", "threads"), [(1, "4"), (2, "2"), (3, "1"), (None, "1")])
-def test_so_many_processes_run_at_a_time_and_share_the_cores(
-    journal: Journal, tmp_path: Path, workers: int | None, threads: str
-) -> None:
+@pytest.mark.parametrize("workers", [1, 2, 3, None])
+def test_so_many_processes_run_at_a_time(journal: Journal, tmp_path: Path, workers: int | None) -> None:
     runs = [a_run(seed) for seed in range(6)]
     execute(runs, tmp_path / "out", workers=workers)
     assert len(journal.begun()) == 6
+    assert len({process for _, _, process in journal.lines()}) == 6
     assert journal.most_at_a_time() <= (workers or 4)
-    assert {line[3] for line in journal.lines()} == {threads}
     if workers == 1:
         assert journal.begun() == [one.key for one in runs]
 
 
-def test_few_runs_get_all_the_cores_and_are_told_where_the_data_is(journal: Journal, tmp_path: Path) -> None:
-    execute([a_run()], tmp_path / "out", workers=3)
-    assert {tuple(line[3:]) for line in journal.lines()} == {("4", str(tmp_path / "out" / "data"))}
+def test_there_are_no_more_processes_than_different_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "available_cores", lambda: 4)
+    same = [a_run(1), a_run(2), a_run(1, method="the same")]
+    assert [local_engine(same, workers).workers for workers in (None, 1, 3)] == [2, 1, 2]
+    assert local_engine([]).workers == 1
+    assert local_engine(same).start_method == "spawn"
+
+
+def test_what_a_run_prints_is_in_its_log(journal: Journal, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    execute([a_run()], tmp_path / "out")
+    assert (tmp_path / "out" / "runs" / a_run().key / "log.txt").read_text() == "some output\n"
+    assert capfd.readouterr().out == ""
 
 
 def test_what_is_done_is_never_done_again(journal: Journal, tmp_path: Path) -> None:
@@ -318,7 +326,8 @@ def test_equal_runs_under_two_names_are_run_once_and_are_two_rows(journal: Journ
     ("job", "reason"),
     [
         ("fail", "there is nothing to learn"),
-        ("die", "its process ended with code -9 (out of memory?)"),
+        ("break", "ValueError: seven"),
+        ("die", "its process was killed (out of memory?)"),
         ("half", "its process ended with code 3"),
     ],
 )

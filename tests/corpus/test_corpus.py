@@ -7,6 +7,7 @@ import sys
 import threading
 import tracemalloc
 from dataclasses import FrozenInstanceError
+from itertools import accumulate
 
 import numpy as np
 import pytest
@@ -200,6 +201,15 @@ WORDS = st.one_of(
     st.text(st.characters(exclude_characters="\t\n\r", exclude_categories=["Cs"]), min_size=1, max_size=5),
 )
 ENTITY_LABELS = st.sampled_from(["PER", "geo-loc", "PER.NOM", "国名", "x y"])
+KEYS = st.sampled_from(["id", "meta", "extra", "sources", "entity_fields", "spans", "answer", ""])
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(st.characters(exclude_categories=["Cs"]), max_size=3),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["a", "text"]), inner, max_size=2),
+)
+UNKNOWN_FIELDS = st.dictionaries(KEYS, VALUES, max_size=3).filter(
+    lambda fields: fields.get("answer") not in ("reject", "ignore")
+)
+SCORES = st.none() | st.sampled_from([0.0, 0.25, 1.0])
 
 
 @st.composite
@@ -210,24 +220,32 @@ def sentences(draw):
     while position < len(tokens) and draw(st.booleans()):
         start = draw(st.integers(position, len(tokens) - 1))
         position = draw(st.integers(start + 1, len(tokens)))
-        entities.append(Entity(start, position, draw(ENTITY_LABELS), source=draw(SOURCES)))
+        entities.append(
+            Entity(start, position, draw(ENTITY_LABELS), None, draw(SCORES), draw(SOURCES), draw(UNKNOWN_FIELDS))
+        )
     spans = {(start, end) for start in range(len(tokens)) for end in range(start + 1, len(tokens) + 1)}
     free = sorted(spans - {(entity.start, entity.end) for entity in entities})
     rejected = draw(st.sets(st.sampled_from(free), max_size=3)) if free else ()
+    before, separator = draw(st.sampled_from(["", "".join(tokens)])), draw(st.sampled_from(["", " ", "  "]))
+    ends = accumulate((len(separator) + len(token) for token in tokens), initial=len(before) - len(separator))
+    offsets = [(end - len(token), end) for token, end in zip(tokens, list(ends)[1:], strict=True)]
+    has_text, has_offsets = draw(st.booleans()), draw(st.booleans())
     return Sentence(
         tuple(tokens),
         tuple(entities),
-        tuple(Span(start, end, draw(SOURCES)) for start, end in sorted(rejected)),
+        tuple(Span(start, end, draw(SOURCES), draw(UNKNOWN_FIELDS)) for start, end in sorted(rejected)),
         complete=draw(st.booleans()),
         annotated_labels=draw(st.none() | st.frozensets(ENTITY_LABELS, max_size=2)),
         unknown_tokens=draw(st.frozensets(st.integers(0, len(tokens) - 1), max_size=3)),
-        text=draw(st.sampled_from([None, "".join(tokens), "  ".join(tokens)])),
+        text=before + separator.join(tokens) if has_text else None,
+        token_offsets=offsets if has_text and has_offsets else None,
+        extra=draw(UNKNOWN_FIELDS),
     )
 
 
 @pytest.mark.parametrize("format", FORMATS)
 @given(corpus=st.lists(sentences(), max_size=4))
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 def test_any_sentence_comes_back_as_it_was_written(tmp_path_factory, format, corpus):
     path = tmp_path_factory.getbasetemp() / f"any.{format}"
     write_sentences(corpus, path)

@@ -25,19 +25,19 @@ def dictionary(*entries: tuple[str, ...]) -> Dictionary:
 def slow_search(names: dict[tuple[str, ...], str], words: Sequence[str]) -> Found:
     """From left to right, at each word the longest name that stands there."""
     found: Found = []
-    place = 0
-    while place < len(words):
-        ends = [end for end in range(len(words), place, -1) if tuple(words[place:end]) in names]
+    position = 0
+    while position < len(words):
+        ends = [end for end in range(len(words), position, -1) if tuple(words[position:end]) in names]
         if ends:
-            found.append((place, ends[0], names[tuple(words[place : ends[0]])]))
-        place = ends[0] if ends else place + 1
+            found.append((position, ends[0], names[tuple(words[position : ends[0]])]))
+        position = ends[0] if ends else position + 1
     return found
 
 
 WORDS = st.sampled_from(["a", "b", "ab", "ba", "A", "é", "中", "."])
 
 
-@settings(max_examples=300)
+@settings(max_examples=max(300, settings().max_examples))
 @given(
     st.dictionaries(
         st.lists(WORDS, min_size=1, max_size=4).map(tuple), st.sampled_from(["X", "Y"]), min_size=1, max_size=8
@@ -101,7 +101,7 @@ def test_what_does_not_match_in_its_case_hides_nothing() -> None:
     assert matched(matcher, ["NEW", "YORK", "TIMES"], ["New", "York", "Times"]) == [[(1, 2, "LOC")], [(0, 3, "ORG")]]
 
 
-@settings(max_examples=150)
+@settings(max_examples=max(150, settings().max_examples))
 @given(
     st.dictionaries(
         st.lists(st.sampled_from("aAbB"), min_size=1, max_size=3).map(tuple),
@@ -117,15 +117,15 @@ def test_exact_and_other_names_together_are_leftmost_longest(
     found = [(start, end) for start, end, _ in matched(Matcher(entries), words)[0]]
     folded = {tuple(w.lower() for w in name) for name, case in cases.items() if case == "ignore"}
     exact = {name for name, case in cases.items() if case == "exact"}
-    expected, place = [], 0
-    while place < len(words):
+    expected, position = [], 0
+    while position < len(words):
         ends = [
             end
-            for end in range(len(words), place, -1)
-            if tuple(words[place:end]) in exact or tuple(w.lower() for w in words[place:end]) in folded
+            for end in range(len(words), position, -1)
+            if tuple(words[position:end]) in exact or tuple(w.lower() for w in words[position:end]) in folded
         ]
-        expected += [(place, ends[0])] if ends else []
-        place = ends[0] if ends else place + 1
+        expected += [(position, ends[0])] if ends else []
+        position = ends[0] if ends else position + 1
     assert found == expected
 
 

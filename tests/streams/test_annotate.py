@@ -70,6 +70,23 @@ def test_what_cannot_be_written_is_said_with_file_and_number(workers: int, monke
         annotate_stream(MATCHER, texts, io.StringIO(), "conll", engine=LocalEngine(workers), name="out.conll")
 
 
+def test_an_engine_of_somebody_else_will_do() -> None:
+    class Patient:
+        """Collects everything before it begins."""
+
+        def map(self, start, items):  # type: ignore[no-untyped-def]
+            work = start()
+            return [work(item) for item in list(items)]
+
+        def run_each(self, task, items, watch=None):  # type: ignore[no-untyped-def]
+            raise NotImplementedError
+
+    ours, theirs = io.StringIO(), io.StringIO()
+    report = annotate_stream(MATCHER, ["Ada", "Turin"], theirs, "jsonl", engine=Patient())  # type: ignore[arg-type]
+    assert report == annotate_stream(MATCHER, ["Ada", "Turin"], ours, "jsonl")
+    assert ours.getvalue() == theirs.getvalue()
+
+
 def test_a_process_that_dies_is_noticed() -> None:
     parent = os.getpid()
 

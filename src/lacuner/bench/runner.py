@@ -1,13 +1,8 @@
 """Execute runs, several at a time, each in a process and a folder of its own; a run that has a result is not repeated."""
 
-import json
-import os
 import shutil
-import subprocess
-import sys
-import time
-from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,10 +10,9 @@ from typing import Any
 from lacuner.bench.folder import RESULT, RUNS, read_result, write_results
 from lacuner.bench.path_templates import PathTemplates
 from lacuner.bench.runs import Run
-from lacuner.bench.worker import FAILURE, PROGRESS, RUN
-
-_LOG = "log.txt"
-_PAUSE = 0.2  # seconds between looks at the processes
+from lacuner.bench.worker import Job, execute
+from lacuner.errors import LacunerError
+from lacuner.streams.engine import Engine, LocalEngine, available_cores
 
 
 class RunObserver:
@@ -53,12 +47,23 @@ class Outcome:
         return [result for result in found if result is not None]
 
 
+def local_engine(runs: Sequence[Run], workers: int | None = None) -> LocalEngine:
+    """Processes of this machine for runs; they share the cores evenly.
+
+    Args:
+        runs: what is to be trained.
+        workers: processes at a time; by default one for each core. No more than there are different runs.
+    """
+    count = max(1, min(workers or available_cores(), len({run.key for run in runs})))
+    return LocalEngine(count, "spawn")  # a fresh process: its peak memory is its own, and torch is not safe to fork
+
+
 def execute_runs(
     runs: Sequence[Run],
     out: Path,
     paths: PathTemplates,
     known: Mapping[str, dict[str, Any]],
-    workers: int | None = None,
+    engine: Engine,
     observer: RunObserver | None = None,
 ) -> Outcome:
     """Execute all runs that have no result yet; the caller has :func:`~lacuner.bench.folder.locked` the folder.
@@ -68,87 +73,43 @@ def execute_runs(
         out: a folder; ``results.jsonl`` in it is rewritten whenever a run is done.
         paths: where the data is.
         known: results that need no training, as :func:`~lacuner.bench.folder.cached_results` finds them.
-        workers: processes at a time; by default one for each core. They share the cores evenly.
+        engine: where runs are executed, each in a process of its own.
         observer: told about progress.
     """
     observer = observer or RunObserver()
     outcome = Outcome(dict(known))
     write_results(out, outcome.records(runs), outcome.failures)
     observer.begun(runs, outcome.results)
-    count = min(workers or _cores(), len({run.key for run in runs}))
-    environment = os.environ | {
-        "LACUNER_DATA": str(paths.data),
-        "OMP_NUM_THREADS": str(max(1, _cores() // count)),
-        "OMP_WAIT_POLICY": "PASSIVE",  # threads that wait actively slow the other processes down
-        "TOKENIZERS_PARALLELISM": "false",
-    }
-    missing: dict[str, Run] = {}
+    missing: dict[str, Run] = {}  # without those that only have another name
     for run in runs:
-        if run.key not in outcome.results:
+        if run.key not in known:
             missing.setdefault(run.key, run)
-    waiting = deque(missing.values())
-    running: dict[str, _Running] = {}
-    try:
-        while waiting or running:
-            while waiting and len(running) < count:
-                run = waiting.popleft()
-                running[run.key] = _start(run, out / RUNS / run.folder, environment)
-                observer.started(run)
-            time.sleep(_PAUSE)
-            for key, process in list(running.items()):
-                code = process.process.poll()
-                if code is None:
-                    observer.progress(process.run, process.progress())
-                    continue
-                del running[key]
-                _collect(process, code, outcome, observer)
-                write_results(out, outcome.records(runs), outcome.failures)
-    finally:
-        for process in running.values():
-            process.process.kill()
-        for process in running.values():
-            process.process.wait()
+
+    def jobs() -> Iterator[Job]:
+        for run in missing.values():
+            folder = out / RUNS / run.folder
+            if folder.exists():
+                shutil.rmtree(folder)  # of an attempt that was interrupted, or failed
+            folder.mkdir(parents=True)
+            observer.started(run)
+            yield Job(run, folder, paths.data)
+
+    def watch(job: Job) -> None:
+        observer.progress(job.run, job.progress())
+
+    with closing(engine.run_each(execute, jobs(), watch)) as ended:
+        for end in ended:
+            _collect(end.item, end.error, outcome, observer)
+            write_results(out, outcome.records(runs), outcome.failures)
     return outcome
 
 
-@dataclass(frozen=True)
-class _Running:
-    run: Run
-    folder: Path
-    process: "subprocess.Popen[bytes]"
-
-    def progress(self) -> str:
-        try:
-            return (self.folder / PROGRESS).read_text(encoding="utf-8")
-        except OSError:
-            return "starts"
-
-
-def _start(run: Run, folder: Path, environment: dict[str, str]) -> _Running:
-    if folder.exists():
-        shutil.rmtree(folder)  # of an attempt that was interrupted, or failed
-    folder.mkdir(parents=True)
-    (folder / RUN).write_text(json.dumps(run.as_dict(), ensure_ascii=False, indent=1), encoding="utf-8")
-    with (folder / _LOG).open("wb") as log:
-        command = [sys.executable, "-m", "lacuner.bench.worker", str(folder), str(os.getpid())]
-        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=environment)
-    return _Running(run, folder, process)
-
-
-def _collect(process: _Running, code: int, outcome: Outcome, observer: RunObserver) -> None:
-    result = read_result(process.folder / RESULT)
+def _collect(job: Job, error: BaseException | None, outcome: Outcome, observer: RunObserver) -> None:
+    result = read_result(job.folder / RESULT)
     if result is not None:
-        outcome.results[process.run.key] = result
-        observer.finished(process.run, result)
+        outcome.results[job.run.key] = result
+        observer.finished(job.run, result)
         return
-    try:
-        reason = (process.folder / FAILURE).read_text(encoding="utf-8").splitlines()[0]
-    except (OSError, IndexError):
-        reason = f"its process ended with code {code}" + (" (out of memory?)" if code == -9 else "")
-    reason += f" — see {process.folder}"
-    outcome.failures[process.run.key] = f"{process.run}: {reason}"
-    observer.failed(process.run, reason)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    reason = f"{error or LacunerError('it has left no result')} — see {job.folder}"
+    outcome.failures[job.run.key] = f"{job.run}: {reason}"
+    observer.failed(job.run, reason)

@@ -1,23 +1,63 @@
-"""The process of one run: ``python -m lacuner.bench.worker FOLDER PARENT``, where the parent waits for it.
-
-A process of its own, so that a crash affects no other run, memory is freed, and its peak can be measured.
-"""
+"""What happens in the process of one run: it is trained, and its folder holds the result or the reason of its failure."""
 
 import json
 import os
 import sys
-import threading
-import time
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lacuner.bench.folder import RESULT
+from lacuner.bench.path_templates import PathTemplates
+from lacuner.bench.runs import Run
 from lacuner.corpus.corpus import open_for_writing
 from lacuner.errors import LacunerError
 from lacuner.training.loop import Observer
 
-RUN, FAILURE, PROGRESS = "run.json", "failure.txt", "progress.txt"
+RUN, FAILURE, PROGRESS, LOG = "run.json", "failure.txt", "progress.txt", "log.txt"
 """In the folder of a run."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run to be executed, the folder for its files, and where the datasets are."""
+
+    run: Run
+    folder: Path
+    data: Path
+
+    def __str__(self) -> str:
+        return str(self.run)
+
+    def progress(self) -> str:
+        """How far the run is, in words."""
+        try:
+            return (self.folder / PROGRESS).read_text(encoding="utf-8")
+        except OSError:
+            return "starts"
+
+
+def execute(job: Job) -> None:
+    """Train and evaluate; everything that is printed meanwhile goes into a log."""
+    with _output_to(job.folder / LOG):
+        from lacuner.bench.experiments import run_experiment
+
+        description = json.dumps(job.run.as_dict(), ensure_ascii=False, indent=1)
+        (job.folder / RUN).write_text(description, encoding="utf-8")
+        try:
+            result = run_experiment(job.run, PathTemplates(job.data), _ProgressFile(job.folder / PROGRESS))
+        except LacunerError as error:
+            (job.folder / FAILURE).write_text(f"{error}\n", encoding="utf-8")
+            raise
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+            (job.folder / FAILURE).write_text(f"{reason}\n\n{traceback.format_exc()}", encoding="utf-8")
+            raise LacunerError(reason) from error
+        with open_for_writing(job.folder / RESULT) as file:
+            json.dump(result, file, ensure_ascii=False)
 
 
 class _ProgressFile(Observer):
@@ -41,42 +81,18 @@ class _ProgressFile(Observer):
         self._path.write_text(self._stage + text, encoding="utf-8")
 
 
-def _end_with(parent: int) -> None:
-    """End this process when the runner is gone: the next runner would train the same model at the same time.
-
-    The runner passes its own id: if it is gone before this module is loaded, another process is the parent by then.
-    """
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(0.5)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
-def main(folder: Path, parent: int) -> int:
-    """Execute the run that is described in a folder, and write its result or the reason of its failure there."""
-    _end_with(parent)
-    from lacuner.bench.experiments import run_experiment
-    from lacuner.bench.folder import RESULT
-    from lacuner.bench.path_templates import PathTemplates
-    from lacuner.bench.runs import Run
-
+@contextmanager
+def _output_to(path: Path) -> Iterator[None]:
+    """Standard output and standard error go into a file, also those of libraries that are not written in Python."""
+    before = [os.dup(number) for number in (1, 2)]
+    with path.open("wb") as log:
+        for number in (1, 2):
+            os.dup2(log.fileno(), number)
     try:
-        run = Run.from_dict(json.loads((folder / RUN).read_text(encoding="utf-8")))
-        result = run_experiment(run, PathTemplates(), _ProgressFile(folder / PROGRESS))
-        with open_for_writing(folder / RESULT) as file:
-            json.dump(result, file, ensure_ascii=False)
-    except LacunerError as error:
-        (folder / FAILURE).write_text(f"{error}\n", encoding="utf-8")
-        return 1
-    except Exception as error:
-        text = f"{type(error).__name__}: {error}\n\n{traceback.format_exc()}"
-        (folder / FAILURE).write_text(text, encoding="utf-8")
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), int(sys.argv[2])))
+        yield
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        for number, old in zip((1, 2), before, strict=True):
+            os.dup2(old, number)
+            os.close(old)

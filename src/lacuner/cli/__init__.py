@@ -76,7 +76,8 @@ def main() -> None:
         elif isinstance(error, LacunerError):
             say(str(error))
         else:
-            say(f"{type(error).__name__}: {error} — this should not happen; --debug shows where it did")
+            notes = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
+            say(f"{type(error).__name__}: {error}{notes} — this is a bug in Lacuner; --debug shows where")
         sys.exit(2 if isinstance(error, ConfigError) else 1)
     finally:
         stop_bars()

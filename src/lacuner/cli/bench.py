@@ -83,7 +83,7 @@ def run(
     from lacuner.bench.recipe import error_context, find_recipe, read_recipe, recipe_name
     from lacuner.bench.report import write_report
     from lacuner.bench.results import Results, Title
-    from lacuner.bench.runner import execute_runs
+    from lacuner.bench.runner import execute_runs, local_engine
     from lacuner.cli.bench_progress import BenchProgress
 
     path = find_recipe(recipe)
@@ -103,10 +103,11 @@ def run(
     try:
         with observer, locked(folder):
             known = cached_results(runs, folder, elsewhere)
+            missing = [run for run in runs if run.key not in known]
             with error_context(path):
-                check_encoders([run for run in runs if run.key not in known], paths)
+                check_encoders(missing, paths)
             title.write(folder)
-            outcome = execute_runs(runs, folder, paths, known, workers, observer)
+            outcome = execute_runs(runs, folder, paths, known, local_engine(missing, workers), observer)
     except KeyboardInterrupt:
         say(f"Stopped. {observer.count} runs are done; the same command resumes.")
         raise

@@ -37,7 +37,7 @@ def inspect(
     sentences = track(stream_sentences(data, data_format, report), "sentences")
     scores, gaps = ScoreCounts(), Gaps()
 
-    def judged() -> Iterator[Sentence]:
+    def compared() -> Iterator[Sentence]:
         if gold is None:
             yield from sentences
             return
@@ -46,7 +46,7 @@ def inspect(
             gaps.add(ours, theirs)
             yield ours
 
-    statistics = Statistics.count(judged())
+    statistics = Statistics.count(compared())
     quality = None if gold is None else (scores.scores(), gaps)
     result: dict[str, Any] = statistics.as_dict() | {"repairs": dict(report.counts)}
     if quality:

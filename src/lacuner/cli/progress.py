@@ -15,7 +15,7 @@ class TerminalObserver(Observer):
     """A bar with rate and remaining time, and a line for each epoch; plain lines where there is no terminal.
 
     Args:
-        title: put before each line, to tell one training from another.
+        title: put before each line, to tell one training run from another.
         metric: what the best epoch is chosen by, as in ``training.metric``.
     """
 

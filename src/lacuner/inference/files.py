@@ -14,14 +14,12 @@ from lacuner.corpus.corpus import format_of_texts, sentence_from_text, stream_se
 from lacuner.corpus.files import read_lines
 from lacuner.corpus.formats.conll import write_conll
 from lacuner.corpus.formats.json_lines import read_records
-from lacuner.corpus.formats.jsonl import SPAN_KEYS, words_or_text
+from lacuner.corpus.formats.jsonl import without_annotation, words_or_text
 from lacuner.corpus.formats.records import SENTENCE_KEYS, entity_to_record, sentence_to_record
 from lacuner.corpus.tokenize import Splitting
 from lacuner.streams.engine import Engine, LocalEngine
 
 OutputFormat = Literal["jsonl", "conll"]
-_ANNOTATION = frozenset({*SPAN_KEYS, "non_entities", "complete", "annotated_labels", "unknown_tokens"})
-"""What a record says about its entities; the prediction replaces it."""
 _CHUNK = 1024
 """Texts that a worker gets at a time; a model sorts as many by length."""
 
@@ -132,7 +130,7 @@ def _predict(
     text = io.StringIO()
     for item, entities in zip(chunk.inputs, found, strict=True):
         if format == "jsonl":
-            record = {key: value for key, value in item.record.items() if key not in _ANNOTATION}
+            record = without_annotation(item.record)
             record["entities"] = [entity_to_record(entity) for entity in entities]
             text.write(dumps(record, ensure_ascii=False) + "\n")
         else:
@@ -152,5 +150,5 @@ def tagged_sentence(item: PredictionInput, entities: Iterable[Entity], split: Sp
         entities = [replace(e, start=first[e.start], end=last[e.end]) for e in entities]
         text = words
     tagged = tuple(replace(entity, source=None, text=None, score=None) for entity in entities)
-    extra = {key: value for key, value in item.record.items() if key not in _ANNOTATION | SENTENCE_KEYS}
+    extra = {key: value for key, value in without_annotation(item.record).items() if key not in SENTENCE_KEYS}
     return Sentence(text.tokens, tagged, extra=extra)

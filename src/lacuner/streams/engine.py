@@ -11,7 +11,7 @@ import signal
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -60,11 +60,11 @@ class Engine(Protocol):
 
     def run_each(
         self, task: Callable[[Item], Result], items: Iterable[Item], watch: Callable[[Item], None] = lambda item: None
-    ) -> Iterator[Outcome[Item, Result]]:
+    ) -> Generator[Outcome[Item, Result], None, None]:
         """Run independent tasks, each in a process of its own; what has ended comes first.
 
         A task that fails, or whose process is killed, takes no other with it. Memory is given back, and its peak can be
-        measured. When the caller stops iterating, or is interrupted, all running tasks are ended.
+        measured. When the caller closes the iterator, or is interrupted, all running tasks are ended.
 
         Args:
             task: applied to each item. It may not start processes of its own.
@@ -97,7 +97,7 @@ class LocalEngine:
 
     def run_each(
         self, task: Callable[[Item], Result], items: Iterable[Item], watch: Callable[[Item], None] = lambda item: None
-    ) -> Iterator[Outcome[Item, Result]]:
+    ) -> Generator[Outcome[Item, Result], None, None]:
         """See :meth:`Engine.run_each`."""
         waiting = iter(items)
         running: list[_Running[Item]] = []

@@ -15,6 +15,7 @@ from lacuner.errors import DataError
 
 SPAN_KEYS = ("entities", *prodigy.SPAN_KEYS, "ents", *doccano.SPAN_KEYS)
 """Where spans are: ours and spaCy's, Prodigy's, Doc.to_json's, doccano's."""
+_ANNOTATION = frozenset({"entities", "non_entities", "complete", "annotated_labels", "unknown_tokens"})
 _NOT_IN_WORDS = (*SPAN_KEYS[1:], "ner_tags", "tags")
 
 
@@ -51,6 +52,15 @@ def words_or_text(record: Mapping[str, Any], path: str | Path, line: int) -> lis
     if isinstance(text, str):
         return text
     raise DataError('neither "tokens" (a list of words) nor "text" (a string) is there', "add one of them", path, line)
+
+
+def without_annotation(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The record without what it says about entities; a label of the whole text, for example, stays."""
+    return {
+        key: value
+        for key, value in record.items()
+        if key not in _ANNOTATION and not (key in SPAN_KEYS and isinstance(value, list))
+    }
 
 
 def span_key(record: Mapping[str, Any], keys: Iterable[str]) -> str:
