@@ -3,7 +3,7 @@
 import importlib
 import logging
 import pkgutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from importlib.metadata import entry_points
 from typing import Any
@@ -30,6 +30,7 @@ class Registry:
         kinds: what users call each kind of part, and the base class of its parts.
         presets: for each further list of a module, such as ``METHODS``, the class of its instances.
         group: of entry points; by default, it is called like the package.
+        includes: registries whose entries are entries of this one, too.
     """
 
     def __init__(
@@ -38,11 +39,16 @@ class Registry:
         kinds: Mapping[str, type[Part]],
         presets: Mapping[str, type[Part]] | None = None,
         group: str | None = None,
+        includes: "Sequence[Registry]" = (),
     ) -> None:
         self.package = package
-        self.kinds = dict(kinds)
+        self.kinds: dict[str, type[Part]] = {}
+        for other in includes:
+            self.kinds |= other.kinds
+        self.kinds |= kinds
         self.presets = dict(presets or {})
         self.group = group or package
+        self.includes = tuple(includes)
 
     def entries(self, kind: str) -> Mapping[str, Any]:
         """The part classes of a kind, or the instances of a list of presets, by name."""
@@ -53,6 +59,8 @@ class Registry:
     def own(self) -> Tables:
         """The entries of the package itself."""
         tables: Tables = {kind: {} for kind in (*self.kinds, *self.presets)}
+        for other in self.includes:
+            tables |= {kind: dict(table) for kind, table in other.own.items()}
         folder = importlib.import_module(self.package).__path__
         for name in sorted(info.name for info in pkgutil.iter_modules(folder)):
             self._add(tables, importlib.import_module(f"{self.package}.{name}"))
@@ -62,6 +70,11 @@ class Registry:
     def installed(self) -> Tables:
         """All entries: those of the package itself, and those of other packages."""
         tables = {kind: dict(table) for kind, table in self.own.items()}
+        for other in self.includes:
+            for kind, table in other.installed.items():
+                for name, entry in table.items():
+                    if tables[kind].setdefault(name, entry) is not entry:
+                        logger.warning("%r is left out: there is another %s %r", entry, kind, name)
         for point in sorted(entry_points(group=self.group), key=lambda point: (point.name, point.value)):
             try:
                 module = point.load()
@@ -76,16 +89,17 @@ class Registry:
         """Add everything that a module lists, or nothing if something is wrong with it."""
         found = [(kind, self._name(entry), entry) for kind, entry in self._listed(module)]
         for number, (kind, name, entry) in enumerate(found):
-            others = [tables[kind].get(name), *(e for k, n, e in found[:number] if (k, n) == (kind, name))]
+            others = [tables.get(kind, {}).get(name), *(e for k, n, e in found[:number] if (k, n) == (kind, name))]
             if any(other not in (None, entry) for other in others):
                 what = kind if kind in self.kinds else self.presets[kind].__name__
                 raise ConfigError(
                     f"two {what} entries are called {name!r}; uninstall one of the packages that bring them"
                 )
         for kind, name, entry in found:
-            tables[kind][name] = entry
+            tables.setdefault(kind, {})[name] = entry
 
     def _listed(self, module: Any) -> Iterator[tuple[str, Any]]:
+        """The entries of a module, each with its kind."""
         for part in getattr(module, "PARTS", ()):
             bases = self.kinds.items() if isinstance(part, type) else ()
             kind = next((kind for kind, base in bases if issubclass(part, base)), None)
