@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -17,6 +17,9 @@ from lacuner.supervision.tags import TagScheme, TagSet
 
 class TagHeadConfig(Part, ABC):
     """Settings of a head that tags words."""
+
+    scores_outside: ClassVar[bool] = True
+    """Whether ``O`` has a score that differs from word to word, and not only the other tags."""
 
     scheme: TagScheme = Field(
         "bioes", description="tagging scheme: bioes, bio2 or io; in io, neighbors of one label become one entity"

@@ -30,6 +30,7 @@ class OneVsRestConfig(TagHeadConfig):
     joint probability, given that no word has two types.
     """
 
+    scores_outside: ClassVar = False
     name: Literal["one-vs-rest"] = "one-vs-rest"
     scheme: TagScheme = Field(
         "io", description="tagging scheme: bioes, bio2 or io; in io, neighbors of one label become one entity"
