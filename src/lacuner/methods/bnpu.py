@@ -50,7 +50,7 @@ class Words(NamedTuple):
 
 
 class BoundedNonNegative(TokenLoss):
-    """``bnpu``: bounded non-negative PU risk with the mean absolute error, for each type (§3.2, eq. 6 and 7)."""
+    """``bnpu``: bounded non-negative PU risk with the mean absolute error, a risk for each type."""
 
     levels: ClassVar = ("token",)
     teaches_outside: ClassVar = True
