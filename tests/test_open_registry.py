@@ -167,3 +167,22 @@ def test_a_mistake_of_our_own_is_an_error(zoo: Path, installed: dict[str, Any]) 
     own(zoo, "dogs", PARTS=(a_part("cat"),))
     with pytest.raises(ConfigError, match="'cat'"):
         a_registry().entries("animal")["cat"]
+
+
+def test_a_registry_may_include_another(zoo: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
+    """Its entries are offered, too, and nothing may take their names."""
+    (zoo / "park.py").write_text("from test_registry import CAT\nPARTS = (CAT,)\n")
+    offered = {"zoo": SimpleNamespace(PARTS=(DOG,)), "park": SimpleNamespace(PARTS=(OTHER_DOG,))}
+
+    class Point(EntryPoint):
+        def load(self) -> Any:
+            return offered[self.name]
+
+    monkeypatch.setattr(module, "entry_points", lambda group: [Point(group, f"{group}_module", group)])
+    inner = Registry("zoo", {"animal": Animal})
+    outer = Registry("zoo", {}, {"PRESETS": Preset}, group="park", includes=[inner])
+    monkeypatch.setitem(sys.modules, "test_registry", sys.modules[__name__])
+    with caplog.at_level(logging.WARNING, "lacuner"):
+        assert dict(outer.entries("animal")) == {"cat": CAT, "dog": DOG}
+    assert "park_module" in caplog.text
+    assert "two animal entries are called 'dog'" in caplog.text

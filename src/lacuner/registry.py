@@ -3,7 +3,7 @@
 import importlib
 import logging
 import pkgutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from importlib.metadata import entry_points
 from typing import Any
@@ -30,6 +30,7 @@ class Registry:
         presets: for each further list of a module, such as ``METHODS``, the class of its instances, which have a ``name``.
         group: of entry points; by default, it is called like the package.
         conflict: says why two entries of a kind, whose names differ, exclude each other, if they do.
+        includes: registries whose entries are entries of this one, too.
     """
 
     def __init__(
@@ -39,13 +40,18 @@ class Registry:
         presets: Mapping[str, type] | None = None,
         group: str | None = None,
         conflict: Callable[[Any, Any], str | None] = lambda entry, other: None,
+        includes: "Sequence[Registry]" = (),
     ) -> None:
         self.package = package
-        self.kinds = dict(kinds or {})
+        self.kinds: dict[str, type] = {}
+        for other in includes:
+            self.kinds |= other.kinds
+        self.kinds |= kinds or {}
         self.presets = dict(presets or {})
         self.group = group or package
         self.conflict = conflict
-        self.lists = ("PARTS", *self.presets) if kinds else tuple(self.presets)
+        self.includes = tuple(includes)
+        self.lists = ("PARTS", *self.presets) if self.kinds else tuple(self.presets)
 
     def entries(self, kind: str) -> Mapping[str, Any]:
         """The part classes of a kind, or the instances of a list of presets, by name."""
@@ -56,6 +62,8 @@ class Registry:
     def own(self) -> Tables:
         """The entries of the package itself."""
         tables: Tables = {kind: {} for kind in (*self.kinds, *self.presets)}
+        for other in self.includes:
+            tables |= {kind: dict(table) for kind, table in other.own.items()}
         folder = importlib.import_module(self.package).__path__
         for name in sorted(info.name for info in pkgutil.iter_modules(folder)):
             self._add(tables, importlib.import_module(f"{self.package}.{name}"))
@@ -65,6 +73,11 @@ class Registry:
     def installed(self) -> Tables:
         """All entries: those of the package itself, and those of other packages."""
         tables = {kind: dict(table) for kind, table in self.own.items()}
+        for other in self.includes:
+            for kind, table in other.installed.items():
+                for name, entry in table.items():
+                    if tables[kind].setdefault(name, entry) is not entry:
+                        logger.warning("%r is left out: there is another %s %r", entry, kind, name)
         for point in sorted(entry_points(group=self.group), key=lambda point: (point.name, point.value)):
             try:
                 module = point.load()
@@ -80,7 +93,7 @@ class Registry:
         found: list[tuple[str, str, Any]] = []
         for kind, entry in self._listed(module):
             name = _name_of(entry)
-            others = {**tables[kind], **{n: e for k, n, e in found if k == kind}}
+            others = {**tables.get(kind, {}), **{n: e for k, n, e in found if k == kind}}
             if others.get(name, entry) is not entry:
                 what = f"{kind} entries" if kind in self.kinds else kind.lower()
                 raise ConfigError(f"two {what} are called {name!r}; uninstall one of the packages that bring them")
@@ -89,9 +102,10 @@ class Registry:
                     raise ConfigError(reason)
             found.append((kind, name, entry))
         for kind, name, entry in found:
-            tables[kind][name] = entry
+            tables.setdefault(kind, {})[name] = entry
 
     def _listed(self, module: Any) -> Iterator[tuple[str, Any]]:
+        """The entries of a module, each with its kind."""
         for part in getattr(module, "PARTS", ()) if self.kinds else ():
             bases = self.kinds.items() if isinstance(part, type) else ()
             kind = next((kind for kind, base in bases if issubclass(part, base)), None)

@@ -1,19 +1,20 @@
 import logging
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import pytest
 import torch
+from pydantic import SerializeAsAny
 from torch import Tensor
 
 from lacuner import registry as registries
 from lacuner.errors import ConfigError
-from lacuner.heads import CrfConfig, ProductConfig
+from lacuner.heads import CrfConfig, ProductConfig, SoftmaxConfig
 from lacuner.methods.full import METHODS, All
 from lacuner.methods.lacuner import FoldTeacher
 from lacuner.methods.method import SpanMethod, TokenMethod
-from lacuner.methods.parts import Negatives, SamplingContext, Stage, StageContext
+from lacuner.methods.parts import MethodPart, Negatives, SamplingContext, Stage, StageContext
 from lacuner.methods.registry import LEVELS, Registry, registry
 from lacuner.methods.two_step import METHODS as TWO_STEP
 from lacuner.methods.two_step import OValues
@@ -145,6 +146,61 @@ def test_heads_and_losses_of_one_level_are_no_choices_at_the_other(install: Call
     assert found.choices("head", TWO_STEP[0])["crf"] is CrfConfig
     for kind in ("head", "loss"):
         assert set(found.choices(kind, SpanMethod)).isdisjoint(found.choices(kind, TokenMethod))
+
+
+class Halves(CrfConfig):
+    """``halves``: a head that comes with a method."""
+
+    name: Literal["halves"] = "halves"
+
+
+class OtherSoftmax(Halves):
+    """``softmax``: a name that is taken by a head of ours."""
+
+    name: Literal["softmax"] = "softmax"
+
+
+def test_a_module_of_methods_may_bring_heads(install: Callable[..., Registry]) -> None:
+    found = install(foreign=SimpleNamespace(PARTS=(Halves,)))
+    assert found.choices("head", TokenMethod)["halves"] is Halves
+    assert {"crf", "softmax"} <= set(found.choices("head", TokenMethod)), "beside ours"
+    assert "halves" not in found.choices("head", SpanMethod)
+
+
+def test_a_head_of_a_method_cannot_take_the_name_of_another(
+    install: Callable[..., Registry], caplog: pytest.LogCaptureFixture
+) -> None:
+    found = install(foreign=SimpleNamespace(PARTS=(OtherSoftmax,)))
+    with caplog.at_level(logging.WARNING, "lacuner"):
+        assert found.choices("head", TokenMethod)["softmax"] is SoftmaxConfig
+    assert "two tag head entries are called 'softmax'" in caplog.text
+
+
+class Question(MethodPart):
+    """A question that no other method answers."""
+
+
+class Answer(Question):
+    """``answer``: to it."""
+
+    name: Literal["answer"] = "answer"
+
+
+class Asking(TokenMethod):
+    """Taggers that answer it."""
+
+    part_types: ClassVar = {**TokenMethod.part_types, "question": Question}
+    question: SerializeAsAny[Question] | None = None
+
+
+def test_a_method_may_consist_of_parts_of_a_kind_of_its_own(install: Callable[..., Registry]) -> None:
+    (two_step,) = TWO_STEP
+    asking = Asking(**{**dict(two_step), "name": "asking"}, question=Answer())
+    found = install(foreign=SimpleNamespace(PARTS=(Answer,), METHODS=(asking,)))
+    assert found.choices("question", found.method("asking")) == {"answer": Answer}
+    assert found.method_class("asking", "token") is Asking
+    assert "question" in found.part_kinds()
+    assert found.choices("stage", Asking) == found.choices("stage", TokenMethod)
 
 
 def test_the_kinds_of_parts_are_those_of_both_levels(install: Callable[..., Registry]) -> None:

@@ -22,6 +22,7 @@ import torch
 from lacuner.analysis.hidden import SpanSet
 from lacuner.corpus import OUTSIDE, Corpus
 from lacuner.errors import ConfigError, TrainingError
+from lacuner.heads.tagging import AngleConfig
 from lacuner.methods.method import TokenMethod
 from lacuner.models.tag_model import TagModel
 from lacuner.supervision.spans import Spans
@@ -170,11 +171,18 @@ def with_decision(settings: RunSettings, decision: Decision) -> RunSettings:
     return settings.model_copy(update={"method": method.model_copy(update={"head": head})})
 
 
+def is_angle_based(method: TokenMethod) -> bool:
+    """Whether its decision vectors are."""
+    return isinstance(method.head, AngleConfig) and method.head.angle
+
+
 def tagger(settings: RunSettings) -> TokenMethod:
     """The method, if it trains one tagger whose O-values can be looked at."""
     method = settings.method
     if not isinstance(method, TokenMethod):
         raise ConfigError(f"{method.name} scores spans, and words have no O-value there: give crf or token")
+    if not isinstance(method.head, AngleConfig):
+        raise ConfigError(f"head={method.head.name} gives all words the same O-value: set head=crf, or head=softmax")
     if method.stage is not None:
         raise ConfigError(
             f"{method.name} trains several models, one after the other: give crf or token, or --set stage=none"
@@ -273,7 +281,7 @@ def measure_o_values(
         watching.stage_started("")
         sampler = EpochSampler(corpus, seed, settings.trusted.fraction)
         fit(model, method, sampler, settings.training, observer=watching)
-    decision: Decision = "angle" if method.head.angle else "plain"
+    decision: Decision = "angle" if is_angle_based(method) else "plain"
     return OValueRun(decision, seed, words, count, tuple(watching.epochs))
 
 

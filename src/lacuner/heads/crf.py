@@ -6,24 +6,24 @@ import torch
 from torch import Tensor, nn
 
 from lacuner.heads.linear_chain import expected_count, log_partition
-from lacuner.heads.tagging import TagHead, TagHeadConfig, add_boundary_scores
+from lacuner.heads.tagging import AngleConfig, TagHead, add_boundary_scores
 from lacuner.supervision.tags import TagSet
 
 
-class CrfConfig(TagHeadConfig):
+class CrfConfig(AngleConfig):
     """``crf``: the tags of a sentence together, as a linear-chain conditional random field."""
 
     name: Literal["crf"] = "crf"
 
     def build(self, size: int, tags: TagSet) -> "CrfHead":
-        return CrfHead(self, size, tags)
+        return CrfHead(size, tags, self.corners(len(tags)))
 
 
 class CrfHead(TagHead):
     """All tags of a sentence together."""
 
-    def __init__(self, config: TagHeadConfig, size: int, tags: TagSet) -> None:
-        super().__init__(config, size, tags)
+    def __init__(self, size: int, tags: TagSet, corners: Tensor | None = None) -> None:
+        super().__init__(size, tags, corners)
         self.transitions = nn.Parameter(torch.empty(len(tags), len(tags)).uniform_(-0.1, 0.1))
         self.start_transitions = nn.Parameter(torch.empty(len(tags)).uniform_(-0.1, 0.1))
         self.end_transitions = nn.Parameter(torch.empty(len(tags)).uniform_(-0.1, 0.1))

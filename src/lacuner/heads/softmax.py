@@ -5,17 +5,17 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from lacuner.heads.tagging import TagHead, TagHeadConfig
+from lacuner.heads.tagging import AngleConfig, TagHead
 from lacuner.supervision.tags import TagSet
 
 
-class SoftmaxConfig(TagHeadConfig):
+class SoftmaxConfig(AngleConfig):
     """``softmax``: every word's tag by itself; only decoding sees to it that tags fit together."""
 
     name: Literal["softmax"] = "softmax"
 
     def build(self, size: int, tags: TagSet) -> "SoftmaxHead":
-        return SoftmaxHead(self, size, tags)
+        return SoftmaxHead(size, tags, self.corners(len(tags)))
 
 
 class SoftmaxHead(TagHead):

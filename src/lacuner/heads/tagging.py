@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -19,9 +19,21 @@ from lacuner.supervision.tags import TagScheme, TagSet
 class TagHeadConfig(Part, ABC):
     """Settings of a head that tags words."""
 
+    scores_outside: ClassVar[bool] = True
+    """Whether ``O`` has a score that differs from word to word, and not only the other tags."""
+
     scheme: TagScheme = Field(
         "bioes", description="tagging scheme: bioes, bio2 or io; in io, neighbors of one label become one entity"
     )
+
+    @abstractmethod
+    def build(self, size: int, tags: TagSet) -> "TagHead":
+        """A fresh head."""
+
+
+class AngleConfig(TagHeadConfig, ABC):
+    """Settings of a head whose decision vectors may be angle-based."""
+
     angle: bool = Field(
         False, description="angle-based decision vectors: the tag scores are projections onto a simplex and sum to zero"
     )
@@ -31,19 +43,30 @@ class TagHeadConfig(Part, ABC):
         "none: the last corner, with which tags are learned better",
     )
 
-    @abstractmethod
-    def build(self, size: int, tags: TagSet) -> "TagHead":
-        """A fresh head."""
+    def corners(self, tags: int) -> Tensor | None:
+        """What the output is projected onto, ``(tags, tags - 1)``; none: it is the decision vector itself.
+
+        With ``angle`` the network has one output fewer than there are tags, and the decision vector is its projection onto
+        the corners of a simplex: what cannot matter, a constant added to all elements, is not there to be learned, so that
+        the elements of different words can be compared. For a tag to reach the first corner, all outputs have to grow
+        together. With Adam each of them is busy with that, if the tag is ``O``, the most frequent one; so ``O`` has the last
+        corner, unless somebody wants to know about ``O`` more than about the other tags.
+        """
+        if not self.angle:
+            return None
+        return simplex(tags) if self.corner == "first" else simplex(tags).flip(0)
 
 
 class TagHead(nn.Module, ABC):
     """Scores the tags of words.
 
-    The decision vector of a word has one element for each tag. With ``angle`` the network has one output fewer, and the
-    decision vector is its projection onto the corners of a simplex: what cannot matter, a constant added to all elements,
-    is not there to be learned, so that the elements of different words can be compared. For a tag to reach the first corner,
-    all outputs have to grow together. With Adam each of them is busy with that, if the tag is ``O``, the most frequent one; so
-    ``O`` has the last corner, unless somebody wants to know about ``O`` more than about the other tags.
+    The decision vector of a word has one element for each tag.
+
+    Args:
+        size: of a word vector.
+        tags: to score.
+        corners: ``(T, k)``; the ``k`` outputs of the network are projected onto them. None: ``T`` outputs are the decision
+            vector.
     """
 
     corners: Tensor | None
@@ -51,12 +74,11 @@ class TagHead(nn.Module, ABC):
     start_mask: Tensor
     end_mask: Tensor
 
-    def __init__(self, config: TagHeadConfig, size: int, tags: TagSet) -> None:
+    def __init__(self, size: int, tags: TagSet, corners: Tensor | None = None) -> None:
         super().__init__()
         self.tags = tags
-        self.output = nn.Linear(size, len(tags) - config.angle)
-        corners = simplex(len(tags)) if config.corner == "first" else simplex(len(tags)).flip(0)
-        self.register_buffer("corners", corners if config.angle else None, persistent=False)
+        self.output = nn.Linear(size, len(tags) if corners is None else corners.shape[1])
+        self.register_buffer("corners", corners, persistent=False)
         self.register_buffer("transition_mask", tags.steps, persistent=False)
         self.register_buffer("start_mask", tags.begins, persistent=False)
         self.register_buffer("end_mask", tags.ends, persistent=False)

@@ -59,14 +59,25 @@ def entity_fraction(sentences: Iterable[Sentence], all_complete: bool = False) -
         sentences: only those that are complete count.
         all_complete: take all as such, as dev data is.
     """
+    complete = fully_annotated(sentences, all_complete)
+    words = sum(map(len, complete))
+    inside = sum(len({word for e in sentence.entities for word in range(e.start, e.end)}) for sentence in complete)
+    return inside / words if words else None
+
+
+def fully_annotated(sentences: Iterable[Sentence], all_complete: bool = False) -> list[Sentence]:
+    """The sentences in which every entity is annotated; none of them, if they have too few words to count anything.
+
+    Args:
+        sentences: only those that are complete count.
+        all_complete: take all as such, as dev data is.
+    """
     complete = [
         sentence
         for sentence in sentences
         if (sentence.complete or all_complete) and sentence.annotated_labels is None and not sentence.unknown_tokens
     ]
-    words = sum(map(len, complete))
-    inside = sum(len({word for e in sentence.entities for word in range(e.start, e.end)}) for sentence in complete)
-    return inside / words if words >= _MIN_WORDS else None
+    return complete if sum(map(len, complete)) >= _MIN_WORDS else []
 
 
 PARTS = (EntityRatio,)

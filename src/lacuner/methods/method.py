@@ -270,12 +270,17 @@ class TokenMethod(Method):
         return _tag_as_non_entities(weights, sampled, targets.allowed, model)
 
     def unlearnable(self, corpus: Corpus) -> str | None:
-        spans = [{(entity.start, entity.end) for entity in sentence.entities} for sentence in corpus]
-        lost = sum(len(found) - len(flat(sentence.entities)) for found, sentence in zip(spans, corpus, strict=True))
-        if not lost:
-            return None
-        count = sum(map(len, spans))
-        return f"{lost} of {count} entities overlap others; a tagger cannot learn them (a span-level method can)."
+        return lost_to_overlaps(corpus)
+
+
+def lost_to_overlaps(corpus: Corpus) -> str | None:
+    """In a sentence, how many annotated entities a method cannot learn that finds only one of those that overlap."""
+    spans = [{(entity.start, entity.end) for entity in sentence.entities} for sentence in corpus]
+    lost = sum(len(found) - len(flat(sentence.entities)) for found, sentence in zip(spans, corpus, strict=True))
+    if not lost:
+        return None
+    count = sum(map(len, spans))
+    return f"{lost} of {count} entities overlap others; a tagger cannot learn them (a span-level method can)."
 
 
 def _tag_as_non_entities(weights: Tensor, sampled: Spans, allowed: Tensor, model: TagModel) -> Tensor:

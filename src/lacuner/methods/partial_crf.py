@@ -10,7 +10,7 @@ from torch import Tensor
 from lacuner.errors import ConfigError
 from lacuner.heads import CrfConfig
 from lacuner.methods.method import Method, TokenMethod
-from lacuner.methods.parts import Regularizer, Sampling, TrainingData, Unlabeled
+from lacuner.methods.parts import TrainingData, Unlabeled
 from lacuner.methods.token import Likelihood
 from lacuner.supervision.tags import TagTargets
 
@@ -21,7 +21,7 @@ class Marginalize(Unlabeled):
     name: Literal["marginalize"] = "marginalize"
 
     def check(self, method: Method, data: TrainingData) -> None:
-        if any(isinstance(part, Sampling | Regularizer) for _, part in method.parts()):
+        if any(part.teaches_outside for _, part in method.parts()):
             return
         if any(stage.gives_tag_weights for stage in method.stages()):
             return

@@ -65,6 +65,8 @@ class MethodPart(Part):
 
     levels: ClassVar[tuple[str, ...]] = ("span", "token")
     """Of the methods that it can be a part of."""
+    teaches_outside: ClassVar[bool] = False
+    """Whether it teaches what is no entity, even if nobody has said so of any word."""
 
     def check(self, method: "Method", data: TrainingData) -> None:
         """Refuse data, or other parts of the method, with which this one makes no sense.
@@ -167,6 +169,8 @@ class Unlabeled(MethodPart, ABC):
 class Sampling(MethodPart, ABC):
     """Which untagged words are taken as no entity, after all?"""
 
+    teaches_outside: ClassVar = True
+
     @property
     @abstractmethod
     def non_entity_class(self) -> bool:
@@ -205,6 +209,8 @@ class TokenLoss(MethodPart, ABC):
 
 class Regularizer(MethodPart, ABC):
     """What else do we know about all words together?"""
+
+    teaches_outside: ClassVar = True
 
     @abstractmethod
     def __call__(self, entity_fraction: Tensor) -> Tensor:

@@ -1,27 +1,37 @@
 """Every method and part there is: those in this folder, and those of packages with an entry point ``lacuner.methods``."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
 from lacuner import registry as registries
 from lacuner.errors import ConfigError
-from lacuner.heads import SPAN_HEADS, TAG_HEADS
+from lacuner.heads import REGISTRY as HEADS
 from lacuner.methods.method import Method, SpanMethod, TokenMethod
 from lacuner.parts import Part
 
 LEVELS: dict[str, type[Method]] = {"span": SpanMethod, "token": TokenMethod}
-HEADS: dict[str, Mapping[str, type[Part]]] = {"span": SPAN_HEADS, "token": TAG_HEADS}
 
 
 class Registry(registries.Registry):
-    """Methods by name, and parts by level and kind."""
+    """Methods by name, and parts by kind. A module of methods may bring heads, and parts of a kind of its own."""
 
     def __init__(self) -> None:
-        bases = {base.__name__: base for method in LEVELS.values() for base in method.part_types.values()}
-        heads = {head.__name__ for head in (SpanMethod.part_types["head"], TokenMethod.part_types["head"])}
-        kinds = {name: base for name, base in bases.items() if name not in heads}
-        super().__init__(__package__, kinds, {"METHODS": Method})
+        kinds = {base.__name__: base for method in LEVELS.values() for base in method.part_types.values()}
+        kinds = {name: base for name, base in kinds.items() if base not in HEADS.kinds.values()}
+        super().__init__(__package__, kinds, {"METHODS": Method}, includes=[HEADS])
+
+    def _listed(self, module: Any) -> Iterator[tuple[str, Any]]:
+        for method in getattr(module, "METHODS", ()):
+            if isinstance(method, Method):
+                self._add_kinds(method)
+        yield from super()._listed(module)
+
+    def _add_kinds(self, method: Method) -> None:
+        """A method of a class of its own may consist of parts of kinds that no other method has."""
+        for base in method.part_types.values():
+            if not any(issubclass(base, known) for known in self.kinds.values()):
+                self.kinds[f"{base.__module__}.{base.__qualname__}"] = base
 
     @property
     def methods(self) -> Mapping[str, Method]:
@@ -43,16 +53,18 @@ class Registry(registries.Registry):
         return LEVELS[level]
 
     def part_kinds(self) -> tuple[str, ...]:
-        """The kinds of parts that methods of any level consist of, as settings call them."""
-        return tuple(dict.fromkeys(kind for method in LEVELS.values() for kind in method.kinds()))
+        """The kinds of parts that methods consist of, as settings call them."""
+        classes: list[type[Method]] = [*LEVELS.values(), *(type(method) for method in self.methods.values())]
+        return tuple(dict.fromkeys(kind for method in classes for kind in method.kinds()))
 
     def choices(self, kind: str, method: type[Method] | Method) -> Mapping[str, type[Part]]:
         """The parts of a kind that such a method can have."""
         level: str = method.level if isinstance(method, Method) else method.model_fields["level"].default
-        if kind == "head":
-            return {name: head for name, head in HEADS[level].items() if issubclass(head, method.part_types[kind])}
-        parts: Mapping[str, Any] = self.entries(method.part_types[kind].__name__)
-        return {name: part for name, part in parts.items() if level in part.levels}
+        base = method.part_types[kind]
+        parts = [part for listed, table in self.installed.items() if listed in self.kinds for part in table.items()]
+        return {
+            name: part for name, part in parts if issubclass(part, base) and level in getattr(part, "levels", (level,))
+        }
 
 
 @lru_cache(maxsize=1)

@@ -11,9 +11,10 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from lacuner.errors import ConfigError
 from lacuner.heads import CrfConfig
-from lacuner.methods.method import TokenMethod
-from lacuner.methods.parts import Sampling, Stage, StageContext, StageResult, Step
+from lacuner.methods.method import Method, TokenMethod
+from lacuner.methods.parts import Sampling, Stage, StageContext, StageResult, Step, TrainingData
 from lacuner.methods.token import Likelihood, Outside
 from lacuner.methods.uniform import rounded_up
 from lacuner.models.tag_model import TagModel
@@ -106,6 +107,13 @@ class OValues(Stage):
     removed: Literal["drop", "marginalize"] = Field(
         "drop", description="what is left of a removed word: nothing (drop), or any tag (marginalize)"
     )
+
+    def check(self, method: Method, data: TrainingData) -> None:
+        if not getattr(method.head, "scores_outside", True):
+            raise ConfigError(
+                f"stage=o-values compares the scores of O, but head={method.head.name} gives all words the same — "
+                "set head=crf, or head=softmax"
+            )
 
     def run(self, context: StageContext) -> StageResult:
         found = context.cached("exploration", lambda: self._explore(context))

@@ -115,7 +115,7 @@ class SpanModel(Model):
         asked = self.probabilities if use_threshold and self.inference is None else softmax_of_logits
         score = self.scorer(batch)
         spans, probable = self._search(score, batch.lengths, min_probability, asked)
-        annotated = _annotated(sentences, self.max_span_width).to(batch.lengths.device)
+        annotated = annotated_spans(sentences, self.max_span_width).to(batch.lengths.device)
         if not len(annotated):
             return spans, probable
         return Spans.concatenate([spans, annotated]), torch.cat([probable, asked(score(annotated))])
@@ -155,7 +155,7 @@ class SpanModel(Model):
             yield hidden, label[chunk]
 
 
-def _annotated(sentences: Sequence[Sentence], max_width: int | None) -> Spans:
+def annotated_spans(sentences: Sequence[Sentence], max_width: int | None = None) -> Spans:
     """Where something is annotated, whatever it is: the model need not know its label."""
     spans = ((row, entity) for row, sentence in enumerate(sentences) for entity in sentence.entities)
     return Spans.of(

@@ -25,7 +25,7 @@ class _ScoredWords(Decodable):
     lengths: Tensor  # (B,)
 
     def decode(self, threshold: float, nested: bool = False, min_score: float = 0.0) -> list[list[Entity]]:
-        _refuse_nested(nested)
+        refuse_nested(nested)
         return self.head.decode(shift_outside_tag(self.decisions, threshold), self.lengths, min_score)
 
 
@@ -67,7 +67,7 @@ class TagModel(Model):
 
     @torch.no_grad()
     def entities(self, batch: EncodedBatch, nested: bool = False, min_score: float = 0.0) -> list[list[Entity]]:
-        _refuse_nested(nested)
+        refuse_nested(nested)
         return self.head.decode(self._shifted(batch), batch.lengths, min_score)
 
     @torch.no_grad()
@@ -159,7 +159,8 @@ def shift_outside_tag(decisions: Tensor, threshold: float) -> Tensor:
     return torch.cat([decisions[..., :1] + threshold, decisions[..., 1:]], dim=-1)
 
 
-def _refuse_nested(nested: bool) -> None:
+def refuse_nested(nested: bool) -> None:
+    """A model that divides a sentence into words or chunks finds no entity inside another one."""
     if nested:
         raise ConfigError(
             "a tagger finds no nested entities — train a span-level method (lacuner methods), or leave out --nested"

@@ -39,12 +39,12 @@ def o_values(
 
     Example: `lacuner analyse o-values masked.conll --hidden hidden.jsonl --epochs 30 --figure o-values.png`
     """
-    from lacuner.analysis.o_values import DECISIONS, measure_o_values, tagger, with_decision
+    from lacuner.analysis.o_values import DECISIONS, is_angle_based, measure_o_values, tagger, with_decision
 
     shared.check_figure(figure)
     numbers, overrides = shared.parse_seeds(seeds), shared.overrides_of(settings, epochs, None)
     resolved = shared.resolve(method, encoder, overrides)
-    angle = tagger(resolved).head.angle
+    angle = is_angle_based(tagger(resolved))
     decisions = DECISIONS[angle : angle + 1] if "head.angle" in overrides else DECISIONS
     train, lacking = shared.read_train(data, gold, hidden, data_format, strict, resolved)
     if not any(lacking):

@@ -1,0 +1,190 @@
+"""Bounded non-negative positive-unlabeled learning.
+
+Peng, Xing, Zhang, Fu, Huang: *Distantly Supervised Named Entity Recognition using Positive-Unlabeled Learning*, ACL 2019.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, ClassVar, Literal, NamedTuple
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from lacuner.corpus import Sentence
+from lacuner.errors import ConfigError
+from lacuner.heads import TagHead, TagHeadConfig
+from lacuner.heads.softmax import SoftmaxHead
+from lacuner.methods.eer import fully_annotated
+from lacuner.methods.method import Method, TokenMethod
+from lacuner.methods.partial_crf import Marginalize
+from lacuner.methods.parts import State, Step, TokenLoss, TrainingData
+from lacuner.supervision.tags import TagScheme, TagSet, TagTargets
+
+Fraction = Annotated[float, Field(ge=0, le=1)]
+
+
+class OneVsRestConfig(TagHeadConfig):
+    """``one-vs-rest``: every type by itself: is a word part of such an entity? The surest type wins.
+
+    The logit of ``O`` is 0, so that the others are those of independent binary decisions. A softmax over all of them is their
+    joint probability, given that no word has two types.
+    """
+
+    scores_outside: ClassVar = False
+    name: Literal["one-vs-rest"] = "one-vs-rest"
+    scheme: TagScheme = Field(
+        "io", description="tagging scheme: bioes, bio2 or io; in io, neighbors of one label become one entity"
+    )
+
+    def build(self, size: int, tags: TagSet) -> SoftmaxHead:
+        types = torch.eye(len(tags))[:, 1:]  # O is at the origin, every other tag has an axis of its own
+        return SoftmaxHead(size, tags, types)
+
+
+class Words(NamedTuple):
+    """Which words of a batch belong to each of ``K`` types, as far as it is known: ``(B, n, K)`` bool each."""
+
+    positive: Tensor
+    unknown: Tensor
+    negative: Tensor
+
+
+class BoundedNonNegative(TokenLoss):
+    """``bnpu``: bounded non-negative PU risk with the mean absolute error, a risk for each type."""
+
+    levels: ClassVar = ("token",)
+    teaches_outside: ClassVar = True
+    name: Literal["bnpu"] = "bnpu"
+    weight: float | None = Field(
+        None,
+        gt=0,
+        description="m: weight of annotated words; none: 1/π, they count as much as all other words together",
+    )
+    prior: dict[str, Fraction] | None = Field(
+        None,
+        description="π: fraction of words in entities of each type; none: estimated (complete sentences, dev data)",
+    )
+    unknown_prior: dict[str, Fraction] | None = Field(
+        None, description="the same among words without annotation; none: what prior leaves to them"
+    )
+    coverage: float = Field(
+        0.5, gt=0, le=1, description="fraction of entity words that are annotated, if nothing else tells the prior"
+    )
+
+    def check(self, method: Method, data: TrainingData) -> None:
+        scheme = getattr(method.head, "scheme", None)
+        if scheme != "io":
+            raise ConfigError(
+                f"loss=bnpu decides about types, but head.scheme={scheme} divides them — set head.scheme=io"
+            )
+        if method.head.name == "crf":
+            raise ConfigError("loss=bnpu teaches no transitions — set head=one-vs-rest, or head=softmax")
+        if any(getattr(part, "non_entity_class", False) for _, part in method.parts()):
+            raise ConfigError("loss=bnpu has no label for drawn non-entities — set sampling.label=O, or sampling=none")
+        if any(stage.gives_tag_weights for stage in method.stages()):
+            raise ConfigError("loss=bnpu does not weigh tags — leave out the stage that does, with stage=none")
+        for name in ("prior", "unknown_prior"):
+            given = getattr(self, name)
+            missing = [] if given is None else sorted(set(data.corpus.labels) - set(given))
+            if missing:
+                raise ConfigError(f"loss.{name} says nothing about {', '.join(missing)} — give all labels, or none")
+
+    def for_data(self, data: TrainingData) -> "BoundedNonNegative":
+        labels = data.corpus.labels
+        incomplete = [sentence for sentence in data.corpus if not sentence.complete]
+        annotated = type_fractions(incomplete, labels)
+        prior = self.prior or self._estimate(data, annotated)
+        prior = {label: max(prior[label], annotated[label]) for label in labels}
+        left = 1 - min(1.0, sum(annotated.values()))
+        unknown = {label: (prior[label] - annotated[label]) / left if left else 0.0 for label in labels}
+        unknown = self.unknown_prior or {label: min(1.0, fraction) for label, fraction in unknown.items()}
+        return self.model_copy(update={"prior": prior, "unknown_prior": unknown})
+
+    def _estimate(self, data: TrainingData, annotated: Mapping[str, float]) -> dict[str, float]:
+        """As in complete sentences, or dev data if it has no gaps, or else from what is annotated."""
+        known = fully_annotated(data.corpus)
+        if not known and data.dev is not None and not data.dev_incomplete:
+            known = fully_annotated(data.dev, all_complete=True)
+        if known:
+            return type_fractions(known, data.corpus.labels)
+        return {label: min(1.0, fraction / self.coverage) for label, fraction in annotated.items()}
+
+    def __call__(
+        self, head: TagHead, decisions: Tensor, log_weights: Tensor, targets: TagTargets, step: Step, state: State
+    ) -> Tensor:
+        assert self.prior is not None, "for_data fills it in"
+        assert self.unknown_prior is not None
+        labels = head.tags.labels[1:]
+        prior = decisions.new_tensor([self.prior[label] for label in labels])  # (K,)
+        unknown_prior = decisions.new_tensor([self.unknown_prior[label] for label in labels])
+        probability = (decisions[..., 1:] - decisions[..., :1]).sigmoid()  # (B, n, K)
+        words = words_of_types(log_weights > float("-inf"), targets)
+        weight = torch.ones_like(prior) if self.weight is None else self.weight * prior
+        return bounded_risk(probability, words, weight, unknown_prior).sum()
+
+
+def words_of_types(allowed: Tensor, targets: TagTargets) -> Words:
+    """What is known about each word and type, by the tags ``(B, n, K + 1)`` that words may have.
+
+    A word that may have one of two types, but is an entity for sure, is in none of the three sets of either.
+    """
+    inside = torch.arange(allowed.shape[1], device=allowed.device) < targets.lengths[:, None]
+    taught = (inside & ~targets.ignored)[..., None]
+    outside, types = allowed[..., :1], allowed[..., 1:]
+    certain = allowed.sum(-1, keepdim=True) == 1
+    return Words(types & certain & taught, types & outside & taught, ~types & taught)
+
+
+def bounded_risk(probability: Tensor, words: Words, positive_weight: Tensor, unknown_prior: Tensor) -> Tensor:
+    """The risk of each type: ``(K,)``.
+
+    Absolute errors: ``1 - p`` of a word that belongs to the type, ``p`` of one that does not. The risk of unknown words that
+    do not is that of all unknown words less that of those that do, which look like the annotated ones. It cannot be negative:
+    where it is, the words are learned by heart, and the step goes back.
+
+    Args:
+        probability: ``(B, n, K)``.
+        words: what is known about them.
+        positive_weight: ``(K,)`` what the error of annotated words counts, ``m π``.
+        unknown_prior: ``(K,)`` fraction of unknown words that belong to the type.
+    """
+    positives, unknown, negatives = (mask.sum((0, 1)) for mask in words)  # (K,) each
+    found = _mean(probability, words.positive)
+    # Without an annotated word in the batch, they are taken as learned, as in the released code.
+    like_annotated = torch.where(positives > 0, found, torch.ones_like(found))
+    error = positive_weight * torch.where(positives > 0, 1 - found, torch.zeros_like(found))
+    unknown_risk = _mean(probability, words.unknown) - unknown_prior * like_annotated
+    unknown_risk = torch.where(unknown > 0, unknown_risk, torch.zeros_like(unknown_risk))
+    share = unknown / (unknown + negatives).clamp(min=1)
+    learned = torch.where(unknown_risk < 0, -share * unknown_risk, error + share * unknown_risk)
+    return learned + (1 - share) * _mean(probability, words.negative)
+
+
+def _mean(values: Tensor, mask: Tensor) -> Tensor:
+    """Over the words of each type, ``(B, n, K) → (K,)``; 0 where there is none."""
+    return (values * mask).sum((0, 1)) / mask.sum((0, 1)).clamp(min=1)
+
+
+def type_fractions(sentences: Iterable[Sentence], labels: Sequence[str]) -> dict[str, float]:
+    """The fraction of words that are annotated with each label."""
+    counts, words = dict.fromkeys(labels, 0), 0
+    for sentence in sentences:
+        words += len(sentence)
+        inside = {(entity.label, word) for entity in sentence.entities for word in range(entity.start, entity.end)}
+        for label, _ in inside:
+            if label in counts:
+                counts[label] += 1
+    return {label: count / max(1, words) for label, count in counts.items()}
+
+
+PARTS = (OneVsRestConfig, BoundedNonNegative)
+METHODS = (
+    TokenMethod(
+        name="bnpu",
+        paper="Peng et al. 2019, Distantly Supervised NER using Positive-Unlabeled Learning (ACL)",
+        summary="One decision a type; words without a tag are a mixture in which so many are entities as usual.",
+        head=OneVsRestConfig(),
+        unlabeled=Marginalize(),
+        loss=BoundedNonNegative(),
+    ),
+)
