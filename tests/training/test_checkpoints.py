@@ -1,9 +1,27 @@
+from pathlib import Path
+
 import pytest
 import torch
 from torch import nn
 
-from lacuner.errors import TrainingError
-from lacuner.training.checkpoints import CheckpointFolder, Progress, RunFolder, WeightAverage, put_weights
+from lacuner.errors import LacunerError, ModelError, TrainingError
+from lacuner.models.model import PartState
+from lacuner.training.checkpoints import (
+    CheckpointFolder,
+    Progress,
+    RunFolder,
+    WeightAverage,
+    put_weights,
+    trained_weights,
+)
+
+
+class Tiny(nn.Linear):
+    """What is trained of a model: weights, and what a part of the method keeps."""
+
+    def __init__(self) -> None:
+        super().__init__(2, 3)
+        self.state = nn.ModuleDict({"loss": PartState({"prior": torch.rand(3)}, {"seen": torch.zeros(4)})})
 
 
 def take_step(model: nn.Module) -> None:
@@ -15,7 +33,7 @@ def take_step(model: nn.Module) -> None:
 @pytest.mark.parametrize("horizon", [0.5, 3.0, 50.0])
 def test_the_average_follows_its_recursion(horizon):
     torch.manual_seed(1)
-    model = nn.Linear(2, 3)
+    model = Tiny()
     average = WeightAverage(model)
     expected = {name: weight.flatten().tolist() for name, weight in model.named_parameters()}
     for step in range(1, 61):
@@ -31,7 +49,7 @@ def test_the_average_follows_its_recursion(horizon):
 
 
 def test_the_average_of_what_stands_still_is_that():
-    model = nn.Linear(2, 3)
+    model = Tiny()
     average = WeightAverage(model)
     for _ in range(5):
         average.update(model, 2.0)
@@ -39,7 +57,7 @@ def test_the_average_of_what_stands_still_is_that():
 
 
 def test_averaging_leaves_the_model_alone():
-    model = nn.Linear(2, 3)
+    model = Tiny()
     average = WeightAverage(model)
     take_step(model)
     before = {name: weight.clone() for name, weight in model.named_parameters()}
@@ -50,24 +68,28 @@ def test_averaging_leaves_the_model_alone():
 
 def test_a_checkpoint_brings_back_model_optimizer_average_and_best_weights(tmp_path):
     torch.manual_seed(1)
-    model = nn.Linear(2, 3)
+    model = Tiny()
     optimizer = torch.optim.AdamW(model.parameters())
     average = WeightAverage(model)
     for _ in range(3):
         model(torch.randn(4, 2)).sum().backward()
         optimizer.step()
         average.update(model, 4.0)
+    model.state["loss"].seen.copy_(torch.arange(4))
     best = {name: torch.randn_like(weight) for name, weight in model.named_parameters()}
     progress = Progress(3, 2, 0.5, [{"epoch": 1}, {"epoch": 2}, {"epoch": 3}])
     CheckpointFolder(tmp_path / "c", "key").save(model, optimizer, progress, best, average)
 
-    other = nn.Linear(2, 3)
+    other = Tiny()
     other_optimizer, other_average = torch.optim.AdamW(other.parameters()), WeightAverage(other)
     found = CheckpointFolder(tmp_path / "c", "key").load(other, other_optimizer, other_average)
     assert found is not None
     assert found[0] == progress
     assert all(torch.equal(weight, best[name]) for name, weight in found[1].items())
     assert all(torch.equal(weight, dict(model.named_parameters())[name]) for name, weight in other.named_parameters())
+    state = other.state["loss"].tensors()
+    assert state["seen"].tolist() == [0, 1, 2, 3], "needed while a model is trained only"
+    assert torch.equal(state["prior"], model.state["loss"].prior)
     assert other_average.steps == 3
     assert all(torch.equal(weight, average.weights[name]) for name, weight in other_average.weights.items())
     state = other_optimizer.state_dict()["state"]
@@ -76,42 +98,124 @@ def test_a_checkpoint_brings_back_model_optimizer_average_and_best_weights(tmp_p
 
 
 def test_weights_can_be_put_back():
-    model = nn.Linear(2, 3)
-    wanted = {name: torch.randn_like(weight) for name, weight in model.named_parameters()}
+    model = Tiny()
+    wanted = {name: torch.randn_like(weight) for name, weight in trained_weights(model).items()}
+    assert wanted.keys() == {"weight", "bias", "state.loss.prior", "state.loss.seen"}
     put_weights(model, wanted)
-    assert all(torch.equal(weight, wanted[name]) for name, weight in model.named_parameters())
+    assert all(torch.equal(weight, wanted[name]) for name, weight in trained_weights(model).items())
+
+
+def test_what_is_not_put_back_stays_as_it_is():
+    model = Tiny()
+    before = trained_weights(model)
+    put_weights(model, {"bias": torch.ones(3)})
+    after = trained_weights(model)
+    assert after["bias"].tolist() == [1, 1, 1]
+    assert all(torch.equal(after[name], value) for name, value in before.items() if name != "bias")
+
+
+def never() -> dict[str, torch.Tensor]:
+    raise AssertionError("it was computed before")
 
 
 def test_what_a_stage_found_out_is_kept_in_place_of_its_checkpoints(tmp_path):
     run = RunFolder(tmp_path / "run", "key")
-    assert not run.exists()
-    assert run.kept("teacher-1") is None
-    model = nn.Linear(2, 3)
-    run.stage("teacher-1").save(model, torch.optim.AdamW(model.parameters()), Progress(1), {})
-    assert run.exists()
-    found = {"sentence": torch.arange(3), "probabilities": torch.rand(3, 2), "nothing": torch.zeros(0, 2)}
-    run.keep("teacher-1", found)
-    assert not (tmp_path / "run" / "teacher-1").exists()
-    assert run.exists()
-    kept = RunFolder(tmp_path / "run", "key").kept("teacher-1")
-    assert kept is not None
-    assert kept.keys() == found.keys()
-    assert all(torch.equal(value, found[name]) for name, value in kept.items())
-    run.remove()
+    assert not run.has_progress()
+    with run.claimed():
+        assert not run.has_progress()
+        model = Tiny()
+        run.stage("teacher-1").save(model, torch.optim.AdamW(model.parameters()), Progress(1), {})
+        assert run.has_progress()
+        found = {"sentence": torch.arange(3), "probabilities": torch.rand(3, 2), "nothing": torch.zeros(0, 2)}
+        assert run.cached("teacher-1", lambda: found, resume=True) is found
+        assert not (tmp_path / "run" / "teacher-1").exists()
+        assert run.has_progress()
+        kept = RunFolder(tmp_path / "run", "key").cached("teacher-1", never, resume=True)
+        assert kept.keys() == found.keys()
+        assert all(torch.equal(value, found[name]) for name, value in kept.items())
+        run.remove()
     assert not (tmp_path / "run").exists()
 
 
+def test_without_resuming_everything_is_computed_again(tmp_path):
+    run = RunFolder(tmp_path, "key")
+    run.cached("teacher-1", lambda: {"sentence": torch.arange(3)}, resume=False)
+    again = run.cached("teacher-1", lambda: {"sentence": torch.arange(5)}, resume=False)
+    assert len(again["sentence"]) == 5
+    assert len(run.cached("teacher-1", never, resume=True)["sentence"]) == 5
+
+
 def test_what_another_run_found_out_is_refused(tmp_path):
-    RunFolder(tmp_path, "key").keep("teacher-1", {"sentence": torch.arange(3)})
+    RunFolder(tmp_path, "key").cached("teacher-1", lambda: {"sentence": torch.arange(3)}, resume=True)
     with pytest.raises(TrainingError, match="other data or settings"):
-        RunFolder(tmp_path, "other").kept("teacher-1")
+        RunFolder(tmp_path, "other").cached("teacher-1", never, resume=True)
 
 
-def test_what_was_being_written_when_a_run_was_killed_does_not_count(tmp_path):
+def test_a_result_with_a_fingerprint_of_its_own_is_computed_again_if_that_differs(tmp_path):
+    one, other = {"sentence": torch.arange(3)}, {"sentence": torch.arange(4)}
+    RunFolder(tmp_path, "run").cached("fold-1", lambda: one, resume=True, fingerprint="one")
+    kept = RunFolder(tmp_path, "another run").cached("fold-1", never, resume=True, fingerprint="one")
+    assert torch.equal(kept["sentence"], one["sentence"])
+    assert RunFolder(tmp_path, "run").cached("fold-1", lambda: other, resume=True, fingerprint="other") is other
+
+
+def test_what_was_being_written_when_a_run_was_interrupted_does_not_count(tmp_path):
     (tmp_path / "model" / "epoch-0001.tmp").mkdir(parents=True)
     (tmp_path / "teacher-1.tmp").write_bytes(b"half")
     run = RunFolder(tmp_path, "key")
-    assert not run.exists()
-    assert run.kept("teacher-1") is None
-    model = nn.Linear(2, 3)
+    assert not run.has_progress()
+    found = {"sentence": torch.arange(3)}
+    assert run.cached("teacher-1", lambda: found, resume=True) is found
+    model = Tiny()
     assert run.stage("model").load(model, torch.optim.AdamW(model.parameters())) is None
+
+
+def content(folder: Path) -> dict[str, bytes | None]:
+    """Everything in a folder."""
+    return {str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
+
+
+def test_a_folder_that_is_not_ours_is_neither_used_nor_removed(tmp_path):
+    folder = tmp_path / "news.training"
+    (folder / "lessons").mkdir(parents=True)
+    (folder / "lessons" / "one.txt").write_text("years of work")
+    before = content(tmp_path)
+    run = RunFolder(folder, "key")
+    with pytest.raises(ModelError, match=r"not an unfinished training run — move it away") as caught, run.claimed():
+        pytest.fail("it was claimed")
+    assert "\n" not in str(caught.value)
+    run.remove()
+    assert content(tmp_path) == before
+
+
+def test_a_file_where_the_folder_would_be_is_refused(tmp_path):
+    path = tmp_path / "news.training"
+    path.write_text("years of work")
+    run = RunFolder(path, "key")
+    with pytest.raises(ModelError, match=r"not an unfinished training run — move it away"), run.claimed():
+        pytest.fail("it was claimed")
+    run.remove()
+    assert path.read_text() == "years of work"
+
+
+def test_a_folder_that_cannot_be_made_is_refused_in_one_sentence(tmp_path):
+    (tmp_path / "file").write_text("no folder")
+    run = RunFolder(tmp_path / "file" / "news.training", "key")
+    with pytest.raises(ModelError, match=r"choose another --out") as caught, run.claimed():
+        pytest.fail("it was claimed")
+    assert "\n" not in str(caught.value)
+
+
+def test_an_unfinished_run_can_be_claimed_again_and_keeps_its_progress(tmp_path):
+    run = RunFolder(tmp_path / "run", "key")
+    with run.claimed():
+        run.cached("teacher-1", lambda: {"sentence": torch.arange(3)}, resume=True)
+    with run.claimed():
+        assert run.has_progress()
+        run.clear()
+        assert not run.has_progress()
+        with pytest.raises(LacunerError, match="another run is training into"), run.claimed():
+            pytest.fail("it was claimed twice")
+    with run.claimed():
+        run.remove()
+    assert list(tmp_path.iterdir()) == []

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from lacuner import Corpus, Entity, Sentence
 from lacuner.corpus import Span
-from lacuner.training.epochs import EpochSampler, SpanProbabilities
+from lacuner.supervision.posterior import SpanProbabilities
+from lacuner.training.epochs import EpochSampler
 
 LABELS = ("O", "LOC", "PER")
 WORDS = ("Ada", "met", "Grace", "Hopper", "in", "Oslo")
@@ -21,15 +22,15 @@ UNLIKELY = {1: 19.5, 2: 23.0, 4: 28.5, 8: 37.3}
 Row = tuple[int, int, int, Sequence[float]]
 
 
-def beliefs(*rows: Row) -> SpanProbabilities:
+def probable(*rows: Row) -> SpanProbabilities:
     """From ``(sentence, start, end, probabilities)``."""
     sentence, start, end, probabilities = zip(*rows, strict=True)
     places = (np.array(column, dtype=np.int64) for column in (sentence, start, end))
     return SpanProbabilities(*places, np.array(probabilities, dtype=np.float32))
 
 
-def lessons(sentences: Iterable[Sentence], believed: SpanProbabilities, **more) -> EpochSampler:
-    return EpochSampler(Corpus(tuple(sentences)), beliefs=believed, labels=LABELS, **more)
+def taught_by(sentences: Iterable[Sentence], posterior: SpanProbabilities, **more) -> EpochSampler:
+    return EpochSampler(Corpus(tuple(sentences)), posterior=posterior, labels=LABELS, **more)
 
 
 def label_of(sentence: Sentence, start: int, end: int) -> str:
@@ -45,7 +46,7 @@ def chi_squared(counts: Counter, expected: dict) -> float:
 
 def test_a_label_is_as_likely_as_the_teacher_thinks_it_is():
     chances = {(0, 1): (0.2, 0.1, 0.7), (2, 4): (0.5, 0.5, 0.0), (5, 6): (0.05, 0.9, 0.05)}
-    taught = lessons([Sentence(WORDS)], beliefs(*((0, *span, chance) for span, chance in chances.items())))
+    taught = taught_by([Sentence(WORDS)], probable(*((0, *span, chance) for span, chance in chances.items())))
     drawn = [taught.sentence(0, epoch) for epoch in range(MANY)]
     for span, chance in chances.items():
         counts = Counter(label_of(sentence, *span) for sentence in drawn)
@@ -55,7 +56,7 @@ def test_a_label_is_as_likely_as_the_teacher_thinks_it_is():
 
 def test_spans_and_epochs_are_drawn_independently_of_each_other():
     first, second = (0.3, 0.3, 0.4), (0.6, 0.2, 0.2)
-    taught = lessons([Sentence(WORDS), Sentence(WORDS)], beliefs((0, 0, 1, first), (1, 2, 4, second)))
+    taught = taught_by([Sentence(WORDS), Sentence(WORDS)], probable((0, 0, 1, first), (1, 2, 4, second)))
     drawn = [
         (label_of(taught.sentence(0, epoch), 0, 1), label_of(taught.sentence(1, epoch), 2, 4)) for epoch in range(MANY)
     ]
@@ -69,56 +70,48 @@ def test_spans_and_epochs_are_drawn_independently_of_each_other():
 
 def test_an_epoch_is_the_same_whenever_it_is_looked_at_and_another_seed_gives_another():
     rows = [(0, start, start + 1, (0.4, 0.3, 0.3)) for start in range(len(WORDS))]
-    one, again = (lessons([Sentence(WORDS)], beliefs(*rows), seed=5) for _ in range(2))
+    one, again = (taught_by([Sentence(WORDS)], probable(*rows), seed=5) for _ in range(2))
     expected = [one.sentence(0, epoch) for epoch in range(20)]
     assert [again.sentence(0, epoch) for epoch in reversed(range(20))] == expected[::-1]
-    other = lessons([Sentence(WORDS)], beliefs(*rows), seed=6)
+    other = taught_by([Sentence(WORDS)], probable(*rows), seed=6)
     assert sum(other.sentence(0, epoch) != expected[epoch] for epoch in range(20)) > 15
     assert len(set(expected)) > 15
 
 
-def test_probabilities_need_not_sum_to_exactly_one():
-    """Rounding never makes a label number that there is none of."""
-    probabilities = np.full((1, 3), np.float32(0.99999 / 3))
-    drawn = SpanProbabilities(*np.zeros((3, 1), dtype=np.int64), probabilities)
-    generator = type("Highest", (), {"random": staticmethod(lambda shape: np.full(shape, np.nextafter(1.0, 0.0)))})()
-    assert drawn.draw(generator).tolist() == [2]
-
-
 def test_what_the_teacher_takes_for_no_entity_is_known_to_be_none_and_what_it_labels_is_the_models():
     sentence = Sentence(WORDS, (Entity(0, 1, "PER", source="dictionary"),))
-    sure = beliefs((0, 0, 1, (1, 0, 0)), (0, 2, 4, (0, 0, 1)), (0, 4, 5, (1, 0, 0)), (0, 5, 6, (0, 1, 0)))
-    lesson = lessons([sentence], sure).sentence(0, 3)
-    assert lesson.entities == (Entity(2, 4, "PER"), Entity(5, 6, "LOC"))
-    assert {entity.source for entity in lesson.entities} == {"model"}
-    assert lesson.non_entities == (Span(0, 1), Span(4, 5))
-    assert lesson.tokens == WORDS
+    sure = probable((0, 0, 1, (1, 0, 0)), (0, 2, 4, (0, 0, 1)), (0, 4, 5, (1, 0, 0)), (0, 5, 6, (0, 1, 0)))
+    read = taught_by([sentence], sure).sentence(0, 3)
+    assert read.entities == (Entity(2, 4, "PER"), Entity(5, 6, "LOC"))
+    assert {entity.source for entity in read.entities} == {"model"}
+    assert read.non_entities == (Span(0, 1), Span(4, 5))
+    assert read.tokens == WORDS
 
 
 def test_an_annotated_label_gives_way_to_the_one_that_is_drawn():
     sentence = Sentence(WORDS, (Entity(5, 6, "PER", source="dictionary"), Entity(5, 6, "LOC", source="dictionary")))
-    lesson = lessons([sentence], beliefs((0, 5, 6, (0, 1, 0)))).sentence(0, 0)
-    assert [(entity.label, entity.source) for entity in lesson.entities] == [("LOC", "model")]
+    read = taught_by([sentence], probable((0, 5, 6, (0, 1, 0)))).sentence(0, 0)
+    assert [(entity.label, entity.source) for entity in read.entities] == [("LOC", "model")]
 
 
-def test_what_was_not_judged_stays_as_it_was():
+def test_what_the_teacher_does_not_speak_of_stays_as_it_was():
     wide, rejected = Entity(0, 6, "PER", source="dictionary"), Span(1, 2, source="reviewer")
     sentence = Sentence(
         WORDS, (wide, Entity(5, 6, "LOC")), (rejected,), annotated_labels={"PER"}, unknown_tokens={4}, text="x"
     )
-    lesson = lessons([sentence], beliefs((0, 5, 6, (1, 0, 0)), (0, 2, 4, (0, 0, 1)))).sentence(0, 0)
-    assert lesson.entities == (wide, Entity(2, 4, "PER"))
-    assert lesson.entities[0].source == "dictionary"
-    assert lesson.non_entities == (rejected, Span(5, 6))
-    assert next(span.source for span in lesson.non_entities if span == rejected) == "reviewer"
-    unchanged = replace(lesson, entities=sentence.entities, non_entities=sentence.non_entities)
+    read = taught_by([sentence], probable((0, 5, 6, (1, 0, 0)), (0, 2, 4, (0, 0, 1)))).sentence(0, 0)
+    assert read.entities == (wide, Entity(2, 4, "PER"))
+    assert read.entities[0].source == "dictionary"
+    assert read.non_entities == (rejected, Span(5, 6))
+    assert next(span.source for span in read.non_entities if span == rejected) == "reviewer"
+    unchanged = replace(read, entities=sentence.entities, non_entities=sentence.non_entities)
     assert unchanged == sentence
 
 
-def test_each_sentence_gets_what_was_thought_of_it():
+def test_each_sentence_gets_what_was_said_of_it():
     sentences = [Sentence(WORDS), Sentence(WORDS), Sentence(WORDS), Sentence(WORDS)]
-    sure = beliefs((0, 0, 1, (0, 0, 1)), (2, 5, 6, (0, 1, 0)), (2, 2, 4, (0, 0, 1)))
-    taught = lessons(sentences, sure)
+    sure = probable((0, 0, 1, (0, 0, 1)), (2, 5, 6, (0, 1, 0)), (2, 2, 4, (0, 0, 1)))
+    taught = taught_by(sentences, sure)
     assert [taught.sentence(index, 0).entities for index in range(4)] == [
         (Entity(0, 1, "PER"),),
         (),
@@ -127,25 +120,25 @@ def test_each_sentence_gets_what_was_thought_of_it():
     ]
 
 
-@pytest.mark.parametrize("settled", [False, True])
-def test_complete_sentences_are_never_touched(settled):
+@pytest.mark.parametrize("negative", [False, True])
+def test_complete_sentences_are_never_touched(negative):
     trusted = Sentence(WORDS, (Entity(0, 1, "PER"),), complete=True)
-    taught = lessons([trusted], beliefs((0, 0, 1, (1, 0, 0)), (0, 5, 6, (0, 1, 0))), settled=settled)
+    taught = taught_by([trusted], probable((0, 0, 1, (1, 0, 0)), (0, 5, 6, (0, 1, 0))), rest_as_negative=negative)
     assert all(taught.sentence(0, epoch) is trusted for epoch in range(5))
 
 
-@pytest.mark.parametrize("settled", [False, True])
-def test_what_was_not_worth_a_thought_is_unknown_unless_it_is_settled(settled):
-    taught = lessons([Sentence(WORDS), Sentence(WORDS)], beliefs((0, 0, 1, (0, 0, 1))), settled=settled)
-    for index in range(2):  # there is nothing to be thought of in the second
-        lesson = taught.sentence(index, 0)
-        assert lesson.complete is settled
-        assert lesson.possible_labels(1, 3, LABELS[1:]) == (frozenset("O") if settled else frozenset(LABELS))
+@pytest.mark.parametrize("negative", [False, True])
+def test_what_has_no_probabilities_is_unknown_unless_the_rest_is_negative(negative):
+    taught = taught_by([Sentence(WORDS), Sentence(WORDS)], probable((0, 0, 1, (0, 0, 1))), rest_as_negative=negative)
+    for index in range(2):  # nothing was said of the second
+        read = taught.sentence(index, 0)
+        assert read.complete is negative
+        assert read.possible_labels(1, 3, LABELS[1:]) == (frozenset("O") if negative else frozenset(LABELS))
 
 
 def test_without_a_teacher_a_sentence_is_what_it_is():
     corpus = Corpus((Sentence(WORDS), Sentence(WORDS, complete=True)))
-    assert all(EpochSampler(corpus, settled=True).sentence(index, 0) is corpus[index] for index in range(2))
+    assert all(EpochSampler(corpus, rest_as_negative=True).sentence(index, 0) is corpus[index] for index in range(2))
 
 
 def mixed(complete: int, others: int) -> Corpus:
@@ -165,7 +158,7 @@ def test_a_share_says_how_much_of_an_epoch_is_complete(complete, others, share, 
         assert max(often) - min(often) <= 1
 
 
-def test_who_comes_once_more_is_drawn_anew_in_every_epoch_and_fairly():
+def test_who_comes_once_more_is_drawn_again_in_every_epoch_and_fairly():
     corpus = mixed(6, 10)
     drawn = EpochSampler(corpus, 1, 0.5)  # 8 of 6, and 8 of 10
     total = Counter(index for epoch in range(600) for index in drawn.indices(epoch))
@@ -189,12 +182,14 @@ def test_where_all_sentences_are_of_one_kind_a_share_changes_nothing():
 
 def test_in_the_end_only_complete_sentences_are_read():
     corpus = mixed(3, 8)
-    taught = EpochSampler(corpus, finish=2)
+    taught = EpochSampler(corpus, clean_from=2)
     assert [taught.indices(epoch) for epoch in (0, 1)] == [list(range(11))] * 2
     for epoch in (2, 3):
         counts = Counter(taught.indices(epoch))
         assert all(corpus[index].complete for index in counts)
         assert sorted(counts.values()) == [3, 4, 4]
-    assert EpochSampler(corpus, share=0.5, finish=1).indices(0) == EpochSampler(corpus, share=0.5).indices(0)
+    assert EpochSampler(corpus, complete_fraction=0.5, clean_from=1).indices(0) == EpochSampler(
+        corpus, complete_fraction=0.5
+    ).indices(0)
     for one_kind in (mixed(0, 4), mixed(4, 0)):
-        assert EpochSampler(one_kind, finish=0).indices(0) == [0, 1, 2, 3]
+        assert EpochSampler(one_kind, clean_from=0).indices(0) == [0, 1, 2, 3]

@@ -5,9 +5,12 @@ import torch
 from watching import Log
 
 from lacuner import Corpus, Recognizer, Sentence, TrainingError
+from lacuner.methods import lacuner as lacuner_method
+from lacuner.models.probabilities import predict_proba
 from lacuner.models.span_model import SpanModel
+from lacuner.supervision.posterior import SpanProbabilities
 from lacuner.training import run as training_run
-from lacuner.training.epochs import EpochSampler, SpanProbabilities
+from lacuner.training.epochs import EpochSampler
 from lacuner.training.loop import Observer, TrainingResult
 from lacuner.training.run import TrainingRun
 from lacuner.training.settings import TrainingConfig, resolve_settings
@@ -17,37 +20,37 @@ TEACHER = {"teacher": "folds", "teacher.folds": 2, "teacher.train_on": "all"}
 
 @dataclass
 class School:
-    """What was taught to whom, and what they judged."""
+    """Who was trained on what, and what they were asked about."""
 
     models: list[SpanModel] = field(default_factory=list)
-    lessons: list[EpochSampler] = field(default_factory=list)
+    samplers: list[EpochSampler] = field(default_factory=list)
     configs: list[TrainingConfig] = field(default_factory=list)
-    judged: list[tuple[SpanModel, list[int]]] = field(default_factory=list)
-    beliefs: list[SpanProbabilities] = field(default_factory=list)
+    asked: list[tuple[SpanModel, list[int]]] = field(default_factory=list)
+    predicted: list[SpanProbabilities] = field(default_factory=list)
 
     def learned_from(self, model: SpanModel) -> Corpus:
         (number,) = (number for number, known in enumerate(self.models) if known is model)
-        return self.lessons[number].corpus
+        return self.samplers[number].corpus
 
 
 @pytest.fixture
 def school(monkeypatch) -> School:
     """Nobody learns anything here, but it is written down who would learn from what."""
-    seen, judge = School(), training_run.judge
+    seen = School()
 
-    def fit(model, lessons, config, *rest):
+    def fit(model, method, sampler, config, *rest):
         seen.models.append(model)
-        seen.lessons.append(lessons)
+        seen.samplers.append(sampler)
         seen.configs.append(config)
         return TrainingResult(1, ({"epoch": 1, "loss": 0.0},))
 
-    def spy(model, corpus, places, least, shifted=True):
-        seen.judged.append((model, list(places)))
-        seen.beliefs.append(judge(model.eval(), corpus, places, least, shifted))
-        return seen.beliefs[-1]
+    def spy(model, corpus, indices, min_probability, use_threshold=True):
+        seen.asked.append((model, list(indices)))
+        seen.predicted.append(predict_proba(model.eval(), corpus, indices, min_probability, use_threshold))
+        return seen.predicted[-1]
 
     monkeypatch.setattr(training_run, "fit", fit)
-    monkeypatch.setattr(training_run, "judge", spy)
+    monkeypatch.setattr(lacuner_method, "predict_proba", spy)
     return seen
 
 
@@ -68,34 +71,81 @@ def incomplete(corpus: Corpus) -> list[int]:
 
 @pytest.mark.parametrize("folds", [2, 3])
 @pytest.mark.parametrize("trusted", [0, 4])
-def test_nobody_judges_what_they_have_learned_from(toy, small_settings, school, folds, trusted):
+def test_nobody_is_asked_about_what_they_have_learned_from(toy, small_settings, school, folds, trusted):
     corpus = mixed(toy, trusted)
     run(corpus, small_settings, **{"teacher.folds": folds})
-    assert len(school.judged) == folds
+    assert len(school.asked) == folds
     assert len(school.models) == folds + 1
-    for model, places in school.judged:
+    for model, indices in school.asked:
         learned = {sentence.tokens for sentence in school.learned_from(model)}
-        judged = {corpus[place].tokens for place in places}
-        assert learned.isdisjoint(judged)
-        assert learned | judged == {sentence.tokens for sentence in corpus}
-        assert abs(len(places) - len(incomplete(corpus)) / folds) < 1
-    assert sorted(place for _, places in school.judged for place in places) == incomplete(corpus)
+        asked = {corpus[index].tokens for index in indices}
+        assert learned.isdisjoint(asked)
+        assert learned | asked == {sentence.tokens for sentence in corpus}
+        assert abs(len(indices) - len(incomplete(corpus)) / folds) < 1
+    assert sorted(index for _, indices in school.asked for index in indices) == incomplete(corpus)
 
 
-def test_the_final_model_learns_from_all_sentences_and_what_was_thought_of_them(toy, small_settings, school):
+def with_repetitions(toy: Corpus) -> Corpus:
+    """Sentences that occur two or three times: complete or not, next to each other or far apart."""
+    again = [replace(sentence, entities=sentence.entities[:1]) for sentence in (*toy[:20], *toy[5:15])]
+    return mixed(toy, 10) + Corpus(tuple(again))
+
+
+@pytest.mark.parametrize("folds", [2, 3, 5])
+@pytest.mark.parametrize("train_on", ["all", "trusted"])
+def test_nobody_is_asked_about_words_that_they_have_learned_from(toy, small_settings, school, folds, train_on):
+    corpus = with_repetitions(toy)
+    run(
+        corpus,
+        small_settings,
+        **{"teacher.folds": folds, "teacher.train_on": train_on, "teacher.min_entities": 1},
+    )
+    assert len(school.asked) == folds
+    for model, indices in school.asked:
+        learned = {sentence.tokens for sentence in school.learned_from(model)}
+        assert learned
+        assert learned.isdisjoint(corpus[index].tokens for index in indices)
+    asked = [index for _, indices in school.asked for index in indices]
+    assert set(asked) == set(incomplete(corpus))
+    repeated = {sentence.tokens for sentence in corpus if sentence.complete} if train_on == "trusted" else set()
+    for index in incomplete(corpus):  # whoever has not learned from these words is asked
+        once = train_on == "all" or corpus[index].tokens in repeated
+        assert asked.count(index) == (1 if once else folds)
+
+
+def test_the_mean_is_over_the_teachers_that_were_asked(toy, small_settings, school):
+    """About a sentence that is also a trusted one, only the teacher that has not learned from it is asked."""
+    corpus = with_repetitions(toy)
+    run(corpus, small_settings, **TRUSTED | {"teacher.folds": 3, "teacher.label_odds": 1})
+    expected: dict[tuple[int, int, int], list[torch.Tensor]] = {}
+    spans = {tuple(span) for found in school.predicted for span in found.spans().tolist()}
+    outside = torch.tensor([1.0, 0.0, 0.0]).numpy()
+    for (_, indices), found in zip(school.asked, school.predicted, strict=True):
+        rows = dict(zip(map(tuple, found.spans().tolist()), found.probabilities, strict=True))
+        for span in spans:
+            if span[0] in indices:
+                expected.setdefault(span, []).append(rows.get(span, outside))
+    taught = school.samplers[-1].posterior
+    assert {len(rows) for rows in expected.values()} == {1, 3}
+    assert {tuple(span) for span in taught.spans().tolist()} == spans
+    for span, probabilities in zip(map(tuple, taught.spans().tolist()), taught.probabilities, strict=True):
+        assert probabilities == pytest.approx(sum(expected[span]) / len(expected[span]), abs=1e-6)
+
+
+def test_the_final_model_learns_from_all_sentences_and_what_teachers_say_of_them(toy, small_settings, school):
     corpus = mixed(toy, 4)
     model = run(
         corpus, small_settings, **{"teacher.rest_as_negative": True, "teacher.label_odds": 1, "trusted.fraction": 0.5}
     )
     assert school.models[-1] is model
-    final = school.lessons[-1]
+    final = school.samplers[-1]
     assert final.corpus is corpus
-    assert (final.settled, final.labels, final.share) == (True, ("O", "LOC", "PER"), 0.5)
+    assert (final.rest_as_negative, final.labels, final.complete_fraction) == (True, ("O", "LOC", "PER"), 0.5)
     thoughts = {}
-    for beliefs in school.beliefs:
-        keys = zip(beliefs.sentence.tolist(), beliefs.start.tolist(), beliefs.end.tolist(), strict=True)
-        thoughts |= dict(zip(keys, beliefs.probabilities.tolist(), strict=True))
-    taught = final.beliefs
+    for found in school.predicted:
+        keys = zip(found.sentence.tolist(), found.start.tolist(), found.end.tolist(), strict=True)
+        thoughts |= dict(zip(keys, found.probabilities.tolist(), strict=True))
+    taught = final.posterior
     keys = zip(taught.sentence.tolist(), taught.start.tolist(), taught.end.tolist(), strict=True)
     for key, probabilities in zip(keys, taught.probabilities.tolist(), strict=True):
         assert probabilities == pytest.approx(thoughts.pop(key), abs=1e-6)
@@ -104,18 +154,20 @@ def test_the_final_model_learns_from_all_sentences_and_what_was_thought_of_them(
 
 def test_teachers_take_sentences_as_they_are(toy, small_settings, school):
     run(mixed(toy, 4), small_settings, **{"trusted.fraction": 0.5})
-    assert all((lessons.beliefs, lessons.share) == (None, None) for lessons in school.lessons[:-1])
+    assert all((sampler.posterior, sampler.complete_fraction) == (None, None) for sampler in school.samplers[:-1])
 
 
 TRUSTED = {"teacher.train_on": "trusted", "teacher.min_entities": 12}
 
 
-def test_trusted_teachers_learn_from_complete_sentences_alone_and_all_judge_the_rest(toy, small_settings, school):
+def test_trusted_teachers_learn_from_complete_sentences_alone_and_all_are_asked_about_the_rest(
+    toy, small_settings, school
+):
     corpus = mixed(toy, 6)  # 12 entities
     run(corpus, small_settings, **TRUSTED | {"teacher.folds": 3})
     schools = []
-    for model, places in school.judged:
-        assert places == incomplete(corpus)
+    for model, indices in school.asked:
+        assert indices == incomplete(corpus)
         learned = school.learned_from(model)
         assert all(sentence.complete for sentence in learned)
         assert len(learned) == 4
@@ -128,9 +180,9 @@ def test_trusted_teachers_learn_from_complete_sentences_alone_and_all_judge_the_
 def test_what_the_trusted_teachers_think_is_averaged(toy, small_settings, school):
     run(mixed(toy, 6), small_settings, **TRUSTED | {"teacher.label_odds": 1})
     one, other = (
-        dict(zip(zip(b.sentence, b.start, b.end, strict=True), b.probabilities, strict=True)) for b in school.beliefs
+        dict(zip(zip(b.sentence, b.start, b.end, strict=True), b.probabilities, strict=True)) for b in school.predicted
     )
-    taught = school.lessons[-1].beliefs
+    taught = school.samplers[-1].posterior
     keys = list(zip(taught.sentence, taught.start, taught.end, strict=True))
     assert set(keys) == one.keys() | other.keys()
     outside = torch.tensor([1.0, 0.0, 0.0]).numpy()
@@ -143,47 +195,47 @@ def test_complete_sentences_with_too_few_entities_are_no_teachers(toy, small_set
     caplog.set_level("INFO")
     run(mixed(toy, 6), small_settings, **TRUSTED | {"teacher.min_entities": 13})
     assert len(school.models) == 1
-    assert not school.judged
-    assert school.lessons[0].beliefs is None
+    assert not school.asked
+    assert school.samplers[0].posterior is None
     assert "hold 12 entities; teachers need 13 (teacher.min_entities)" in caplog.text
 
 
 def test_without_complete_sentences_there_are_no_trusted_teachers(toy, small_settings, school):
     run(toy, small_settings, **TRUSTED)
     assert len(school.models) == 1
-    assert not school.judged
+    assert not school.asked
 
 
 def test_all_sentences_teach_if_that_is_wanted_however_many_are_complete(toy, small_settings, school):
     run(mixed(toy, 6), small_settings, **{"teacher.min_entities": 1})
-    for model, _ in school.judged:
+    for model, _ in school.asked:
         assert {sentence.complete for sentence in school.learned_from(model)} == {True, False}
 
 
 def test_a_fold_without_entities_to_teach_with_is_refused(toy, small_settings):
     corpus = Corpus((toy[0], Sentence(("nothing", "here")), Sentence(("nor", "there"))))
-    with pytest.raises(TrainingError, match=r"no annotated entity is left to teach with — .*teacher=none"):
+    with pytest.raises(TrainingError, match=r"no annotated entity is left to learn from — .*teacher=none"):
         run(corpus, small_settings)
 
 
-def test_a_single_sentence_with_gaps_can_be_judged(toy, small_settings, school):
+def test_a_single_sentence_with_gaps_can_be_asked_about(toy, small_settings, school):
     corpus = Corpus((replace(toy[0], complete=True), replace(toy[1], complete=True), toy[2]))
     run(corpus, small_settings)
-    assert [place for _, places in school.judged for place in places] == [2]
+    assert [index for _, indices in school.asked for index in indices] == [2]
 
 
-def test_where_everything_is_complete_there_is_nothing_to_judge(toy, small_settings, school):
+def test_where_everything_is_complete_there_is_nothing_to_ask(toy, small_settings, school):
     run(toy.as_complete(), small_settings)
     assert len(school.models) == 1
-    assert not school.judged
-    assert school.lessons[0].beliefs is None
+    assert not school.asked
+    assert school.samplers[0].posterior is None
 
 
 def test_without_a_teacher_one_model_is_trained(toy, small_settings, school):
     settings = resolve_settings("uniform", overrides=small_settings | {"training.epochs": 2})
     TrainingRun(toy, None, settings, None, False, Observer()).train()
     assert len(school.models) == 1
-    assert not school.judged
+    assert not school.asked
 
 
 @pytest.mark.parametrize("folds", [2, 3, 5])
@@ -191,12 +243,12 @@ def test_teachers_read_what_they_have_more_often_up_to_twice(toy, small_settings
     corpus = mixed(toy, 10)
     settings = {"training.epochs": 40, "training.patience": 10, "teacher.folds": folds}
     for more in ({"teacher.train_on": "all"}, {"teacher.train_on": "trusted", "teacher.min_entities": 1}):
-        school.models.clear(), school.configs.clear(), school.lessons.clear()
+        school.models.clear(), school.configs.clear(), school.samplers.clear()
         run(corpus, small_settings, **settings | more)
         *teachers, final = school.configs
         assert len(teachers) == folds
-        for config, lessons in zip(teachers, school.lessons, strict=False):
-            times = min(2, sum(map(len, corpus)) / sum(map(len, lessons.corpus)))
+        for config, sampler in zip(teachers, school.samplers, strict=False):
+            times = min(2, sum(map(len, corpus)) / sum(map(len, sampler.corpus)))
             assert (config.epochs, config.patience) == (round(40 * times), round(10 * times))
             assert config.model_copy(update={"epochs": 40, "patience": 10, "seed": final.seed}) == final
         assert (final.epochs, final.patience) == (40, 10)
@@ -208,24 +260,24 @@ def test_in_a_second_round_the_pupil_teaches(toy, small_settings, school):
     run(corpus, small_settings, log, **{"teacher.max_rounds": 2, "teacher.folds": 3, "teacher.label_odds": 1})
     assert log.stages == ["teacher 1/3", "teacher 2/3", "teacher 3/3", "", "round 2"]
     assert len(school.models) == 3 + 2
-    pupil, places = school.judged[-1]
+    pupil, indices = school.asked[-1]
     assert pupil is school.models[3]
-    assert places == incomplete(corpus)
-    assert len(school.lessons[3].beliefs) == sum(map(len, school.beliefs[:3]))
-    assert school.lessons[3].corpus is school.lessons[4].corpus is corpus
-    assert school.lessons[4].beliefs.probabilities == pytest.approx(school.beliefs[3].probabilities, abs=1e-6)
+    assert indices == incomplete(corpus)
+    assert len(school.samplers[3].posterior) == sum(map(len, school.predicted[:3]))
+    assert school.samplers[3].corpus is school.samplers[4].corpus is corpus
+    assert school.samplers[4].posterior.probabilities == pytest.approx(school.predicted[3].probabilities, abs=1e-6)
 
 
 def test_what_the_teachers_think_is_weighed_against_the_annotation(toy, small_settings, school):
     run(toy, small_settings, **{"teacher.label_odds": 7, "teacher.max_rounds": 2})
-    for thoughts, lessons in ((school.beliefs[:2], school.lessons[2]), (school.beliefs[2:], school.lessons[3])):
+    for thoughts, sampler in ((school.predicted[:2], school.samplers[2]), (school.predicted[2:], school.samplers[3])):
         expected = {}
         for b in thoughts:
             for place, start, end, row in zip(b.sentence, b.start, b.end, b.probabilities, strict=True):
                 given = {e.label for e in toy[place].entities if (e.start, e.end) == (start, end)}
                 weights = [p * (7 if label in given else 1) for p, label in zip(row, ("O", "LOC", "PER"), strict=True)]
                 expected[place, start, end] = [weight / sum(weights) for weight in weights]
-        taught = lessons.beliefs
+        taught = sampler.posterior
         keys = zip(taught.sentence, taught.start, taught.end, strict=True)
         assert {
             key: pytest.approx(row.tolist(), abs=1e-6) for key, row in zip(keys, taught.probabilities, strict=True)
@@ -264,10 +316,10 @@ def test_without_dev_data_all_rounds_run_and_the_last_is_kept(toy, small_setting
 
 
 @pytest.mark.parametrize("epochs", [1, 2, 3, 8])
-def test_what_was_judged_is_read_before_training_ends_on_complete_sentences(toy, small_settings, school, epochs):
+def test_what_teachers_say_is_read_before_training_ends_on_complete_sentences(toy, small_settings, school, epochs):
     corpus = mixed(toy, 6)
     run(corpus, small_settings, **TRUSTED | {"training.epochs": epochs})
-    read = [set(school.lessons[-1].indices(epoch)) for epoch in range(epochs)]
+    read = [set(school.samplers[-1].indices(epoch)) for epoch in range(epochs)]
     assert read[0] == set(range(len(corpus)))
     assert epochs == 1 or read[-1].isdisjoint(incomplete(corpus))
 
@@ -275,7 +327,7 @@ def test_what_was_judged_is_read_before_training_ends_on_complete_sentences(toy,
 def test_folds_depend_on_the_seed(toy, small_settings, school):
     for seed in (1, 1, 2):
         run(toy, small_settings, **{"training.seed": seed})
-    one, again, other = (school.judged[number][1] for number in (0, 2, 4))
+    one, again, other = (school.asked[number][1] for number in (0, 2, 4))
     assert one == again != other
     assert one == sorted(one)
 

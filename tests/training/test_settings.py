@@ -1,6 +1,6 @@
 import pytest
 
-from lacuner import Entity, Sentence
+from lacuner import Corpus, Entity, Sentence
 from lacuner.errors import ConfigError
 from lacuner.heads import WidthConfig
 from lacuner.methods.lacuner import FoldTeacher
@@ -161,12 +161,12 @@ def test_a_teacher_can_be_put_in_and_taken_out():
 
 def test_what_a_preset_sets_of_training_can_be_set_otherwise():
     preset = resolve_settings("lacuner").training
-    assert (preset.average, preset.fit_threshold) == (1.0, True)
+    assert (preset.ema_epochs, preset.fit_threshold) == (1.0, True)
     other = resolve_settings(
         "lacuner", overrides={"training.ema_epochs": "none", "training.fit_threshold": False}
     ).training
-    assert (other.average, other.fit_threshold) == (None, False)
-    assert resolve_settings("uniform").training.average is None
+    assert (other.ema_epochs, other.fit_threshold) == (None, False)
+    assert resolve_settings("uniform").training.ema_epochs is None
 
 
 def sentence_with_widths(*widths: int) -> Sentence:
@@ -174,7 +174,7 @@ def sentence_with_widths(*widths: int) -> Sentence:
 
 
 @pytest.mark.parametrize(
-    ("cover", "bound", "expected"),
+    ("quantile", "bound", "expected"),
     [
         (0.9, 2, 9),
         (0.91, 2, 10),
@@ -186,17 +186,27 @@ def sentence_with_widths(*widths: int) -> Sentence:
         (1.0, None, None),
     ],
 )
-def test_a_head_is_widened_to_cover_a_share_of_the_entities(cover, bound, expected):
+def test_a_head_is_widened_to_a_quantile_of_the_widths(quantile, bound, expected):
     """Ten entities, with 1 to 10 words."""
-    overrides = {"training.width_quantile": cover or "none", "head": "width", "head.max_span_width": bound or "none"}
-    corpus = [sentence_with_widths(width) for width in range(1, 11)]
-    settings = resolve_settings("uniform", overrides=overrides).for_corpus(corpus)
+    overrides = {"training.width_quantile": quantile or "none", "head": "width", "head.max_span_width": bound or "none"}
+    corpus = Corpus(tuple(sentence_with_widths(width) for width in range(1, 11)))
+    settings = resolve_settings("uniform", overrides=overrides).for_data(corpus)
     assert settings.method.head.max_span_width == expected
     assert settings.training.epochs == settings.training.for_corpus(sum(map(len, corpus)), 15).epochs
 
 
+@pytest.mark.parametrize("setting", ["training.nested", "training.width_quantile"])
+def test_training_settings_that_a_tagger_has_no_use_for_are_refused(setting):
+    value = True if setting == "training.nested" else 0.9
+    with pytest.raises(ConfigError, match=rf"^{setting} is set, but crf tags words: .* span-level methods only$"):
+        resolve_settings("crf", overrides={setting: value})
+    resolve_settings("crf", overrides={setting: False if setting == "training.nested" else "none"})
+    name = setting.removeprefix("training.")
+    assert getattr(resolve_settings("uniform", overrides={setting: value}).training, name) == value
+
+
 def test_a_corpus_without_entities_widens_nothing():
-    settings = resolve_settings("lacuner").for_corpus([Sentence(("word",))])
+    settings = resolve_settings("lacuner").for_data(Corpus((Sentence(("word",)),)))
     assert settings.method == resolve_settings("lacuner").method
 
 
@@ -215,6 +225,6 @@ def test_every_preset_resolves_and_survives_json(name):
 def test_settings_of_older_models_know_neither_teachers_nor_averages():
     settings = resolve_settings("uniform").model_dump(mode="json")
     del settings["trusted"], settings["method"]["teacher"]
-    for key in ("average", "fit_threshold", "cover", "select"):
+    for key in ("ema_epochs", "fit_threshold", "width_quantile", "metric", "nested"):
         del settings["training"][key]
     assert settings_from_dict(settings) == resolve_settings("uniform")

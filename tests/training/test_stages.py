@@ -8,12 +8,16 @@ from typing import Any
 
 import pytest
 import torch
-from lacuner.methods.tagging import RandomSpans
 from watching import Log
 
 from lacuner import Corpus, Recognizer, Sentence, TrainingError
 from lacuner.corpus import Span
+from lacuner.methods.method import TokenMethod
+from lacuner.methods.partial_crf import Marginalize
+from lacuner.methods.token import Outside
+from lacuner.methods.two_step import RandomSpans
 from lacuner.models.tag_model import TagModel
+from lacuner.supervision.tags import TokenSupervision
 from lacuner.training import run as training_run
 from lacuner.training.epochs import EpochSampler
 from lacuner.training.loop import Observer, TrainingResult
@@ -29,8 +33,9 @@ class School:
     """What was taught to whom, before anybody learned anything."""
 
     models: list[TagModel] = field(default_factory=list)
+    methods: list[TokenMethod] = field(default_factory=list)
     weights: list[dict[str, torch.Tensor]] = field(default_factory=list)
-    lessons: list[EpochSampler] = field(default_factory=list)
+    samplers: list[EpochSampler] = field(default_factory=list)
     configs: list[TrainingConfig] = field(default_factory=list)
 
 
@@ -39,10 +44,11 @@ def school(monkeypatch) -> School:
     """Nobody learns anything here, but it is written down who would learn from what."""
     seen = School()
 
-    def fit(model, lessons, config, *rest):
+    def fit(model, method, sampler, config, *rest):
         seen.models.append(model)
         seen.weights.append({name: value.clone() for name, value in model.state_dict().items()})
-        seen.lessons.append(lessons)
+        seen.samplers.append(sampler)
+        seen.methods.append(method)
         seen.configs.append(config)
         with torch.no_grad():
             for parameter in model.parameters():  # whoever goes on with this model would be noticed
@@ -76,18 +82,17 @@ def corpus(toy) -> Corpus:
 
 
 def build(corpus: Corpus, settings: Mapping[str, Any], method: str = "two-step", **more: Any) -> TrainingRun:
-    resolved = resolve_settings(method, overrides={**settings, "training.epochs": 3, **more}).for_corpus(corpus)
+    resolved = resolve_settings(method, overrides={**settings, "training.epochs": 3, **more}).for_data(corpus)
     return TrainingRun(corpus, None, resolved, None, False, Observer())
 
 
 def untagged(corpus: Corpus) -> set[tuple[int, int]]:
-    """The words that nobody has said anything about."""
+    """The words that nobody has tagged; that one of them is no entity by itself leaves open what it is."""
     return {
         (place, word)
         for place, sentence in enumerate(corpus)
         for word in range(len(sentence))
-        if not sentence.complete
-        and not any(span.start <= word < span.end for span in (*sentence.entities, *sentence.non_entities))
+        if not sentence.complete and not any(entity.start <= word < entity.end for entity in sentence.entities)
     }
 
 
@@ -101,8 +106,8 @@ def test_the_words_with_the_smallest_o_values_of_the_whole_corpus_are_removed(co
     ranked = sorted(words, key=lambda word: word[2])
     assert {(place, word) for place, word, _ in ranked} == untagged(corpus)
     expected = ranked[: math.ceil(share * len(ranked))]
-    advice = school.lessons[-1].advice
-    found = {(place, word) for place, advised in advice.items() for word in advised.removed}
+    supervision = school.samplers[-1].supervision
+    found = {(place, word) for place, known in supervision.items() for word in known.ignored}
     assert found == {(place, word) for place, word, _ in expected}
     assert [(r["sentence"], r["token"]) for r in work.reports["removed"]] == [(p, w) for p, w, _ in expected]
 
@@ -112,10 +117,10 @@ def test_exploration_reads_everything_for_a_few_epochs_and_is_thrown_away(corpus
     exploring, final = school.configs
     assert (exploring.epochs, final.epochs) == (2, 3)
     assert exploring.model_copy(update={"epochs": 3}) == final
-    assert [lessons.corpus for lessons in school.lessons] == [corpus, corpus]
-    assert not school.lessons[0].advice
-    assert not school.models[0].tags.extra
-    assert school.models[1].tags.extra
+    assert [sampler.corpus for sampler in school.samplers] == [corpus, corpus]
+    assert not school.samplers[0].supervision
+    assert not school.models[0].tags.non_entity_class
+    assert school.models[1].tags.non_entity_class
     plain = build(corpus, quick, stage="none")
     plain.train()
     assert school.weights[1].keys() == school.weights[2].keys()
@@ -143,27 +148,50 @@ def test_if_nothing_is_removed_the_model_is_that_of_the_method_without_a_stage(c
 
 
 @pytest.mark.parametrize("rounds", [1, 2])
-def test_sentences_with_gaps_are_judged_by_models_that_have_not_seen_them(corpus, quick, school, rounds):
+def test_sentences_with_gaps_get_weights_from_models_that_have_not_seen_them(corpus, quick, school, rounds):
     build(corpus, quick, "weighted-partial-crf", **FOLDS | {"stage.rounds": rounds}).train()
     assert len(school.models) == 2 * rounds + 1
     with_gaps = {sentence.tokens for sentence in corpus if not sentence.complete}
     complete = {sentence.tokens for sentence in corpus if sentence.complete}
     for number in range(rounds):
-        parts = [{s.tokens for s in lessons.corpus} for lessons in school.lessons[2 * number : 2 * number + 2]]
+        parts = [{s.tokens for s in sampler.corpus} for sampler in school.samplers[2 * number : 2 * number + 2]]
         assert parts[0] & parts[1] == complete
         assert parts[0] | parts[1] == with_gaps | complete
-    assert {type(model.method.untagged).__name__ for model in school.models[:2]} == {"Outside"}
-    assert {type(model.method.untagged).__name__ for model in school.models[2:]} == {"Anything"}
-    assert school.lessons[-1].corpus is corpus
-    assert {corpus[place].tokens for place in school.lessons[-1].advice} == with_gaps
+    assert {method.unlabeled for method in school.methods[:2]} == {Outside()}
+    assert {method.unlabeled for method in school.methods[2:]} == {Marginalize()}
+    assert school.samplers[-1].corpus is corpus
+    assert {corpus[place].tokens for place in school.samplers[-1].supervision} == with_gaps
+
+
+@pytest.mark.parametrize("folds", [2, 3])
+def test_nobody_gives_weights_to_words_that_they_have_learned_from(corpus, quick, school, monkeypatch, folds):
+    """Neither to a sentence that occurs twice, nor to one whose words are those of a complete one."""
+    asked, tag_weights = [], TagModel.tag_weights
+
+    def spy(self, corpus, indices, hard=False):
+        asked.append((self, list(indices)))
+        return tag_weights(self, corpus, indices, hard)
+
+    monkeypatch.setattr(TagModel, "tag_weights", spy)
+    again = [replace(sentence, complete=False) for sentence in corpus]
+    repeated = Corpus((*corpus, *again, *again[:5]))
+    build(repeated, quick, "weighted-partial-crf", **FOLDS | {"stage.folds": folds}).train()
+    assert len(asked) == 2 * folds
+    for model, indices in asked:
+        (number,) = (number for number, known in enumerate(school.models) if known is model)
+        learned = {sentence.tokens for sentence in school.samplers[number].corpus}
+        assert learned
+        assert learned.isdisjoint(repeated[index].tokens for index in indices)
+    incomplete = [index for index, sentence in enumerate(repeated) if not sentence.complete]
+    assert sorted(index for _, indices in asked for index in indices) == sorted(2 * incomplete)
 
 
 @pytest.mark.parametrize("hard", [False, True])
 def test_weights_follow_the_annotation(corpus, quick, school, hard):
     build(corpus, quick, "weighted-partial-crf", **FOLDS | {"stage.hard": hard}).train()
     tags = school.models[-1].tags
-    for place, advice in school.lessons[-1].advice.items():
-        weights, sentence = advice.weights.exp(), corpus[place]
+    for place, known in school.samplers[-1].supervision.items():
+        weights, sentence = known.tag_weights.exp(), corpus[place]
         assert weights.shape == (len(sentence), len(tags))
         assert weights.sum(-1).tolist() == pytest.approx([1.0] * len(sentence), abs=1e-4)
         for entity in sentence.entities:
@@ -171,7 +199,10 @@ def test_weights_follow_the_annotation(corpus, quick, school, hard):
             for word, tag in zip(range(entity.start, entity.end), written, strict=True):
                 assert weights[word, tag].item() == pytest.approx(1.0, abs=1e-4)
         for span in sentence.non_entities:
-            assert weights[span.start : span.end, 0].tolist() == pytest.approx([1.0], abs=1e-4)
+            assert span.end - span.start == 1, "tags cannot say that a wider one is no entity"
+            single = weights[span.start, list(tags.single_word_tags)]
+            assert single.tolist() == pytest.approx([0.0, 0.0], abs=1e-6)
+            assert hard or weights[span.start, 0].item() < 0.999, "it may be a word of a wider entity"
         if hard:
             best = weights.argmax(-1).tolist()
             assert weights.amax(-1).tolist() == pytest.approx([1.0] * len(sentence), abs=1e-4)
@@ -181,34 +212,35 @@ def test_weights_follow_the_annotation(corpus, quick, school, hard):
             assert (weights[free].amax(-1) < 0.999).any()
 
 
-def test_advice_goes_with_its_sentence_into_every_part_of_the_corpus(corpus, quick, school):
+def test_weights_go_with_their_sentence_into_every_part_of_the_corpus(corpus, quick, school):
     build(corpus, quick, "weighted-partial-crf", **FOLDS).train()
-    for lessons in school.lessons[2:4]:  # the second round learns from what the first one thought
-        assert {lessons.corpus[number].tokens for number in lessons.advice} == {
-            sentence.tokens for sentence in lessons.corpus if not sentence.complete
+    for sampler in school.samplers[2:4]:  # the second round learns from the weights of the first
+        assert {sampler.corpus[number].tokens for number in sampler.supervision} == {
+            sentence.tokens for sentence in sampler.corpus if not sentence.complete
         }
-        for number, advice in lessons.advice.items():
-            assert len(advice.weights) == len(lessons.corpus[number])
-            for entity in lessons.corpus[number].entities:
+        for number, known in sampler.supervision.items():
+            assert len(known.tag_weights) == len(sampler.corpus[number])
+            for entity in sampler.corpus[number].entities:
                 first = school.models[0].tags.write(entity.end - entity.start, 1 + ("LOC", "PER").index(entity.label))[
                     0
                 ]
-                assert advice.weights[entity.start, first].item() == pytest.approx(0.0, abs=1e-4)
+                assert known.tag_weights[entity.start, first].item() == pytest.approx(0.0, abs=1e-4)
 
 
-def test_lessons_give_each_sentence_of_a_batch_its_advice(corpus):
-    lessons = EpochSampler(corpus, advice={3: "three", 5: "five"})
-    assert lessons.advice_for([5, 0, 3, 5]) == ["five", None, "three", "five"]
-    assert EpochSampler(corpus).advice_for([5, 0]) is None
+def test_each_sentence_of_a_batch_gets_what_is_known_about_it(corpus):
+    three, five = TokenSupervision(ignored=(3,)), TokenSupervision(ignored=(5,))
+    sampler = EpochSampler(corpus, supervision={3: three, 5: five})
+    assert sampler.supervision_of([5, 0, 3, 5]) == [five, None, three, five]
+    assert EpochSampler(corpus).supervision_of([5, 0]) is None
 
 
 def test_complete_sentences_keep_their_share_in_every_stage(corpus, quick, school):
     for method, more in (("two-step", EXPLORATION), ("weighted-partial-crf", FOLDS)):
         build(corpus, quick, method, **more | {"trusted.fraction": 0.5}).train()
-    assert {lessons.share for lessons in school.lessons} == {0.5}
+    assert {sampler.complete_fraction for sampler in school.samplers} == {0.5}
 
 
-# Kills.
+# Interruptions.
 
 
 @pytest.fixture(scope="module")
@@ -268,7 +300,8 @@ def test_a_run_in_stages_is_not_resumed_with_other_settings_or_data(corpus, quic
 def test_checkpoints_of_a_stage_that_has_ended_are_thrown_away(corpus, quick, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         train(corpus, quick, settings=EXPLORATION, out=tmp_path / "m", observer=Log(("", 0)))
-    assert [path.name for path in (tmp_path / "m.training").iterdir()] == ["exploration.safetensors"]
+    left = {path.name for path in (tmp_path / "m.training").iterdir() if not path.name.startswith(".")}
+    assert left == {"exploration.safetensors"}
 
 
 def test_the_same_seed_gives_the_same_model_and_another_one_another(corpus, quick, undisturbed):
@@ -290,7 +323,7 @@ def test_stages_are_named_while_they_run(corpus, quick):
         assert log.stages == stages
 
 
-def test_a_single_sentence_with_gaps_can_be_judged_by_the_complete_ones(toy, quick):
+def test_a_single_sentence_with_gaps_gets_weights_from_the_complete_ones(toy, quick):
     corpus = Corpus((replace(toy[0], complete=True), toy[1]))
     Recognizer.train(corpus, method="weighted-partial-crf", epochs=1, settings=quick)
     with pytest.raises(TrainingError, match="no annotated entity is left to learn from"):
