@@ -13,6 +13,8 @@ from lacuner.cli import main
 from lacuner.models.model import Model
 from lacuner.sample import read_sample
 
+collect_ignore_glob = ["conftest.py", "*/conftest.py"]  # they hold no doctests, and all have the same module name
+
 hypothesis.settings.register_profile("suite", deadline=None, derandomize=True)  # the machine may be busy
 hypothesis.settings.register_profile("random", deadline=None, max_examples=2000, print_blob=True)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))

@@ -13,17 +13,9 @@ from lacuner.errors import ConfigError
 from lacuner.methods.registry import registry
 from lacuner.models.tag_model import TagModel
 from lacuner.training.settings import resolve_settings, settings_from_dict
+from tiny_taggers import QUICK
 
 TAGGERS = ("crf", "eer", "partial-crf", "token", "two-step", "weighted-partial-crf")
-QUICK = {
-    "encoder.vectors": "none",
-    "encoder.word_size": 16,
-    "encoder.hidden": 16,
-    "encoder.dropout": 0.1,
-    "training.batch_tokens": 64,
-    "training.encoder_learning_rate": 0.02,
-    "training.head_learning_rate": 0.02,
-}
 
 
 def arguments_of(settings: dict[str, object]) -> list[str]:

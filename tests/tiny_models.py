@@ -4,9 +4,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from hypothesis import strategies as st
 from torch import Tensor
 
-from lacuner.corpus import Sentence
+from lacuner.corpus import Entity, Sentence, Span
 from lacuner.encoders.recurrent import RecurrentConfig, RecurrentEncoder
 from lacuner.features.vocabulary import Vocabulary
 from lacuner.methods.method import Method
@@ -16,13 +17,14 @@ from lacuner.supervision.spans import Spans
 from lacuner.supervision.tags import TokenSupervision
 
 WORDS = ("Ada", "moved", "to", "Turin", ",", "Piedmont")
+LABELS = ("O", "PER", "LOC", "ORG")
 
 
 def tiny_model(method: Method, labels: Sequence[str], words: Sequence[str] = WORDS) -> Any:
     """A model of the method, without dropout in its encoder; always the same."""
     torch.manual_seed(0)
     config = RecurrentConfig(
-        word_size=5, character_size=4, character_filters=3, hidden=4, dropout=0.0, unknown_share=0.0
+        word_size=5, character_size=4, character_filters=3, hidden=4, dropout=0.0, unknown_fraction=0.0
     )
     return method.build_model(RecurrentEncoder.create(config, Vocabulary.build([words]), None), labels)
 
@@ -49,3 +51,23 @@ def batch_loss(
 def places(spans: Spans) -> list[tuple[int, int, int]]:
     """Row, start and end of each span."""
     return list(zip(spans.row.tolist(), spans.start.tolist(), spans.end.tolist(), strict=True))
+
+
+@st.composite
+def annotated_sentences(draw: st.DrawFn) -> Sentence:
+    tokens = draw(st.lists(st.sampled_from([*WORDS, "Genoa"]), min_size=1, max_size=5))
+    length = len(tokens)
+    every = [(start, end) for start in range(length) for end in range(start + 1, length + 1)]
+    places = draw(st.lists(st.sampled_from(every), max_size=3))
+    rejected = [Span(*place) for place in draw(st.lists(st.sampled_from(every), max_size=3)) if place not in places]
+    return Sentence(
+        tuple(tokens),
+        tuple(Entity(start, end, draw(st.sampled_from(LABELS[1:]))) for start, end in places),
+        tuple(rejected),
+        complete=draw(st.booleans()),
+        annotated_labels=draw(st.none() | st.frozensets(st.sampled_from(LABELS[1:]))),
+        unknown_tokens=draw(st.frozensets(st.integers(0, length - 1))),
+    )
+
+
+BATCHES = st.lists(annotated_sentences(), min_size=1, max_size=3)

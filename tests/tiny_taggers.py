@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lacuner.corpus import Sentence
+from lacuner.corpus import Entity, Sentence, Span
 from lacuner.heads import TAG_HEADS
 from lacuner.methods.method import TokenMethod
 from lacuner.methods.partial_crf import Marginalize
@@ -19,6 +19,26 @@ from lacuner.supervision.tags import TagScheme, TagSet
 from tiny_models import tiny_model
 
 WORDS = ("Ada", "moved", "to", "Turin")
+SENTENCES = (
+    Sentence(WORDS, (Entity(0, 1, "PER"),)),
+    Sentence(WORDS, (Entity(1, 3, "PER"),), (Span(0, 1),)),
+    Sentence(WORDS[:3], (), (Span(1, 2),)),
+    Sentence(WORDS, (Entity(3, 4, "PER"),), complete=True, unknown_tokens=frozenset({0, 1})),
+    Sentence(WORDS[:1]),
+    Sentence(WORDS[1:], complete=True),
+    Sentence(WORDS[:2], (Entity(0, 2, "PER"),)),
+)
+"""Of every status that a word can have."""
+QUICK = {
+    "encoder.vectors": "none",
+    "encoder.word_size": 16,
+    "encoder.hidden": 16,
+    "encoder.dropout": 0.1,
+    "training.batch_tokens": 64,
+    "training.encoder_learning_rate": 0.02,
+    "training.head_learning_rate": 0.02,
+}
+"""Settings of a tagger that is trained in a moment."""
 UNLABELED = {"outside": Outside(), "marginalize": Marginalize()}
 Found = list[tuple[int, int, int]]
 

@@ -29,18 +29,10 @@ from lacuner.supervision.spans import Spans
 from lacuner.supervision.tags import TokenSupervision, flat
 from lacuner.training.settings import resolve_settings, settings_from_dict
 from tiny_models import batch_loss, encoded, places, tiny_model
+from tiny_taggers import QUICK
 
 (METHOD,) = METHODS
 LABELS = ("O", "LOC", "PER")
-QUICK = {
-    "encoder.vectors": "none",
-    "encoder.word_size": 16,
-    "encoder.hidden": 16,
-    "encoder.dropout": 0.1,
-    "training.batch_tokens": 64,
-    "training.encoder_learning_rate": 0.02,
-    "training.head_learning_rate": 0.02,
-}
 TEXT = "Grace Hopper moved to New York ."
 NAMES = [("Grace Hopper", "PER"), ("New York", "LOC")]
 

@@ -27,18 +27,10 @@ from lacuner.methods.registry import registry
 from lacuner.supervision.tags import TagSet, TokenSupervision, build_tag_targets
 from lacuner.training.settings import parse_assignments, resolve_settings, settings_from_dict
 from tiny_models import batch_loss, tiny_model
+from tiny_taggers import QUICK
 
 (METHOD,) = METHODS
 LABELS = ("O", "LOC", "PER")
-QUICK = {
-    "encoder.vectors": "none",
-    "encoder.word_size": 16,
-    "encoder.hidden": 16,
-    "encoder.dropout": 0.1,
-    "training.batch_tokens": 64,
-    "training.encoder_learning_rate": 0.02,
-    "training.head_learning_rate": 0.02,
-}
 
 
 # The risk.

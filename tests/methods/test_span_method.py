@@ -20,9 +20,8 @@ from lacuner.methods.uniform import METHODS as UNIFORM
 from lacuner.methods.uniform import Uniform
 from lacuner.models.span_model import SpanModel
 from lacuner.supervision.spans import Spans
-from tiny_models import WORDS, batch_loss, encoded, places, tiny_model
+from tiny_models import BATCHES, LABELS, WORDS, batch_loss, encoded, places, tiny_model
 
-LABELS = ("O", "PER", "LOC", "ORG")
 SPAN_METHODS = [method for method in registry().methods.values() if isinstance(method, SpanMethod)]
 HEADS = (
     ProductConfig(hidden=6, dropout=0.0),
@@ -90,26 +89,6 @@ def slow_loss(model: SpanModel, sentences: Sequence[Sentence], train_on_unknown:
                 probabilities = probabilities_alone(model, sentence, start, end)
                 costs.append(-math.log(sum(probabilities[label] for label in possible)))
     return sum(costs) / len(costs) if costs else 0.0
-
-
-@st.composite
-def annotated_sentences(draw: st.DrawFn) -> Sentence:
-    tokens = draw(st.lists(st.sampled_from([*WORDS, "Genoa"]), min_size=1, max_size=5))
-    length = len(tokens)
-    every = [(start, end) for start in range(length) for end in range(start + 1, length + 1)]
-    places = draw(st.lists(st.sampled_from(every), max_size=3))
-    rejected = [Span(*place) for place in draw(st.lists(st.sampled_from(every), max_size=3)) if place not in places]
-    return Sentence(
-        tuple(tokens),
-        tuple(Entity(start, end, draw(st.sampled_from(LABELS[1:]))) for start, end in places),
-        tuple(rejected),
-        complete=draw(st.booleans()),
-        annotated_labels=draw(st.none() | st.frozensets(st.sampled_from(LABELS[1:]))),
-        unknown_tokens=draw(st.frozensets(st.integers(0, length - 1))),
-    )
-
-
-BATCHES = st.lists(annotated_sentences(), min_size=1, max_size=3)
 
 
 @settings(deadline=None, max_examples=40)

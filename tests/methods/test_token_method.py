@@ -19,17 +19,7 @@ from lacuner.methods.two_step import RandomSpans
 from lacuner.supervision.spans import Spans
 from lacuner.supervision.tags import TAG_SCHEMES, TagScheme, TokenSupervision
 from tiny_models import batch_loss
-from tiny_taggers import UNLABELED, WORDS, fits, probable_sequences, tagger
-
-SENTENCES = (
-    Sentence(WORDS, (Entity(0, 1, "PER"),)),
-    Sentence(WORDS, (Entity(1, 3, "PER"),), (Span(0, 1),)),
-    Sentence(WORDS[:3], (), (Span(1, 2),)),
-    Sentence(WORDS, (Entity(3, 4, "PER"),), complete=True, unknown_tokens=frozenset({0, 1})),
-    Sentence(WORDS[:1]),
-    Sentence(WORDS[1:], complete=True),
-    Sentence(WORDS[:2], (Entity(0, 2, "PER"),)),
-)
+from tiny_taggers import SENTENCES, UNLABELED, WORDS, fits, probable_sequences, tagger
 
 
 @pytest.mark.parametrize("scheme", TAG_SCHEMES)

@@ -18,9 +18,8 @@ from lacuner.methods.registry import registry
 from lacuner.methods.scl_rai import Prototypes
 from lacuner.models.span_model import MAX_THRESHOLD, SpanModel
 from lacuner.supervision.spans import Spans, enumerate_spans
-from tiny_models import WORDS, encoded, places, tiny_model
+from tiny_models import BATCHES, LABELS, WORDS, encoded, places, tiny_model
 
-LABELS = ("O", "PER", "LOC", "ORG")
 HEADS = (
     ProductConfig(hidden=6, dropout=0.0),
     ProductConfig(hidden=6, dropout=0.0, max_span_width=2),
@@ -51,26 +50,6 @@ def probabilities_alone(model: SpanModel, sentence: Sentence, start: int, end: i
     with torch.no_grad():
         scores = model.scorer(encoded(model, [sentence]))(Spans.of([(0, start, end)]))
     return dict(zip(model.labels, scores.logits.softmax(-1)[0].tolist(), strict=True))
-
-
-@st.composite
-def annotated_sentences(draw: st.DrawFn) -> Sentence:
-    tokens = draw(st.lists(st.sampled_from([*WORDS, "Genoa"]), min_size=1, max_size=5))
-    length = len(tokens)
-    every = [(start, end) for start in range(length) for end in range(start + 1, length + 1)]
-    places = draw(st.lists(st.sampled_from(every), max_size=3))
-    rejected = [Span(*place) for place in draw(st.lists(st.sampled_from(every), max_size=3)) if place not in places]
-    return Sentence(
-        tuple(tokens),
-        tuple(Entity(start, end, draw(st.sampled_from(LABELS[1:]))) for start, end in places),
-        tuple(rejected),
-        complete=draw(st.booleans()),
-        annotated_labels=draw(st.none() | st.frozensets(st.sampled_from(LABELS[1:]))),
-        unknown_tokens=draw(st.frozensets(st.integers(0, length - 1))),
-    )
-
-
-BATCHES = st.lists(annotated_sentences(), min_size=1, max_size=3)
 
 
 class Remembered(Inference):

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 import torch
 
-from lacuner.corpus import Corpus, Entity, Sentence, Span
+from lacuner.corpus import Corpus, Entity, Sentence
 from lacuner.errors import ConfigError
 from lacuner.heads import TAG_HEADS
 from lacuner.methods.parts import Sampling
@@ -12,17 +12,8 @@ from lacuner.methods.two_step import RandomSpans
 from lacuner.models.tag_model import TagModel
 from lacuner.supervision.tags import TAG_SCHEMES, TagScheme
 from tiny_models import encoded, places
-from tiny_taggers import WORDS, fits, probable_sequences, tagger
+from tiny_taggers import SENTENCES, WORDS, fits, probable_sequences, tagger
 
-SENTENCES = (
-    Sentence(WORDS, (Entity(0, 1, "PER"),)),
-    Sentence(WORDS, (Entity(1, 3, "PER"),), (Span(0, 1),)),
-    Sentence(WORDS[:3], (), (Span(1, 2),)),
-    Sentence(WORDS, (Entity(3, 4, "PER"),), complete=True, unknown_tokens=frozenset({0, 1})),
-    Sentence(WORDS[:1]),
-    Sentence(WORDS[1:], complete=True),
-    Sentence(WORDS[:2], (Entity(0, 2, "PER"),)),
-)
 CORPUS = Corpus(SENTENCES)
 
 

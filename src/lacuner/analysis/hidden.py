@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import cast
 
 from lacuner.corpus import Sentence
 from lacuner.corpus.formats.json_lines import read_records
@@ -67,8 +68,8 @@ def read_hidden(path: str | Path, train: Sequence[Sentence]) -> list[SpanSet]:
 def span_method(settings: RunSettings, what: str) -> SpanMethod:
     """The method, if it is one that draws spans; ``what`` is there to be measured."""
     method = settings.method
-    if not isinstance(method, SpanMethod):
+    if method.level != "span":
         raise ConfigError(
             f"{method.name} tags words; {what} is about spans that become negatives: give a span-level method"
         )
-    return method
+    return cast(SpanMethod, method)

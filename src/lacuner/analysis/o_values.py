@@ -13,7 +13,7 @@ decision vector is figure 6.
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from statistics import mean
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,6 @@ import torch
 from lacuner.analysis.hidden import SpanSet
 from lacuner.corpus import OUTSIDE, Corpus
 from lacuner.errors import ConfigError, TrainingError
-from lacuner.heads.tagging import AngleConfig
 from lacuner.methods.method import TokenMethod
 from lacuner.models.tag_model import TagModel
 from lacuner.supervision.spans import Spans
@@ -173,15 +172,15 @@ def with_decision(settings: RunSettings, decision: Decision) -> RunSettings:
 
 def is_angle_based(method: TokenMethod) -> bool:
     """Whether its decision vectors are."""
-    return isinstance(method.head, AngleConfig) and method.head.angle
+    return bool(getattr(method.head, "angle", False))
 
 
 def tagger(settings: RunSettings) -> TokenMethod:
     """The method, if it trains one tagger whose O-values can be looked at."""
     method = settings.method
-    if not isinstance(method, TokenMethod):
+    if method.level != "token":
         raise ConfigError(f"{method.name} scores spans, and words have no O-value there: give crf or token")
-    if not isinstance(method.head, AngleConfig):
+    if not hasattr(method.head, "angle"):
         raise ConfigError(f"head={method.head.name} gives all words the same O-value: set head=crf, or head=softmax")
     if method.stage is not None:
         raise ConfigError(
@@ -191,7 +190,7 @@ def tagger(settings: RunSettings) -> TokenMethod:
         raise ConfigError(
             "training.ema_epochs is set, but what is looked at are the weights of each epoch: leave it out"
         )
-    return method
+    return cast(TokenMethod, method)
 
 
 class OValueObserver(Observer):
@@ -269,8 +268,8 @@ def measure_o_values(
     seed = settings.training.seed
     with torch.random.fork_rng():  # the caller's randomness stays what it was
         torch.manual_seed(seed)
-        model = method.build_model(settings.encoder.create(corpus.tokens), (OUTSIDE, *corpus.labels))
-        assert isinstance(model, TagModel)
+        encoder = settings.encoder.create(corpus.tokens)
+        model = cast(TagModel, method.build_model(encoder, (OUTSIDE, *corpus.labels)))
         watching = OValueObserver(model, corpus, [hidden[index] for index in filled], observer)
         words, count = len(watching.is_hidden), int(watching.is_hidden.sum())
         if not 0 < count < words:

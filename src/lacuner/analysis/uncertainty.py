@@ -14,7 +14,7 @@ A :class:`Negatives` part could not choose them itself: it does not know which s
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 import torch
@@ -119,8 +119,7 @@ def with_uncertain_negatives(
     """
     chosen: dict[Band, list[tuple[Span, ...]]] = {band: [()] * len(corpus) for band in BANDS}
     entropies: dict[Band, list[Tensor]] = {band: [] for band in BANDS}
-    model = oracle.model
-    assert isinstance(model, SpanModel)
+    model = cast(SpanModel, oracle.model)
     for batch, tokens in batches_of(model, corpus.tokens, range(len(corpus))):
         spans = _candidates(corpus, hidden, batch, model.max_span_width)
         with torch.no_grad():
@@ -180,8 +179,8 @@ def measure_uncertainty(
         observer: makes an observer for the training of ``oracle``, ``top``, ``middle`` and ``bottom``.
     """
     method = span_method(settings, "the experiment")
-    sampling = method.negatives
-    if not isinstance(sampling, Uniform):
+    sampling = cast(Uniform, method.negatives)
+    if sampling.name not in ("uniform", "weighted"):
         raise ConfigError(
             f"negatives={sampling.name}: the experiment takes ⌈λ n⌉ negatives of a sentence; choose uniform or weighted"
         )

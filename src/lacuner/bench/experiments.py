@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -146,8 +146,7 @@ _EXPERIMENTS: dict[str, Callable[[Run, Corpora, PathTemplates, Observer], dict[s
 @torch.no_grad()
 def span_vectors(model: Recognizer, corpus: Corpus, seed: int) -> tuple[npt.NDArray[np.float32], list[str]]:
     """Hidden layers of entities, and of as many random other spans, with their labels: ``(N, h), (N,)``."""
-    inner = model.model
-    assert isinstance(inner, SpanModel), "plan() has checked"
+    inner = cast(SpanModel, model.model)  # plan() has checked
     generator = np.random.default_rng([seed, 11])
     vectors: list[npt.NDArray[np.float32]] = []
     labels: list[str] = []
