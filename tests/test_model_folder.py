@@ -4,6 +4,7 @@ import os
 import shutil
 
 import pytest
+import torch
 from safetensors.torch import load_file, save_file
 
 from lacuner import ModelError, Recognizer
@@ -32,7 +33,7 @@ def test_a_model_folder_has_what_was_promised(model_folder):
         "config.json", "model.safetensors", "vocabulary.json", "README.md", "metrics.jsonl",
     }  # fmt: skip
     config = json.loads((model_folder / "config.json").read_text())
-    assert config["format_version"] == 3
+    assert config["format_version"] == 4
     card = (model_folder / "README.md").read_text()
     assert "`full`" in card
     assert "| **all** |" in card
@@ -49,11 +50,11 @@ def test_a_loaded_model_predicts_the_same(model, model_folder, toy):
 @pytest.mark.parametrize("threshold", [-3.25, 0.0, 0.1, 2.5])
 def test_a_threshold_survives_saving(model, toy, tmp_path, threshold):
     cautious = copying.deepcopy(model)
-    cautious.model.threshold = threshold
+    cautious.model.threshold.fill_(threshold)
     cautious.save_pretrained(tmp_path / "m")
-    assert json.loads((tmp_path / "m" / "config.json").read_text())["threshold"] == threshold
+    assert load_file(tmp_path / "m" / "model.safetensors")["threshold"].item() == pytest.approx(threshold)
     loaded = Recognizer.from_pretrained(tmp_path / "m")
-    assert loaded.model.threshold == threshold
+    assert loaded.model.threshold.item() == pytest.approx(threshold)
     before, after = (each.predict(list(toy)) for each in (cautious, loaded))
     assert before == after
     assert [e.score for found in before for e in found] == [e.score for found in after for e in found]
@@ -61,22 +62,23 @@ def test_a_threshold_survives_saving(model, toy, tmp_path, threshold):
 
 def test_a_threshold_decides_what_is_found(model, toy):
     cautious = copying.deepcopy(model)
-    cautious.model.threshold = 50.0
+    cautious.model.threshold.fill_(50.0)
     assert cautious.evaluate(toy).predicted == 0
-    cautious.model.threshold = -50.0
+    cautious.model.threshold.fill_(-50.0)
     assert cautious.evaluate(toy).predicted > model.evaluate(toy).predicted
 
 
-def test_a_model_from_before_there_were_thresholds_has_none(copy, model, toy):
-    config = json.loads((copy / "config.json").read_text())
-    del config["threshold"], config["settings"]["trusted"], config["settings"]["method"]["teacher"]
-    for key in ("average", "fit_threshold", "cover", "select"):
-        del config["settings"]["training"][key]
-    (copy / "config.json").write_text(json.dumps(config | {"format_version": 1}))
-    old = Recognizer.from_pretrained(copy)
-    assert old.model.threshold == 0.0
-    assert old.predict(list(toy)) == model.predict(list(toy))
-    assert old.settings == model.settings
+def test_prototypes_survive_saving(toy, small_settings, tmp_path):
+    """Whatever a part of the method keeps is among the tensors of the model."""
+    trained = Recognizer.train(toy, method="scl-rai", epochs=20, settings=small_settings, out=tmp_path / "m")
+    stored = load_file(tmp_path / "m" / "model.safetensors")
+    loaded = Recognizer.from_pretrained(tmp_path / "m")
+    kept = trained.model.state_of("inference")
+    assert kept["seen"].all()
+    for name, value in kept.items():
+        assert torch.equal(stored[f"state.inference.{name}"], value)
+        assert torch.equal(loaded.model.state_of("inference")[name], value)
+    assert loaded.predict(list(toy)) == trained.predict(list(toy))
 
 
 def test_saving_twice_replaces_the_folder(model, tmp_path):
@@ -120,6 +122,13 @@ def test_a_newer_format(copy):
     assert "pip install -U lacuner" in refusal(copy)
 
 
+@pytest.mark.parametrize("version", [1, 3])
+def test_an_older_format(copy, version):
+    edit_config(copy, format_version=version)
+    assert f"format version {version}" in refusal(copy)
+    assert "train the model again" in refusal(copy)
+
+
 def test_a_config_of_another_program(copy):
     (copy / "config.json").write_text('{"model_type": "bert"}')
     assert "not the configuration of a Lacuner model" in refusal(copy)
@@ -137,7 +146,7 @@ def test_a_config_without_a_key(copy):
     [
         {"settings": None}, {"record": []}, {"labels": None}, {"labels": ["PER", "O", "LOC"]}, {"split": "syllables"},
         {"architecture": {}}, {"settings": {"method": None}}, {"record": None},
-        {"threshold": "high"}, {"threshold": None}, {"threshold": 1e6},
+        {"reports": ["../elsewhere"]}, {"labels": ["O", "PER", "PER"]}, {"settings": {"method": {"name": "full"}}},
     ],
 )  # fmt: skip
 def test_a_config_with_a_wrong_value(copy, change):
@@ -212,6 +221,14 @@ def test_a_tensor_of_another_shape(copy):
     tensors["head.classifier.weight"] = tensors["head.classifier.weight"][:-1].clone()
     save_file(tensors, copy / "model.safetensors")
     assert "has the shape" in refusal(copy)
+
+
+@pytest.mark.parametrize("threshold", [None, torch.zeros(3)])
+def test_a_missing_or_odd_threshold(copy, threshold):
+    tensors = load_file(copy / "model.safetensors")
+    del tensors["threshold"]
+    save_file(tensors | ({} if threshold is None else {"threshold": threshold}), copy / "model.safetensors")
+    assert ("lacks the weights 'threshold'" if threshold is None else "'threshold' has the shape") in refusal(copy)
 
 
 def test_a_surplus_tensor(copy):

@@ -104,7 +104,8 @@ def test_entities_never_overlap_unless_nested_ones_are_wanted(model):
 
 
 def test_a_name_across_two_passages_is_found_once(model, monkeypatch):
-    monkeypatch.setattr("lacuner.recognizer._LONGEST_PASSAGE", 9)
+    for module in ("passages", "predict"):
+        monkeypatch.setattr(f"lacuner.inference.{module}.MAX_PASSAGE", 9)
     for filler in range(12):
         text = "here " * filler + "Grace Hopper moved to Oslo" + " here" * 12
         entities = model.predict(text)
@@ -143,7 +144,7 @@ def test_what_nobody_looked_for_is_not_held_against_the_model(toy, small_setting
 
 def test_trusted_sentences_teach_what_is_no_entity(toy, small_settings, monkeypatch):
     """Negative sampling without any draw has no negatives; trusted sentences are where they come from."""
-    monkeypatch.setattr(Uniform, "draw", lambda self, draw: torch.empty(0, dtype=torch.long))
+    monkeypatch.setattr(Uniform, "sample", lambda self, context: torch.empty(0, dtype=torch.long))
     distant = toy[:12]
     alone = Recognizer.train(distant, toy, method="uniform", epochs=30, settings=small_settings)
     helped = Recognizer.train(distant, toy, method="uniform", epochs=30, settings=small_settings, trusted=toy[12:])
@@ -241,9 +242,13 @@ def test_dev_data_without_entities_cannot_choose_an_epoch(toy, small_settings, c
 @pytest.mark.parametrize(
     ("corpora", "overrides", "message"),
     [
-        ({"train": 0}, {"trusted.fraction": 0.5}, r"^trusted\.share=0\.5 .* no sentence is complete — .*--trusted"),
-        ({"trusted": 0}, {"trusted.fraction": 0.5}, r"^trusted\.share=0\.5 .* all sentences are complete — give both"),
-        ({"train": 0}, {"training.metric": "pu"}, r"^training\.select=pu .* there is none — give --dev"),
+        ({"train": 0}, {"trusted.fraction": 0.5}, r"^trusted\.fraction=0\.5 .* no sentence is complete — .*--trusted"),
+        (
+            {"trusted": 0},
+            {"trusted.fraction": 0.5},
+            r"^trusted\.fraction=0\.5 .* all sentences are complete — give both",
+        ),
+        ({"train": 0}, {"training.metric": "pu"}, r"^training\.metric=pu .* there is none — give --dev"),
         (
             {"train": 1},
             {"contrast": "span-contrast", "contrast.contrast_non_entities": False},
@@ -262,7 +267,7 @@ def test_settings_that_the_data_gives_no_sense_to_are_refused(toy, small_setting
 def test_incomplete_dev_data_is_short_for_a_setting(toy, small_settings):
     gappy = toy.mask(0.5)
     short = Recognizer.train(toy, gappy, epochs=2, dev_incomplete=True, settings=small_settings)
-    assert short.settings.training.select == "pu"
+    assert short.settings.training.metric == "pu"
     long = Recognizer.train(toy, gappy, epochs=2, settings=small_settings | {"training.metric": "pu"})
     assert long.settings == short.settings
     assert long.record.dev == short.record.dev
@@ -272,14 +277,14 @@ def test_incomplete_dev_data_is_short_for_a_setting(toy, small_settings):
 
 def test_wide_entities_are_found_if_they_are_to_be_covered(toy, small_settings, caplog):
     narrow = small_settings | {"head": "width", "head.hidden": 16, "head.max_span_width": 1}
-    for cover, widest in (("none", 1), (0.5, 1), (0.9, 2)):
+    for quantile, max_width in (("none", 1), (0.5, 1), (0.9, 2)):
         caplog.clear()
         trained = Recognizer.train(
-            toy, method="uniform", epochs=1, settings=narrow | {"training.width_quantile": cover}
+            toy, method="uniform", epochs=1, settings=narrow | {"training.width_quantile": quantile}
         )
-        assert trained.settings.method.head.max_span_width == widest
-        assert trained.model.method.head.max_span_width == widest
-        assert ("cannot be found" in caplog.text) == (widest == 1)
+        assert trained.settings.method.head.max_span_width == max_width
+        assert trained.model.max_span_width == max_width
+        assert ("cannot be found" in caplog.text) == (max_width == 1)
 
 
 def test_threads_that_share_a_recognizer_find_what_one_thread_finds(model: Recognizer, toy: Corpus) -> None:

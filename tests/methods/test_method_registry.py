@@ -108,7 +108,7 @@ def test_of_two_parts_or_methods_of_the_same_name_the_second_is_refused(
     assert "part.methods" in one
     assert "two Negatives entries are called 'all'" in one
     assert "preset.methods" in other
-    assert "two Method entries are called 'full'" in other
+    assert "two methods are called 'full'" in other
     assert found.choices("negatives", SpanMethod)["all"] is All
     assert found.method("full") is METHODS[0]
 
