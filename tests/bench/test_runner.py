@@ -17,7 +17,7 @@ from lacuner.bench import experiments, runner
 from lacuner.bench.folder import cached_results, locked, read_results
 from lacuner.bench.path_templates import PathTemplates
 from lacuner.bench.results import Title
-from lacuner.bench.runner import Outcome, RunObserver, execute_runs, local_engine
+from lacuner.bench.runner import Outcome, RunObserver, engine_for, execute_runs
 from lacuner.bench.runs import Run
 from lacuner.errors import TrainingError
 from lacuner.streams.engine import LocalEngine
@@ -119,7 +119,7 @@ def execute(
 ) -> Outcome:
     """As the command does it, in processes that know the experiment of the test."""
     elsewhere = [result for path in reuse for result in read_results(path)]
-    engine = LocalEngine(local_engine(runs, workers).workers, "fork")
+    engine = LocalEngine(engine_for(runs, workers).workers, "fork")
     with locked(out):
         Title("test", "standard", recipe()).write(out)
         known = cached_results(runs, out, elsewhere)
@@ -162,9 +162,9 @@ def test_so_many_processes_run_at_a_time(journal: Journal, tmp_path: Path, worke
 def test_there_are_no_more_processes_than_different_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner, "available_cores", lambda: 4)
     same = [a_run(1), a_run(2), a_run(1, method="the same")]
-    assert [local_engine(same, workers).workers for workers in (None, 1, 3)] == [2, 1, 2]
-    assert local_engine([]).workers == 1
-    assert local_engine(same).start_method == "spawn"
+    assert [engine_for(same, workers).workers for workers in (None, 1, 3)] == [2, 1, 2]
+    assert engine_for([]).workers == 1
+    assert engine_for(same).start_method == "spawn"
 
 
 def test_what_a_run_prints_is_in_its_log(journal: Journal, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

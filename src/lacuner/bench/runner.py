@@ -12,7 +12,7 @@ from lacuner.bench.path_templates import PathTemplates
 from lacuner.bench.runs import Run
 from lacuner.bench.worker import Job, execute
 from lacuner.errors import LacunerError
-from lacuner.streams.engine import Engine, LocalEngine, available_cores
+from lacuner.streams.engine import Engine, available_cores, make_engine
 
 
 class RunObserver:
@@ -47,15 +47,18 @@ class Outcome:
         return [result for result in found if result is not None]
 
 
-def local_engine(runs: Sequence[Run], workers: int | None = None) -> LocalEngine:
-    """Processes of this machine for runs; they share the cores evenly.
+def engine_for(runs: Sequence[Run], workers: int | None = None, name: str = "local") -> Engine:
+    """An engine for runs; processes of this machine share the cores evenly.
 
     Args:
         runs: what is to be trained.
         workers: processes at a time; by default one for each core. No more than there are different runs.
+        name: ``local``, or that of an engine that a package brings.
     """
     count = max(1, min(workers or available_cores(), len({run.key for run in runs})))
-    return LocalEngine(count, "spawn")  # a fresh process: its peak memory is its own, and torch is not safe to fork
+    return make_engine(
+        name, count, "spawn"
+    )  # a fresh process: its peak memory is its own, and torch is not safe to fork
 
 
 def execute_runs(

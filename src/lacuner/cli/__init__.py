@@ -2,6 +2,7 @@
 
 import sys
 import traceback
+from importlib.metadata import entry_points
 from typing import Annotated
 
 import typer
@@ -43,6 +44,11 @@ for panel, verbs in _VERBS.items():
         app.command(cls=Verb, rich_help_panel=panel)(verb)
 for group in (analyse, bench):
     app.add_typer(group, rich_help_panel="Research")
+for point in entry_points(group="lacuner.verbs"):
+    try:
+        app.command(point.name, cls=Verb, rich_help_panel="From other packages")(point.load())
+    except Exception as error:  # somebody else's package must not keep ours from working
+        say(f"warning: {point.value} (entry point {point.name!r} of lacuner.verbs) is left out: {error}")
 
 
 def _show_version(wanted: bool) -> None:

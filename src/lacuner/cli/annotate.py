@@ -11,7 +11,7 @@ import typer
 
 from lacuner.cli.console import print_json, say, track
 from lacuner.cli.help import DATA, MATCHING, OUTPUT, RUNNING
-from lacuner.cli.options import InputFormat, Json, Strict, Texts, check_inputs
+from lacuner.cli.options import Engine, InputFormat, Json, Strict, Texts, check_inputs
 from lacuner.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -83,6 +83,7 @@ def annotate(
         int | None,
         typer.Option(min=1, help="Processes.", show_default="one for each available core", rich_help_panel=RUNNING),
     ] = None,
+    engine: Engine = "local",
     unmatched: Annotated[
         Path | None,
         typer.Option(
@@ -106,7 +107,7 @@ def annotate(
     from lacuner.matching.dictionary import Dictionary, read_stop_list
     from lacuner.matching.matcher import Matcher
     from lacuner.streams.annotate import annotate_stream
-    from lacuner.streams.engine import LocalEngine, available_cores
+    from lacuner.streams.engine import available_cores, make_engine
 
     written = format_of(out).name if str(out) != STANDARD_INPUT else "jsonl"
     check_inputs(inputs)
@@ -120,7 +121,7 @@ def annotate(
         refuse_overwriting(unmatched, read | {"the output": [out]}, "--unmatched")
     report = ReadingReport(strict=strict)
     found = AnnotationReport()
-    engine = LocalEngine(workers or available_cores())
+    pool = make_engine(engine, workers or available_cores())
     with ExitStack() as files:
         file = _open_for_writing(out, files)
         rest = None if unmatched is None else _open_for_writing(unmatched, files)
@@ -137,7 +138,7 @@ def annotate(
             matcher = matcher_for(characters=characters)
             texts = track(chain.from_iterable(each.texts for each in group), "texts")
             first = found.sentences + 1
-            found.add(annotate_stream(matcher, texts, file, written, chosen, engine, str(out), first))
+            found.add(annotate_stream(matcher, texts, file, written, chosen, pool, str(out), first))
         never = list(found.never_found(matcher))
         if rest is not None:
             rest.writelines(f"{entry.surface}\t{entry.label}\n" for entry in never)

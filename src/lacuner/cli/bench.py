@@ -8,7 +8,7 @@ import typer
 
 from lacuner.cli.console import print_json, say
 from lacuner.cli.help import Verb, Verbs
-from lacuner.cli.options import Json
+from lacuner.cli.options import Engine, Json
 
 if TYPE_CHECKING:
     from lacuner.bench.results import Results
@@ -54,6 +54,7 @@ def run(
     workers: Annotated[
         int | None, typer.Option(min=1, help="Runs at a time.", show_default="one for each core")
     ] = None,
+    engine: Engine = "local",
     reuse: Annotated[
         list[Path] | None,
         typer.Option(
@@ -83,7 +84,7 @@ def run(
     from lacuner.bench.recipe import error_context, find_recipe, read_recipe, recipe_name
     from lacuner.bench.report import write_report
     from lacuner.bench.results import Results, Title
-    from lacuner.bench.runner import execute_runs, local_engine
+    from lacuner.bench.runner import engine_for, execute_runs
     from lacuner.cli.bench_progress import BenchProgress
 
     path = find_recipe(recipe)
@@ -107,7 +108,7 @@ def run(
             with error_context(path):
                 check_encoders(missing, paths)
             title.write(folder)
-            outcome = execute_runs(runs, folder, paths, known, local_engine(missing, workers), observer)
+            outcome = execute_runs(runs, folder, paths, known, engine_for(missing, workers, engine), observer)
     except KeyboardInterrupt:
         say(f"Stopped. {observer.count} runs are done; the same command resumes.")
         raise

@@ -42,6 +42,12 @@ Device = Annotated[
         rich_help_panel=RUNNING,
     ),
 ]
+Engine = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME", help="Where the work runs: local, or an engine that a package adds.", rich_help_panel=RUNNING
+    ),
+]
 MinScore = Annotated[
     float, typer.Option(min=0, max=1, help="Leave out entities with a lower probability.", rich_help_panel=OUTPUT)
 ]

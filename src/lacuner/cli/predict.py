@@ -9,7 +9,7 @@ import typer
 
 from lacuner.cli.console import say, track
 from lacuner.cli.help import OUTPUT, RUNNING
-from lacuner.cli.options import Device, InputFormat, MinScore, ModelPath, Texts, check_inputs
+from lacuner.cli.options import Device, Engine, InputFormat, MinScore, ModelPath, Texts, check_inputs
 from lacuner.corpus.corpus import open_for_writing
 from lacuner.corpus.files import STANDARD_INPUT, refuse_overwriting
 from lacuner.corpus.formats.registry import format_of
@@ -45,6 +45,7 @@ def predict(
         int,
         typer.Option(min=1, help="Processes; each loads the model, and they share the cores.", rich_help_panel=RUNNING),
     ] = 1,
+    engine: Engine = "local",
     device: Device = None,
 ) -> None:
     """Find entities in text. Inputs of any size are streamed.
@@ -54,7 +55,7 @@ def predict(
     Example: `lacuner predict model news.txt --out entities.jsonl`
     """
     from lacuner.inference.files import predict_stream, read_inputs
-    from lacuner.streams.engine import LocalEngine
+    from lacuner.streams.engine import make_engine
 
     chosen = format or _format_of(out)
     if nested and chosen == "conll":
@@ -62,9 +63,9 @@ def predict(
     check_inputs(inputs)
     refuse_overwriting(out, {"an input": inputs, "a file of the model": [model]})
     texts = chain.from_iterable(read_inputs(path, input_format) for path in inputs)
-    load, engine = partial(_load, model, device), LocalEngine(workers, "spawn")
+    load, pool = partial(_load, model, device), make_engine(engine, workers, "spawn")
     with open_for_writing(out) as file:
-        report = predict_stream(load, track(texts, "texts"), file, chosen, engine, nested, min_score)
+        report = predict_stream(load, track(texts, "texts"), file, chosen, pool, nested, min_score)
     say(f"{report.entities:,} entities in {report.texts:,} texts.")
     if report.without_words:
         say(f"warning: {report.without_words:,} texts have no words, which columns cannot show; they are left out.")

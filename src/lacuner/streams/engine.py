@@ -16,11 +16,12 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.metadata import entry_points
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnContext
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
-from lacuner.errors import LacunerError
+from lacuner.errors import ConfigError, LacunerError
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -72,6 +73,26 @@ class Engine(Protocol):
             watch: called a few times a second for every item that is running, for instance to show its progress.
         """
         ...
+
+
+ENTRY_POINTS = "lacuner.engines"
+
+
+def make_engine(name: str, workers: int, start_method: StartMethod | None = None) -> Engine:
+    """The engine that a user names: ``local``, or one that a package brings.
+
+    Args:
+        name: ``local``, or the name of an entry point of the group ``lacuner.engines``, which is called with ``workers``.
+        workers: processes at a time.
+        start_method: see :class:`LocalEngine`; other engines decide for themselves.
+    """
+    if name == "local":
+        return LocalEngine(workers, start_method)
+    others = {point.name: point for point in entry_points(group=ENTRY_POINTS)}
+    if name not in others:
+        raise ConfigError(f"there is no engine {name!r}; choose {', '.join(['local', *sorted(others)])}")
+    engine: Engine = others[name].load()(workers)
+    return engine
 
 
 class LocalEngine:
