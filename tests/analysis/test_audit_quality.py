@@ -3,7 +3,7 @@ import pytest
 
 from lacuner.analysis.audit_quality import measure_audit, missing_entities, rank_by_cleanlab, token_probabilities
 from lacuner.corpus import Corpus, Entity, Sentence
-from lacuner.training.epochs import SpanProbabilities
+from lacuner.supervision.posterior import SpanProbabilities
 
 LABELS = ("O", "LOC", "PER")
 WORDS = ("Ada", "Byron", "met", "Bo", "in", "Rome")

@@ -5,7 +5,6 @@ import pytest
 import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from lacuner.methods.composition import Draw
 
 from lacuner.analysis.bound import (
     SentenceCounts,
@@ -20,7 +19,7 @@ from lacuner.analysis.bound import (
     theoretical_curve,
     with_assumed_fraction,
 )
-from lacuner.methods.method import Step
+from lacuner.methods.parts import SamplingContext, Step
 from lacuner.methods.uniform import Uniform
 from lacuner.supervision.spans import enumerate_spans
 
@@ -72,7 +71,7 @@ def test_it_is_how_often_the_sampler_draws_no_hidden_entity():
     lengths = torch.full((repetitions,), n)
     spans = enumerate_spans(lengths)
     step = Step(0, 1, torch.Generator().manual_seed(1))
-    drawn = spans[Uniform(ratio=0.5).draw(Draw(spans, spans[:0], lengths, None, None, step))]
+    drawn = spans[Uniform(ratio=0.5).sample(SamplingContext(spans, spans[:0], lengths, None, None, step, {}))]
     rows = zip(drawn.row.tolist(), drawn.start.tolist(), drawn.end.tolist(), strict=True)
     missed = {row for row, start, end in rows if (start, end) in hidden}
     expected = probability_of_zero_missampling(SentenceCounts(n, 0, 2), 0.5)

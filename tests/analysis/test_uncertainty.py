@@ -19,6 +19,7 @@ from lacuner.analysis.uncertainty import (
     with_uncertain_negatives,
 )
 from lacuner.errors import ConfigError, TrainingError
+from lacuner.methods.method import SpanMethod
 from lacuner.methods.registry import registry
 from lacuner.methods.uniform import Uniform
 from lacuner.training.settings import resolve_settings
@@ -76,8 +77,8 @@ def test_the_bands_are_those_of_the_oracles_entropy(masked, hidden, model):
     variants = with_uncertain_negatives(masked, hidden, model, Uniform(ratio=0.5))
     for index in (0, 7, 19):
         sentence, n = masked[index], len(masked[index])
-        inputs = model.model.encoder.index.collate([sentence.tokens])
-        spans, probabilities = model.model.candidates(inputs, 0.0)
+        batch = model.model.encode([sentence.tokens])
+        spans, probabilities = model.model.span_probabilities(batch, [Sentence(sentence.tokens)], 0.0)
         uncertainty = {
             (start, end): -sum(p * math.log(p) for p in row if p > 0)
             for start, end, row in zip(spans.start.tolist(), spans.end.tolist(), probabilities.tolist(), strict=True)
@@ -124,4 +125,4 @@ def test_one_sentence_has_no_halves(toy):
 
 
 def test_drawing_nothing_is_not_offered_to_users():
-    assert NoNegatives not in registry().choices("negatives").values()
+    assert NoNegatives not in registry().choices("negatives", SpanMethod).values()

@@ -6,10 +6,9 @@ import pytest
 
 from lacuner.audit.exports import write_exports
 from lacuner.audit.finding import Finding
-from lacuner.audit.folds import assign_folds
 from lacuner.audit.model import AuditModel
 from lacuner.corpus import Corpus, Entity, Sentence
-from lacuner.training.epochs import SpanProbabilities
+from lacuner.supervision.posterior import SpanProbabilities
 
 LABELS = ("O", "LOC", "PER")
 
@@ -110,13 +109,26 @@ def test_findings_come_best_first() -> None:
     assert sum(finding.kind == "missing" for finding in found) == 240
 
 
-def test_sentences_with_the_same_words_are_in_the_same_fold() -> None:
-    corpus = Corpus([Sentence((f"word{number % 50}",)) for number in range(200)])
-    folds = assign_folds(corpus, 4, seed=1)
-    assert sorted(set(folds.tolist())) == [0, 1, 2, 3]
-    for number in range(50):
-        assert len({int(fold) for fold in folds[number::50]}) == 1
-    assert folds.tolist() == assign_folds(corpus, 4, seed=1).tolist() != assign_folds(corpus, 4, seed=2).tolist()
+def test_what_is_annotated_with_a_label_that_the_models_do_not_know_is_not_judged() -> None:
+    """Neither as a mistake nor as a word about how often entities are annotated; what overlaps it is not missing."""
+    corpus, found = many(60, 40, 200)
+    unknown = [Sentence(("Euro", "note"), (Entity(0, 1, "MISC"),))] * 30
+    more = Corpus([*corpus, *unknown])
+    rows = believed(
+        *(row for n in range(300, 330) for row in ((n, 0, 1, (0.99, 0.0, 0.01)), (n, 0, 2, (0.5, 0.1, 0.4))))
+    )
+    together = SpanProbabilities(*(np.concatenate([getattr(found, n), getattr(rows, n)]) for n in vars(found)))
+    with_misc = SpanProbabilities(
+        together.sentence, together.start, together.end, np.insert(together.probabilities, 2, 0, axis=1)
+    )
+    labels = ("O", "LOC", "MISC", "PER")
+    judged = AuditModel.of(with_misc, more, labels, known={"LOC", "PER"})
+    assert {finding.sentence for finding in judged.findings(more, 0.05)} == set(range(60, 100))
+    plain = AuditModel.of(found, corpus, LABELS)
+    assert judged.estimate().total == pytest.approx(plain.estimate().total, rel=0.01)
+    assert judged.estimate().labels["MISC"][0] == 0
+    mistaken = AuditModel.of(with_misc, more, labels).findings(more, 0.05)
+    assert {finding.sentence for finding in mistaken} >= set(range(300, 330)), "so they would be reported"
 
 
 def test_annotation_tools_get_what_they_import(tmp_path: Path) -> None:

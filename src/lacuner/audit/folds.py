@@ -9,6 +9,7 @@ import numpy as np
 from torch import Tensor
 
 from lacuner.corpus import Corpus
+from lacuner.inference.passages import cut_for_training
 from lacuner.models.model import Model
 from lacuner.models.probabilities import predict_proba
 from lacuner.recognizer import Recognizer
@@ -60,7 +61,7 @@ def predict_by_folds(
         return trained.model
 
     def predict(model: Model, unseen: Sequence[int]) -> dict[str, Tensor]:
-        return _with_labels(predict_proba(model, corpus, unseen, MIN_PROBABILITY), model.labels, labels).tensors()
+        return _predict(model, corpus, unseen, labels).tensors()
 
     def cached(name: str, compute: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor]:
         if folder is None:
@@ -80,8 +81,21 @@ def predict_with(
     recognizer: Recognizer, corpus: Corpus, indices: Sequence[int], labels: Sequence[str]
 ) -> SpanProbabilities:
     """What a model says of sentences, in terms of ``labels``; those that it does not know have no probability."""
-    found = predict_proba(recognizer.model, corpus, indices, MIN_PROBABILITY)
-    return _with_labels(found, recognizer.model.labels, labels)
+    return _predict(recognizer.model, corpus, indices, labels)
+
+
+def _predict(model: Model, corpus: Corpus, indices: Sequence[int], labels: Sequence[str]) -> SpanProbabilities:
+    """Probabilities of the spans of sentences; long ones are looked at in the passages that models are trained on."""
+    passages = cut_for_training(Corpus(tuple(corpus[index] for index in indices)))
+    found = predict_proba(model, passages.corpus, range(len(passages.corpus)), MIN_PROBABILITY)
+    origin = np.array(passages.origin, dtype=np.int64).reshape(-1, 2)[found.sentence]  # (N, 2)
+    located = SpanProbabilities(
+        np.array(indices, dtype=np.int64)[origin[:, 0]],
+        found.start + origin[:, 1],
+        found.end + origin[:, 1],
+        found.probabilities,
+    )
+    return _with_labels(located, model.labels, labels)
 
 
 def _with_labels(found: SpanProbabilities, own: Sequence[str], labels: Sequence[str]) -> SpanProbabilities:
