@@ -42,8 +42,8 @@ def test_where_nothing_is_missing_nothing_can_be_found() -> None:
 
 
 def test_a_word_is_what_the_spans_around_it_say() -> None:
-    beliefs = believed((0, 0, 2, (0.2, 0.0, 0.8)), (0, 0, 1, (0.6, 0.3, 0.1)), (1, 0, 1, (0.1, 0.9, 0.0)))
-    first, second = token_probabilities(beliefs, Corpus([Sentence(WORDS[:3]), Sentence(("Rome",))]), len(LABELS))
+    predicted = believed((0, 0, 2, (0.2, 0.0, 0.8)), (0, 0, 1, (0.6, 0.3, 0.1)), (1, 0, 1, (0.1, 0.9, 0.0)))
+    first, second = token_probabilities(predicted, Corpus([Sentence(WORDS[:3]), Sentence(("Rome",))]), len(LABELS))
     assert first == pytest.approx(np.array([[0.0, 0.25, 0.75], [0.2, 0.0, 0.8], [1.0, 0.0, 0.0]]), abs=1e-6)
     assert second == pytest.approx(np.array([[0.1, 0.9, 0.0]]))
 

@@ -1,34 +1,34 @@
 import numpy as np
 import pytest
 
-from lacuner.audit.label_noise import Doubt, fit_doubt
+from lacuner.audit.label_noise import LabelNoise, fit_label_noise
 
 
 def annotated(
-    error: float, temper: float, count: int = 6000, labels: int = 4
+    error: float, temperature: float, count: int = 6000, labels: int = 4
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """What a model says that is too sure (or not sure enough) of itself, true labels, and annotated ones."""
     generator = np.random.default_rng(1)
     honest = generator.dirichlet(np.full(labels, 0.15), count)
-    said = np.maximum(honest, 1e-6) ** (1 / temper)
+    said = np.maximum(honest, 1e-6) ** (1 / temperature)
     true = np.array([generator.choice(labels, p=row) for row in honest])
     wrong = generator.random(count) < error
     seen = np.where(wrong, (true + generator.integers(1, labels, count)) % labels, true)
     return said / said.sum(1, keepdims=True), true, seen
 
 
-@pytest.mark.parametrize(("error", "temper"), [(0.02, 1.0), (0.1, 0.6), (0.2, 1.5)])
-def test_how_often_annotations_are_wrong_can_be_seen(error: float, temper: float) -> None:
-    said, _, seen = annotated(error, temper)
-    doubt = fit_doubt(said, seen)
-    assert doubt.error == pytest.approx(error, abs=0.015)
-    assert doubt.temper == pytest.approx(temper, rel=0.15)
+@pytest.mark.parametrize(("error", "temperature"), [(0.02, 1.0), (0.1, 0.6), (0.2, 1.5)])
+def test_how_often_annotations_are_wrong_can_be_seen(error: float, temperature: float) -> None:
+    said, _, seen = annotated(error, temperature)
+    noise = fit_label_noise(said, seen)
+    assert noise.error == pytest.approx(error, abs=0.015)
+    assert noise.temperature == pytest.approx(temperature, rel=0.15)
 
 
 def test_a_doubt_with_a_probability_is_right_as_often() -> None:
     said, true, seen = annotated(0.1, 0.6)
-    doubt = fit_doubt(said, seen)
-    chances = np.array([doubt.label(row, label) for row, label in zip(said, seen, strict=True)])
+    noise = fit_label_noise(said, seen)
+    chances = np.array([noise.label(row, label) for row, label in zip(said, seen, strict=True)])
     best = chances.argmax(1)
     probability = chances[np.arange(len(best)), best]
     for low, high in ((0.05, 0.3), (0.3, 0.6), (0.6, 0.9), (0.9, 1.0)):
@@ -38,16 +38,16 @@ def test_a_doubt_with_a_probability_is_right_as_often() -> None:
 
 
 def test_where_annotations_are_seldom_wrong_a_doubt_has_to_be_strong() -> None:
-    careful, careless = Doubt(1.0, 0.001), Doubt(1.0, 0.2)
+    careful, careless = LabelNoise(1.0, 0.001), LabelNoise(1.0, 0.2)
     row = np.array([0.9, 0.08, 0.02])
     assert careful.label(row, 1)[1] == 0
-    for doubt, low, high in ((careful, 0.0, 0.1), (careless, 0.5, 1.0)):
-        assert low < doubt.label(row, 1)[0] < high
-        assert low < doubt.nothing(0.05) < high
-        assert low < doubt.instead(0.9, 0.2) < high
+    for noise, low, high in ((careful, 0.0, 0.1), (careless, 0.5, 1.0)):
+        assert low < noise.label(row, 1)[0] < high
+        assert low < noise.nothing(0.05) < high
+        assert low < noise.instead(0.9, 0.2) < high
     assert 0 < careless.nothing(1.0) < careless.nothing(0.0) < 1
 
 
 def test_a_single_label_cannot_be_mistaken_for_another() -> None:
-    assert fit_doubt(np.array([[0.9]]), np.array([0])) == Doubt(1.0, 0.02)
-    assert Doubt(1.0, 0.02).label(np.array([0.9]), 0).tolist() == [0.0]
+    assert fit_label_noise(np.array([[0.9]]), np.array([0])) == LabelNoise(1.0, 0.02)
+    assert LabelNoise(1.0, 0.02).label(np.array([0.9]), 0).tolist() == [0.0]

@@ -29,17 +29,17 @@ def many(annotated: int, hidden: int, nothing: int) -> tuple[Corpus, SpanProbabi
 
 
 def test_what_looks_like_an_entity_and_is_not_annotated_is_missing() -> None:
-    corpus, beliefs = many(60, 40, 200)
-    judgement = AuditModel.of(beliefs, corpus, LABELS)
-    found = judgement.findings(corpus, 0.5)
+    corpus, predicted = many(60, 40, 200)
+    fitted = AuditModel.of(predicted, corpus, LABELS)
+    found = fitted.findings(corpus, 0.5)
     assert {finding.sentence for finding in found} == set(range(60, 100))
     assert {(f.start, f.end, f.label, f.kind, f.text) for f in found} == {(0, 1, "PER", "missing", "Ada")}
 
 
 @pytest.mark.parametrize(("annotated", "hidden"), [(70, 30), (50, 50), (30, 70)])
 def test_the_missing_are_counted_and_the_truth_is_inside_the_interval(annotated: int, hidden: int) -> None:
-    corpus, beliefs = many(annotated, hidden, 300)
-    estimate = AuditModel.of(beliefs, corpus, LABELS).estimate()
+    corpus, predicted = many(annotated, hidden, 300)
+    estimate = AuditModel.of(predicted, corpus, LABELS).estimate()
     assert estimate.total == pytest.approx(hidden, rel=0.2)
     assert estimate.low <= hidden <= estimate.high
     assert estimate.labels["PER"][0] == pytest.approx(hidden, rel=0.25)
@@ -49,38 +49,38 @@ def test_the_missing_are_counted_and_the_truth_is_inside_the_interval(annotated:
 
 def test_entities_that_no_model_notices_are_counted_and_do_not_mislead() -> None:
     """Spans with low scores are in the table only if they are annotated: that all of them are says nothing."""
-    corpus, beliefs = many(60, 40, 200)
+    corpus, predicted = many(60, 40, 200)
     unseen = Sentence(("Zyx",), (Entity(0, 1, "PER"),))
     more = Corpus([*corpus, *[unseen] * 30, *[Sentence(("Zyx",))] * 20])
     below = believed(*((300 + n, 0, 1, (0.995, 0.0, 0.005)) for n in range(30)))
-    together = SpanProbabilities(*(np.concatenate([getattr(beliefs, n), getattr(below, n)]) for n in vars(beliefs)))
-    plain, judgement = AuditModel.of(beliefs, corpus, LABELS), AuditModel.of(together, more, LABELS)
-    assert judgement.calibration == plain.calibration
-    assert judgement.estimate().total == pytest.approx(1.5 * plain.estimate().total)
-    assert judgement.estimate().total == pytest.approx(60, rel=0.2)
+    together = SpanProbabilities(*(np.concatenate([getattr(predicted, n), getattr(below, n)]) for n in vars(predicted)))
+    plain, fitted = AuditModel.of(predicted, corpus, LABELS), AuditModel.of(together, more, LABELS)
+    assert fitted.calibration == plain.calibration
+    assert fitted.estimate().total == pytest.approx(1.5 * plain.estimate().total)
+    assert fitted.estimate().total == pytest.approx(60, rel=0.2)
 
 
 def test_nothing_is_missing_in_complete_sentences() -> None:
-    corpus, beliefs = many(60, 40, 200)
+    corpus, predicted = many(60, 40, 200)
     complete = Corpus([*corpus[:60], *(Sentence(s.tokens, s.entities, complete=True) for s in corpus[60:])])
-    judgement = AuditModel.of(beliefs, complete, LABELS)
-    assert judgement.findings(complete, 0.1) == []
-    assert judgement.estimate().total == 0
+    fitted = AuditModel.of(predicted, complete, LABELS)
+    assert fitted.findings(complete, 0.1) == []
+    assert fitted.estimate().total == 0
 
 
 def test_of_overlapping_spans_the_best_is_reported() -> None:
-    corpus, beliefs = many(50, 50, 100)
+    corpus, predicted = many(50, 50, 100)
     words = Sentence(("New", "York", "City"))
     more = Corpus([*corpus, words])
     rows = [(200, 0, 2, (0.1, 0.85, 0.05)), (200, 0, 3, (0.3, 0.6, 0.1)), (200, 1, 3, (0.6, 0.3, 0.1))]
     both = believed(*rows)
-    together = SpanProbabilities(*(np.concatenate([getattr(beliefs, n), getattr(both, n)]) for n in vars(beliefs)))
+    together = SpanProbabilities(*(np.concatenate([getattr(predicted, n), getattr(both, n)]) for n in vars(predicted)))
     found = [f for f in AuditModel.of(together, more, LABELS).findings(more, 0.0) if f.sentence == 200]
     assert [(f.start, f.end, f.label) for f in found] == [(0, 2, "LOC")]
 
 
 def test_labels_and_borders_that_look_wrong_are_found() -> None:
-    corpus, beliefs = many(50, 50, 100)
+    corpus, predicted = many(50, 50, 100)
     wrong = [
         Sentence(("Turin",), (Entity(0, 1, "PER"),)),
         Sentence(("New", "York"), (Entity(0, 1, "LOC"),)),
@@ -93,7 +93,7 @@ def test_labels_and_borders_that_look_wrong_are_found() -> None:
         (201, 0, 2, (0.05, 0.93, 0.02)),
         (202, 0, 1, (0.97, 0.01, 0.02)),
     )
-    together = SpanProbabilities(*(np.concatenate([getattr(beliefs, n), getattr(rows, n)]) for n in vars(beliefs)))
+    together = SpanProbabilities(*(np.concatenate([getattr(predicted, n), getattr(rows, n)]) for n in vars(predicted)))
     found = {f.sentence: f for f in AuditModel.of(together, more, LABELS).findings(more, 0.1) if f.sentence >= 200}
     assert (found[200].kind, found[200].label, found[200].annotated.label) == ("label", "LOC", "PER")
     assert (found[201].kind, found[201].start, found[201].end, found[201].label) == ("boundary", 0, 2, "LOC")
@@ -102,8 +102,8 @@ def test_labels_and_borders_that_look_wrong_are_found() -> None:
 
 
 def test_findings_come_best_first() -> None:
-    corpus, beliefs = many(60, 40, 200)
-    found = AuditModel.of(beliefs, corpus, LABELS).findings(corpus, 0.0)
+    corpus, predicted = many(60, 40, 200)
+    found = AuditModel.of(predicted, corpus, LABELS).findings(corpus, 0.0)
     probabilities = [finding.probability for finding in found]
     assert probabilities == sorted(probabilities, reverse=True)
     assert sum(finding.kind == "missing" for finding in found) == 240

@@ -1,4 +1,4 @@
-"""The audit of a corpus: judged by models that have not seen it, written into a folder that can be reviewed."""
+"""The audit of a corpus: predicted by models that have not seen it, written into a folder that can be reviewed."""
 
 import json
 import logging
@@ -44,7 +44,7 @@ class Audit:
         corpus: what was audited, with the numbers that findings refer to.
         findings: best first.
         estimate: how many entities are missing.
-        about: where the corpus came from, and how it was judged.
+        about: where the corpus came from, and which models were asked.
     """
 
     corpus: Corpus
@@ -90,9 +90,9 @@ class Audit:
 
 def audit_corpus(
     corpus: Corpus,
-    judge: "RunSettings | Recognizer",
+    predictor: "RunSettings | Recognizer",
     folds: int = 3,
-    least: float = 0.1,
+    min_probability: float = 0.1,
     folder: Path | None = None,
     about: dict[str, Any] | None = None,
     observer: Callable[[str], Observer | None] = lambda title: None,
@@ -101,55 +101,58 @@ def audit_corpus(
 
     Args:
         corpus: annotation with gaps.
-        judge: how models are trained on parts of it; or a model that is there already, which should not have seen it.
+        predictor: how models are trained on parts of it; or a model that is there already, which should not have seen it.
         folds: parts, if models are trained.
-        least: findings that are less probable are left out.
-        folder: where unfinished work is kept, so that it can go on after a kill.
+        min_probability: findings that are less probable are left out.
+        folder: where unfinished work is kept, so that it can be resumed after an interruption.
         about: what is to be remembered with it.
         observer: makes an observer for each training.
     """
-    judgement, how = judge_corpus(corpus, judge, folds, folder, observer)
+    fitted, how = fit_audit_model(corpus, predictor, folds, folder, observer)
     described = {"sentences": len(corpus), "entities": sum(len(s.entities) for s in corpus), "version": __version__}
     return Audit(
         corpus,
-        tuple(judgement.findings(corpus, least)),
-        judgement.estimate(),
+        tuple(fitted.findings(corpus, min_probability)),
+        fitted.estimate(),
         {**(about or {}), **described, **how},
     )
 
 
-def judge_corpus(
+def fit_audit_model(
     corpus: Corpus,
-    judge: "RunSettings | Recognizer",
+    predictor: "RunSettings | Recognizer",
     folds: int = 3,
     folder: Path | None = None,
     observer: Callable[[str], Observer | None] = lambda title: None,
 ) -> tuple[AuditModel, dict[str, Any]]:
-    """What models that have not seen it think of a corpus, and who they are; the arguments are those of an audit."""
+    """What models predict of a corpus that they have not seen, and which models; the arguments are those of an audit."""
     if folds < 2:
         raise ConfigError(
-            f"folds={folds}: sentences are judged by models of the other folds, so there must be two at least"
+            f"folds={folds}: each fold is predicted by a model of the others, so there must be at least two"
         )
     if not any(sentence.entities for sentence in corpus):
         raise TrainingError(
             "no entity is annotated, so there is nothing to learn from — annotate some, or check the tags"
         )
-    if isinstance(judge, Recognizer):
-        labels = (OUTSIDE, *sorted({*corpus.labels, *judge.labels}))
-        known = frozenset(judge.labels)
+    if isinstance(predictor, Recognizer):
+        labels = (OUTSIDE, *sorted({*corpus.labels, *predictor.labels}))
+        known = frozenset(predictor.labels)
         filled = [index for index, sentence in enumerate(corpus) if sentence.tokens]
-        found = predict_with(judge, corpus, filled, labels)
-        unknown_labels = sorted(set(corpus.labels) - set(judge.labels))
+        found = predict_with(predictor, corpus, filled, labels)
+        unknown_labels = sorted(set(corpus.labels) - set(predictor.labels))
         if unknown_labels:
-            logger.warning("The model does not know %s; what is annotated so is not judged.", ", ".join(unknown_labels))
-        how: dict[str, Any] = {"method": judge.settings.method.name, "folds": None}
+            logger.warning(
+                "The model does not know the labels %s; entities with them are left out of the audit.",
+                ", ".join(unknown_labels),
+            )
+        how: dict[str, Any] = {"method": predictor.settings.method.name, "folds": None}
     else:
         labels, known = (OUTSIDE, *corpus.labels), frozenset(corpus.labels)
         work = None if folder is None else folder / _WORK
         if work is not None:
             work.mkdir(parents=True, exist_ok=True)
-        found = predict_by_folds(corpus, judge, folds, labels, work, observer)
-        how = {"method": judge.method.name, "encoder": judge.encoder.name, "folds": folds}
+        found = predict_by_folds(corpus, predictor, folds, labels, work, observer)
+        how = {"method": predictor.method.name, "encoder": predictor.encoder.name, "folds": folds}
     return AuditModel.of(found, corpus, labels, known), how
 
 
@@ -173,7 +176,7 @@ def check_folder(folder: Path, data: Iterable[Path] = ()) -> None:
 
 
 def check_decisions(folder: Path) -> None:
-    """Refuse to write anew what somebody has decided about."""
+    """Refuse to overwrite findings that somebody has decided about."""
     decided = count_decisions(folder)
     if decided:
         raise ConfigError(
@@ -183,5 +186,5 @@ def check_decisions(folder: Path) -> None:
 
 
 def remove_unfinished_work(folder: Path) -> None:
-    """What was trained and judged, which is not needed any more."""
+    """Trained models and their predictions, which are not needed any more."""
     shutil.rmtree(folder / _WORK, ignore_errors=True)

@@ -1,7 +1,7 @@
-"""How far a model may be believed that contradicts an annotation.
+"""How often annotations are wrong, and how much a model's contradiction counts.
 
 Suppose that an annotation is wrong with probability ``ε``, and that a wrong label is any of the other ``K - 1`` labels. A model
-thinks that an entity has label ``j`` with probability ``r_j``; models are too sure of themselves, so it is tempered by ``τ``.
+says that an entity has label ``j`` with probability ``r_j``; models are overconfident, so it is softened by a temperature ``τ``.
 Then the annotated label ``l`` is seen with probability
 
     P(l) = (1 - ε) r_l + ε (1 - r_l) / (K - 1),    r_j ∝ q_j^τ
@@ -10,7 +10,7 @@ All annotated entities together tell ``τ`` and ``ε``, by maximum likelihood. W
 
     ε / (1 - ε) · P(model sees this | it is right) / P(model sees this | the annotation is right)
 
-so that a doubt about an annotation has to be strong where annotations are seldom wrong.
+so that a noise about an annotation has to be strong where annotations are seldom wrong.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 Numbers = npt.NDArray[np.int64]
 
-_TEMPERS = np.exp(np.linspace(np.log(0.2), np.log(3.0), 28))
+_TEMPERATURES = np.exp(np.linspace(np.log(0.2), np.log(3.0), 28))
 _ROUNDS = 60
 _SEEN, _SEEN_WRONG = 100.0, 2.0
 """Before any annotation is looked at: as if of so many, so many had been wrong."""
@@ -29,10 +29,10 @@ _EXTREME = 1e-6
 
 
 @dataclass(frozen=True)
-class Doubt:
+class LabelNoise:
     """``τ`` and ``ε`` of the formulas above."""
 
-    temper: float
+    temperature: float
     error: float
 
     def label(self, probabilities: Floats, annotated: int) -> Floats:
@@ -44,7 +44,7 @@ class Doubt:
         """
         if len(probabilities) < 2:
             return np.zeros(len(probabilities))
-        r = _tempered(probabilities[None], self.temper)[0]
+        r = _tempered(probabilities[None], self.temperature)[0]
         wrong = self.error / (len(r) - 1) * r
         wrong[annotated] = 0
         chances: Floats = wrong / ((1 - self.error) * r[annotated] + wrong.sum())
@@ -66,7 +66,7 @@ class Doubt:
         return odds / (1 + odds)
 
 
-def fit_doubt(probabilities: Floats, annotated: Numbers) -> Doubt:
+def fit_label_noise(probabilities: Floats, annotated: Numbers) -> LabelNoise:
     """Fit ``τ`` and ``ε``.
 
     Args:
@@ -75,10 +75,10 @@ def fit_doubt(probabilities: Floats, annotated: Numbers) -> Doubt:
     """
     count = probabilities.shape[1]
     if count < 2 or not len(annotated):
-        return Doubt(1.0, _SEEN_WRONG / _SEEN)
+        return LabelNoise(1.0, _SEEN_WRONG / _SEEN)
     fitted = []
-    for temper in _TEMPERS.tolist():
-        own = _tempered(probabilities, temper)[np.arange(len(annotated)), annotated]
+    for temperature in _TEMPERATURES.tolist():
+        own = _tempered(probabilities, temperature)[np.arange(len(annotated)), annotated]
         other = (1 - own) / (count - 1)
         error = _SEEN_WRONG / _SEEN
         for _ in range(_ROUNDS):  # expectation and maximisation
@@ -86,7 +86,7 @@ def fit_doubt(probabilities: Floats, annotated: Numbers) -> Doubt:
             error = float((wrong.sum() + _SEEN_WRONG) / (len(annotated) + _SEEN))
         seen = (1 - error) * own + error * other
         prior = _SEEN_WRONG * np.log(error) + (_SEEN - _SEEN_WRONG) * np.log1p(-error)
-        fitted.append((float(np.log(seen).sum() + prior), Doubt(temper, error)))
+        fitted.append((float(np.log(seen).sum() + prior), LabelNoise(temperature, error)))
     return max(fitted, key=lambda pair: pair[0])[1]
 
 
@@ -95,7 +95,7 @@ def _odds(probability: float) -> float:
     return clipped / (1 - clipped)
 
 
-def _tempered(probabilities: Floats, temper: float) -> Floats:
-    powers = np.maximum(probabilities, _EXTREME) ** temper
+def _tempered(probabilities: Floats, temperature: float) -> Floats:
+    powers = np.maximum(probabilities, _EXTREME) ** temperature
     tempered: Floats = powers / powers.sum(1, keepdims=True)
     return tempered

@@ -1,4 +1,4 @@
-"""What models that have not seen a corpus think of it: how much is missing, and what should be looked at."""
+"""What models predict of a corpus that they have not seen: how much is missing, and what should be looked at."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from lacuner.audit.calibration import Calibration, calibrate, missing_probability
 from lacuner.audit.finding import Finding, Kind
-from lacuner.audit.label_noise import fit_doubt
+from lacuner.audit.label_noise import fit_label_noise
 from lacuner.corpus import OUTSIDE, Corpus, Entity
 from lacuner.supervision.posterior import SpanProbabilities
 
@@ -49,58 +49,58 @@ class Estimate:
 
 @dataclass(frozen=True, eq=False)
 class AuditModel:
-    """Everything that models which had not seen them think of the spans of a corpus.
+    """What models predict of the spans of a corpus that they have not seen, beside what is annotated.
 
     Attributes:
-        beliefs: probabilities of all labels, of the spans worth a thought.
+        predicted: label probabilities of annotated spans, and of all that are probable enough.
         labels: their names; the first is ``O``.
         annotated: ``(N,)`` number of the label that each span has in the corpus; 0: none.
         unknown: ``(N, L)`` which labels nobody has said of a span that it has them not; never ``O``.
         sought: ``(N, L)`` which of these may be annotated where the span is, because somebody has looked for them.
         counts: ``(N,)`` whether the span tells how often entities are annotated.
-        open: ``(N,)`` whether the span overlaps no annotated one, so that it may be missing.
-        noticed: ``(N,)`` whether a model has thought of the span by itself, or would have: others are there only because
+        unannotated: ``(N,)`` whether the span overlaps no annotated one, so that it may be missing.
+        detected: ``(N,)`` whether a model gives the span a probability worth a look: others are there only because
             they are annotated, and say nothing about how often such spans are.
         calibration: of the probability of being an entity at all, and of an entity with each label to be annotated.
     """
 
-    beliefs: SpanProbabilities
+    predicted: SpanProbabilities
     labels: Sequence[str]
     annotated: npt.NDArray[np.int64]
     unknown: Flags
     sought: Flags
     counts: Flags
-    open: Flags
-    noticed: Flags
+    unannotated: Flags
+    detected: Flags
     calibration: Calibration
 
     @classmethod
     def of(
-        cls, beliefs: SpanProbabilities, corpus: Corpus, labels: Sequence[str], known: Collection[str] | None = None
+        cls, predicted: SpanProbabilities, corpus: Corpus, labels: Sequence[str], known: Collection[str] | None = None
     ) -> "AuditModel":
         """Compare what models predict with what is annotated.
 
         Args:
-            beliefs: what they predict.
+            predicted: what they predict.
             corpus: what is annotated.
             labels: of both, ``O`` first.
-            known: labels that the models can predict; by default all. What is annotated with another one is not judged.
+            known: labels that the models can predict; by default all. What is annotated with another one is left out.
         """
-        beliefs = _without_unknown_labels(beliefs, corpus, frozenset(labels if known is None else known))
-        annotated, free = _against(beliefs, corpus, labels)
-        unknown, sought = _unsettled(beliefs, corpus, labels)
-        complete = np.array([sentence.complete for sentence in corpus], dtype=bool)[beliefs.sentence]
-        spans = _Spans.of(beliefs, annotated)
+        predicted = _without_unknown_labels(predicted, corpus, frozenset(labels if known is None else known))
+        annotated, free = _against(predicted, corpus, labels)
+        unknown, sought = _unsettled(predicted, corpus, labels)
+        complete = np.array([sentence.complete for sentence in corpus], dtype=bool)[predicted.sentence]
+        spans = _Spans.of(predicted, annotated)
         counts = ~complete & ((annotated > 0) | (free & sought[np.arange(len(annotated)), spans.label + 1]))
-        noticed = spans.score >= spans.score[annotated == 0].min(initial=1.0)
-        calibration = spans.fit(counts & noticed, np.ones(len(beliefs)), len(labels) - 1)
-        open_ = free & unknown.any(1)
-        return cls(beliefs, labels, annotated, unknown, sought, counts, open_, noticed, calibration)
+        detected = spans.score >= spans.score[annotated == 0].min(initial=1.0)
+        calibration = spans.fit(counts & detected, np.ones(len(predicted)), len(labels) - 1)
+        unannotated = free & unknown.any(1)
+        return cls(predicted, labels, annotated, unknown, sought, counts, unannotated, detected, calibration)
 
     @property
     def scores(self) -> Floats:
         """``(N,)`` how much each span looks like an entity."""
-        return 1 - self.beliefs.probabilities[:, 0].astype(float)
+        return 1 - self.predicted.probabilities[:, 0].astype(float)
 
     def missing(self) -> Floats:
         """``(N, L)`` probability that a span which is not annotated is an entity with each label; 0 for ``O``."""
@@ -111,17 +111,19 @@ class AuditModel:
 
         Of the annotated entities, models do not notice some; so they do not of the missing ones, and these are added.
         """
-        everywhere = np.ones(len(self.beliefs))
-        totals = self.missing()[self.open].sum(0)[1:] * self._unnoticed(everywhere)
-        sentences, place = np.unique(self.beliefs.sentence, return_inverse=True)
-        spans, counts = _Spans.of(self.beliefs, self.annotated), self.counts & self.noticed
+        everywhere = np.ones(len(self.predicted))
+        totals = self.missing()[self.unannotated].sum(0)[1:] * self._undetected(everywhere)
+        sentences, place = np.unique(self.predicted.sentence, return_inverse=True)
+        spans, counts = _Spans.of(self.predicted, self.annotated), self.counts & self.detected
         generator = np.random.default_rng(seed)
         drawn = []
         for _ in range(_RESAMPLES):
             times = np.bincount(generator.integers(len(sentences), size=len(sentences)), minlength=len(sentences))
             weights = times[place].astype(float)
             missing = self._missing(spans.fit(counts, weights, self.calibration))
-            drawn.append((missing[self.open] * weights[self.open, None]).sum(0)[1:] * self._unnoticed(weights))
+            drawn.append(
+                (missing[self.unannotated] * weights[self.unannotated, None]).sum(0)[1:] * self._undetected(weights)
+            )
         table = np.array(drawn) if len(sentences) else np.zeros((1, len(totals)))
         low, high = np.quantile(table, [0.025, 0.975], axis=0)
         both = np.quantile(table.sum(1), [0.025, 0.975])
@@ -139,7 +141,7 @@ class AuditModel:
 
     def _missing(self, calibration: Calibration) -> Floats:
         """``(N, L)``: of each span, the probability of being an entity that is missing, shared out among the labels."""
-        probabilities = self.beliefs.probabilities.astype(float)
+        probabilities = self.predicted.probabilities.astype(float)
         inside = 1 - probabilities[:, 0]
         entity = calibration.entity(inside)
         among = probabilities / np.maximum(inside, 1e-12)[:, None]  # (N, L) which label, if it is one
@@ -147,22 +149,22 @@ class AuditModel:
         missing: Floats = missing_probability(entity, (among * shares).sum(1))[:, None] * among * self.unknown
         return missing
 
-    def _unnoticed(self, weights: Floats) -> float:
+    def _undetected(self, weights: Floats) -> float:
         """How many times as many entities there are as models notice."""
         entities = self.annotated > 0
-        noticed = weights[entities & self.noticed].sum()
-        return float(weights[entities].sum() / noticed) if noticed else 1.0
+        detected = weights[entities & self.detected].sum()
+        return float(weights[entities].sum() / detected) if detected else 1.0
 
-    def findings(self, corpus: Corpus, least: float) -> list[Finding]:
+    def findings(self, corpus: Corpus, min_probability: float) -> list[Finding]:
         """Everything that is at least so probable, best first; of missing spans that overlap, the best."""
-        found = [*self._missing_ones(corpus, least), *self._doubtful_ones(corpus, least)]
+        found = [*self._missing_findings(corpus, min_probability), *self._label_findings(corpus, min_probability)]
         return sorted(found, key=lambda f: (-f.probability, f.sentence, f.start, f.end, f.kind))
 
-    def _missing_ones(self, corpus: Corpus, least: float) -> Iterator[Finding]:
+    def _missing_findings(self, corpus: Corpus, min_probability: float) -> Iterator[Finding]:
         probable = self.missing()
         best = probable[:, 1:].argmax(1) + 1 if len(self.labels) > 1 else np.zeros(len(probable), dtype=np.int64)
         total = probable[np.arange(len(probable)), best]
-        chosen = np.flatnonzero(self.open & (total >= least))
+        chosen = np.flatnonzero(self.unannotated & (total >= min_probability))
         taken: dict[int, set[int]] = {}
         for row in chosen[np.argsort(-total[chosen], kind="stable")].tolist():
             sentence, start, end = self._place(row)
@@ -172,24 +174,24 @@ class AuditModel:
                 label = self.labels[int(best[row])]
                 yield _finding(corpus, sentence, start, end, label, float(total[row]), "missing")
 
-    def _doubtful_ones(self, corpus: Corpus, least: float) -> Iterator[Finding]:
+    def _label_findings(self, corpus: Corpus, min_probability: float) -> Iterator[Finding]:
         """Annotated spans that the models read in another way: with another label, with other borders, or as nothing."""
         entity = self.calibration.entity(self.scores)
-        among = self.beliefs.probabilities[:, 1:].astype(float)
+        among = self.predicted.probabilities[:, 1:].astype(float)
         known = self.annotated > 0
-        doubt = fit_doubt(among[known], self.annotated[known] - 1)
-        overlooked = (~self.noticed[known]).sum() + 1  # models do not know every entity, so they cannot be sure of O
+        noise = fit_label_noise(among[known], self.annotated[known] - 1)
+        overlooked = (~self.detected[known]).sum() + 1  # models do not know every entity, so they cannot be sure of O
         entity = np.maximum(entity, overlooked / (known.sum() + 1))
         rows = {self._place(row): row for row in np.flatnonzero(known).tolist()}
-        for sentence in np.unique(self.beliefs.sentence).tolist():
-            spans = range(*self.beliefs.of(sentence).indices(len(self.beliefs)))
+        for sentence in np.unique(self.predicted.sentence).tolist():
+            spans = range(*self.predicted.of(sentence).indices(len(self.predicted)))
             for own in corpus[sentence].entities:
                 row = rows.get((sentence, own.start, own.end))
                 if row is None or own.source in ("reviewer", "human-checked"):
                     continue
                 old = Entity(own.start, own.end, own.label)
-                label = doubt.label(among[row], self.labels.index(own.label) - 1)
-                nothing = doubt.nothing(entity[row])
+                label = noise.label(among[row], self.labels.index(own.label) - 1)
+                nothing = noise.nothing(entity[row])
                 ways: list[tuple[float, int, int, str, Kind]] = [
                     (float(label.max()), own.start, own.end, self.labels[int(label.argmax()) + 1], "label"),
                     (nothing, own.start, own.end, OUTSIDE, "label"),
@@ -197,10 +199,10 @@ class AuditModel:
                 rival = self._rival(spans, row, own.start, own.end)
                 if rival is not None:
                     start, end = self._place(rival)[1:]
-                    better = doubt.instead(entity[rival], entity[row])
+                    better = noise.instead(entity[rival], entity[row])
                     ways.append((better, start, end, self.labels[int(among[rival].argmax()) + 1], "boundary"))
                 probability, start, end, new, kind = max(ways)
-                if probability >= least:
+                if probability >= min_probability:
                     yield _finding(corpus, sentence, start, end, new, probability, kind, old)
 
     def _rival(self, rows: Iterable[int], row: int, start: int, end: int) -> int | None:
@@ -210,14 +212,14 @@ class AuditModel:
             for other in rows
             if other != row
             and not self.annotated[other]
-            and self.beliefs.start[other] < end
-            and start < self.beliefs.end[other]
+            and self.predicted.start[other] < end
+            and start < self.predicted.end[other]
         ]
-        return min(rivals, key=lambda other: self.beliefs.probabilities[other, 0], default=None)
+        return min(rivals, key=lambda other: self.predicted.probabilities[other, 0], default=None)
 
     def _place(self, row: int) -> tuple[int, int, int]:
-        beliefs = self.beliefs
-        return int(beliefs.sentence[row]), int(beliefs.start[row]), int(beliefs.end[row])
+        predicted = self.predicted
+        return int(predicted.sentence[row]), int(predicted.start[row]), int(predicted.end[row])
 
 
 def _finding(
@@ -247,32 +249,34 @@ def _without_unknown_labels(spans: SpanProbabilities, corpus: Corpus, known: Col
     return SpanProbabilities(*(getattr(spans, name)[kept] for name in ("sentence", "start", "end", "probabilities")))
 
 
-def _against(beliefs: SpanProbabilities, corpus: Corpus, labels: Sequence[str]) -> tuple[npt.NDArray[np.int64], Flags]:
+def _against(
+    predicted: SpanProbabilities, corpus: Corpus, labels: Sequence[str]
+) -> tuple[npt.NDArray[np.int64], Flags]:
     """The label number that each span has in the corpus (0: none), and whether it overlaps no annotated span."""
     number = {label: index for index, label in enumerate(labels)}
-    annotated = np.zeros(len(beliefs), dtype=np.int64)
-    free = np.ones(len(beliefs), dtype=bool)
-    for sentence in np.unique(beliefs.sentence).tolist():
-        part = beliefs.of(sentence)
-        start, end = beliefs.start[part], beliefs.end[part]
+    annotated = np.zeros(len(predicted), dtype=np.int64)
+    free = np.ones(len(predicted), dtype=bool)
+    for sentence in np.unique(predicted.sentence).tolist():
+        part = predicted.of(sentence)
+        start, end = predicted.start[part], predicted.end[part]
         for entity in corpus[sentence].entities:
             free[part] &= (end <= entity.start) | (start >= entity.end)
             annotated[part][(start == entity.start) & (end == entity.end)] = number[entity.label]
     return annotated, free
 
 
-def _unsettled(beliefs: SpanProbabilities, corpus: Corpus, labels: Sequence[str]) -> tuple[Flags, Flags]:
+def _unsettled(predicted: SpanProbabilities, corpus: Corpus, labels: Sequence[str]) -> tuple[Flags, Flags]:
     """Which labels each span may have though it is not annotated, and for which of them somebody has looked: ``(N, L)``."""
-    shape = (len(beliefs), len(labels))
+    shape = (len(predicted), len(labels))
     unknown, sought = np.zeros(shape, dtype=bool), np.zeros(shape, dtype=bool)
-    for place in np.unique(beliefs.sentence).tolist():
-        sentence, part = corpus[place], beliefs.of(place)
+    for place in np.unique(predicted.sentence).tolist():
+        sentence, part = corpus[place], predicted.of(place)
         names = sentence.looked_for(labels[1:])
         looked_for = np.array([label in names for label in labels])
         unknown[part] = ~looked_for if sentence.complete else True
         sought[part] = looked_for
         if sentence.unknown_tokens:
-            spans = zip(beliefs.start[part].tolist(), beliefs.end[part].tolist(), strict=True)
+            spans = zip(predicted.start[part].tolist(), predicted.end[part].tolist(), strict=True)
             inside = np.array([sentence.unknown_tokens.issuperset(range(start, end)) for start, end in spans])
             unknown[part] |= inside[:, None]
             sought[part] &= ~inside[:, None]
@@ -289,10 +293,10 @@ class _Spans:
     label: npt.NDArray[np.int64]  # (N,) its number, from 0, without O
 
     @classmethod
-    def of(cls, beliefs: SpanProbabilities, annotated: npt.NDArray[np.int64]) -> "_Spans":
+    def of(cls, predicted: SpanProbabilities, annotated: npt.NDArray[np.int64]) -> "_Spans":
         known = annotated > 0
-        label = np.where(known, annotated - 1, beliefs.probabilities[:, 1:].argmax(1))
-        return cls(1 - beliefs.probabilities[:, 0].astype(float), known, label)
+        label = np.where(known, annotated - 1, predicted.probabilities[:, 1:].argmax(1))
+        return cls(1 - predicted.probabilities[:, 0].astype(float), known, label)
 
     def fit(self, counts: Flags, weights: Floats, start: Calibration | int) -> Calibration:
         """The calibration of the spans that count."""

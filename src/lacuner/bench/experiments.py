@@ -18,7 +18,7 @@ from lacuner.analysis.audit_quality import measure_audit, rank_by_cleanlab
 from lacuner.analysis.missampling import count_missampling
 from lacuner.analysis.o_values import measure_o_values
 from lacuner.analysis.uncertainty import measure_uncertainty
-from lacuner.audit.audit import audit_corpus, judge_corpus
+from lacuner.audit.audit import audit_corpus, fit_audit_model
 from lacuner.bench.corpora import Corpora, check_files, read_corpora
 from lacuner.bench.path_templates import PathTemplates
 from lacuner.bench.reviewing import review_perfectly
@@ -110,14 +110,14 @@ def _audit(run: Run, corpora: Corpora, paths: PathTemplates, observer: Observer)
     """What an audit finds, in its own order and in cleanlab's; no dev or test data is read."""
     train, gold = corpora.train, corpora.gold
     assert gold is not None, "plan() has checked"
-    judgement, _ = judge_corpus(train, run.settings(paths), observer=lambda title: observer)
-    missing = [f for f in judgement.findings(train, least=0.0) if f.kind == "missing"]
+    fitted, _ = fit_audit_model(train, run.settings(paths), observer=lambda title: observer)
+    missing = [f for f in fitted.findings(train, min_probability=0.0) if f.kind == "missing"]
     rankings = {
         run.method: [(f.sentence, f.start, f.end, f.label) for f in missing],
-        f"{run.method}, ranked by cleanlab": rank_by_cleanlab(judgement.beliefs, train, judgement.labels),
+        f"{run.method}, ranked by cleanlab": rank_by_cleanlab(fitted.predicted, train, fitted.labels),
     }
     rows = {name: {"audit": measure_audit(ranked, train, gold).as_dict()} for name, ranked in rankings.items()}
-    rows[run.method]["audit"]["estimate"] = judgement.estimate().as_dict()
+    rows[run.method]["audit"]["estimate"] = fitted.estimate().as_dict()
     return {"rows": rows}
 
 

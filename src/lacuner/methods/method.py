@@ -260,8 +260,8 @@ class TokenMethod(Method):
         allowed = self.unlabeled.allow(targets)
         weights = torch.zeros(allowed.shape, device=allowed.device).masked_fill(~allowed, _FORBIDDEN)
         if targets.weights is not None:
-            judged = targets.unknown & (targets.weights > _FORBIDDEN).any(-1)
-            weights = torch.where(judged[..., None], targets.weights, weights)
+            given = targets.unknown & (targets.weights > _FORBIDDEN).any(-1)
+            weights = torch.where(given[..., None], targets.weights, weights)
         if self.sampling is None:
             return weights
         sampled = self.sampling.sample(targets.unknown, targets.lengths, step)

@@ -19,7 +19,7 @@ from lacuner.models.tag_model import TagModel
 from lacuner.supervision.tags import TokenSupervision
 
 _MIN_WEIGHT = 1e-9
-"""No tag that a word may have counts less: one that a model thinks impossible must not make the sum empty."""
+"""No tag that a word may have counts less: one that a model says is impossible must not make the sum empty."""
 
 
 class WeightedFolds(Stage):

@@ -62,13 +62,15 @@ class EpochSampler:
             return sentence
         where = self.posterior.of(index)
         sampled = _sample(self.posterior, self.seed, epoch)[where]
-        judged = [
+        labeled = [
             (Span(int(start), int(end)), label)
             for start, end, label in zip(self.posterior.start[where], self.posterior.end[where], sampled, strict=True)
         ]
-        entities = [Entity(span.start, span.end, self.labels[label], source="model") for span, label in judged if label]
-        rejected = [span for span, label in judged if not label]
-        spans = {span for span, _ in judged}
+        entities = [
+            Entity(span.start, span.end, self.labels[label], source="model") for span, label in labeled if label
+        ]
+        rejected = [span for span, label in labeled if not label]
+        spans = {span for span, _ in labeled}
         kept = [entity for entity in sentence.entities if Span(entity.start, entity.end) not in spans]
         return replace(
             sentence,

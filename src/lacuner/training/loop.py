@@ -95,7 +95,7 @@ def fit(
         config: how.
         evaluate: scores the model on dev data after every epoch; without it all epochs run and the last one counts.
         checkpoints: where to keep the state after each epoch.
-        resume: go on from the checkpoint, if there is one.
+        resume: continue from the checkpoint, if there is one.
         observer: told about progress.
     """
     assert config.epochs is not None, "TrainingConfig.for_corpus fills it in"
@@ -122,7 +122,7 @@ def fit(
         found = checkpoints.load(model, optimizer, average)
         if found is not None:
             progress, best = found
-            logger.info("Going on after epoch %d.", progress.epochs_done)
+            logger.info("Resuming after epoch %d.", progress.epochs_done)
     lengths = list(model.encoder.index.lengths(sentence.tokens for sentence in sampler.corpus))
     for epoch in range(progress.epochs_done, config.epochs):
         if _out_of_patience(progress, config):
@@ -218,7 +218,7 @@ def _out_of_patience(progress: Progress, config: TrainingConfig) -> bool:
 
 
 def _seed(seed: int, epoch: int, process: int) -> torch.Generator:
-    """Fix all randomness of an epoch, so that one that is run again after a kill is the same."""
+    """Fix all randomness of an epoch, so that one that is repeated after an interruption is the same."""
     dropout, drawing = np.random.SeedSequence([seed, epoch, process]).generate_state(2)
     torch.manual_seed(int(dropout))
     return torch.Generator().manual_seed(int(drawing))
@@ -234,7 +234,7 @@ def _share(batches: list[list[int]], accelerator: Accelerator) -> list[list[int]
 
 
 def _set_rates(optimizer: Any, done: float, warmup: float) -> None:
-    """Up in a straight line during ``warmup``, then down to zero; ``done`` is the share of training behind us."""
+    """Up in a straight line during ``warmup``, then down to zero; ``done`` is the fraction of training that is over."""
     factor = done / warmup if done < warmup else (1 - done) / (1 - warmup)
     for group in optimizer.param_groups:
         group["lr"] = group["peak"] * max(factor, 1e-3)
