@@ -25,8 +25,8 @@ browser: # Tests in a real browser take Debian's chromium; without it they are s
 demo: setup ## Train three models on the built-in sample: what gaps cost, and what comes back
 	$(BIN)/lacuner demo
 
-test: setup ## Run the tests
-	$(BIN)/python -m pytest
+test: setup ## Run the tests, on all cores
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 properties: setup ## Run the property tests with random inputs, many more than `make test` tries
 	HYPOTHESIS_PROFILE=random $(BIN)/python -m pytest -m "hypothesis and not slow"

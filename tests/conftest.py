@@ -18,7 +18,7 @@ collect_ignore_glob = ["conftest.py", "*/conftest.py"]  # they hold no doctests,
 hypothesis.settings.register_profile("suite", deadline=None, derandomize=True)  # the machine may be busy
 hypothesis.settings.register_profile("random", deadline=None, max_examples=2000, print_blob=True)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
-torch.set_num_threads(min(2, torch.get_num_threads()))
+torch.set_num_threads(1)  # several tests run at the same time
 
 SMALL = {
     "encoder.vectors": "none",

@@ -458,7 +458,7 @@ main()
     resumed = subprocess.run(
         [*command, "--resume", "--out", str(files / "m")], capture_output=True, text=True, env=environment, check=False
     )
-    assert "Going on after epoch 2" in resumed.stderr
+    assert "Resuming after epoch 2" in resumed.stderr
     whole = subprocess.run([*command, "--out", str(files / "w")], capture_output=True, env=environment, check=False)
     assert whole.returncode == 0
     assert (files / "m" / "model.safetensors").read_bytes() == (files / "w" / "model.safetensors").read_bytes()

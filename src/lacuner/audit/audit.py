@@ -142,7 +142,7 @@ def fit_audit_model(
         unknown_labels = sorted(set(corpus.labels) - set(predictor.labels))
         if unknown_labels:
             logger.warning(
-                "The model does not know the labels %s; entities with them are left out of the audit.",
+                "The model does not know %s; such entities are left out of the audit.",
                 ", ".join(unknown_labels),
             )
         how: dict[str, Any] = {"method": predictor.settings.method.name, "folds": None}

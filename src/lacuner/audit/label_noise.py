@@ -1,7 +1,7 @@
 """How often annotations are wrong, and how much a model's contradiction counts.
 
 Suppose that an annotation is wrong with probability ``ε``, and that a wrong label is any of the other ``K - 1`` labels. A model
-says that an entity has label ``j`` with probability ``r_j``; models are overconfident, so it is softened by a temperature ``τ``.
+says that an entity has label ``j`` with probability ``r_j``; models are overconfident, so a temperature ``τ`` softens it.
 Then the annotated label ``l`` is seen with probability
 
     P(l) = (1 - ε) r_l + ε (1 - r_l) / (K - 1),    r_j ∝ q_j^τ

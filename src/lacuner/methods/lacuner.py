@@ -136,7 +136,7 @@ METHODS = (
     SpanMethod(
         name="lacuner",
         paper="ours; docs/methods/lacuner.md has what was tried",
-        summary="Few random negatives, averaged weights, a threshold from dev data; models of the trusted sentences correct distant labels.",
+        summary="Few random negatives, averaged weights, a threshold from dev data; trusted sentences correct distant labels.",
         head=WidthConfig(),
         negatives=Uniform(),
         loss=CrossEntropy(),

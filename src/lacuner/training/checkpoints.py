@@ -36,8 +36,7 @@ class Progress:
 class CheckpointFolder:
     """A folder with the state after the last epoch and the best weights so far.
 
-    Each state is written to a new folder that takes its name only when it is whole, so an interruption at any moment leaves the one
-    before.
+    Each state is written to a new folder that takes its name only when it is whole, so an interruption leaves the one before.
     """
 
     def __init__(self, folder: Path, fingerprint: str) -> None:

@@ -205,7 +205,7 @@ def _sections(settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def _merge(current: dict[str, Any], layers: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Settings of a part with layers on top. Another name starts from its own defaults: the parameters of one part are not another's."""
+    """Settings of a part with layers on top. Another name starts from its own defaults."""
     for layer in layers:
         changed = "name" in layer and layer["name"] != current.get("name")
         current = dict(layer) if changed else {**current, **layer}
