@@ -209,11 +209,11 @@ def test_methods_lists_every_kind_of_part(run):
         dict(line.split(maxsplit=1) for line in part.partition("\n\n")[0].strip().splitlines())
         for part in output.split("--set KIND=NAME:")[1:]
     )
-    assert spans.keys() == {"head", "negatives", "loss", "contrast", "inference", "teacher"}
-    assert spans["teacher"] == "folds, none"
-    assert words.keys() == {"head", "untagged", "sampling", "balance", "stage"}
+    assert spans.keys() == {"head", "negatives", "loss", "contrast", "inference", "stage", "teacher"}
+    assert spans["teacher"] == spans["stage"] == "folds, none"
+    assert words.keys() == {"head", "unlabeled", "sampling", "loss", "regularizer", "stage"}
     assert words["head"] == "crf, softmax"
-    assert words["stage"] == "folds, o-values, none"
+    assert words["stage"] == "folds, o-values, tag-weights, none"
     assert set(registry().methods) <= {line.split()[0] for line in output.splitlines() if line}
 
 
@@ -238,9 +238,9 @@ def test_what_a_method_prints_can_be_set(run, name):
     assert resolve_settings(plain, overrides=given).training == resolve_settings(name).training
 
 
-@pytest.mark.parametrize(("select", "best"), [("f1", [True, True, True]), ("pu", [True, False, False])])
-def test_the_best_so_far_is_the_best_by_what_is_chosen_by(capsys, select, best):
-    observer = TerminalObserver(select=select)
+@pytest.mark.parametrize(("metric", "best"), [("f1", [True, True, True]), ("pu", [True, False, False])])
+def test_the_best_so_far_is_the_best_by_what_is_chosen_by(capsys, metric, best):
+    observer = TerminalObserver(metric=metric)
     observer.stage_started("")
     for epoch, (correct, predicted) in enumerate([(56, 60), (71, 100), (72, 100)], 1):
         observer.epoch_started(epoch, 3, 100)
@@ -401,6 +401,20 @@ def test_nothing_is_written_over_what_is_read(run, files, model_folder, monkeypa
     assert contents() == before
 
 
+def test_a_folder_that_has_the_name_of_the_one_for_checkpoints_stops_training_before_it_begins(run, files):
+    (files / "news.training").mkdir()
+    (files / "news.training" / "slides.txt").write_text("years of work")
+    (files / "file.training").write_text("years of work")
+    for name in ("news", "file"):
+        code, _, log = run("train", files / "train.conll", "--out", files / name, "--epochs", "1", *QUICK)
+        assert code == 1
+        assert f"{name}.training is where checkpoints would be kept, but it is not an unfinished training run" in log
+        assert "epoch  1/1" not in log
+        assert not (files / name).exists()
+    assert (files / "news.training" / "slides.txt").read_text() == "years of work"
+    assert (files / "file.training").read_text() == "years of work"
+
+
 def test_debug_shows_the_traceback(run, files):
     _, _, log = run("train", files / "absent.conll", "--out", files / "m", "--debug")
     assert "Traceback" in log
@@ -442,7 +456,7 @@ import sys
 from lacuner.training.loop import Observer
 import lacuner.cli.progress as progress
 class Kill(Observer):
-    def __init__(self, title="", select="f1"): pass
+    def __init__(self, title="", metric="f1"): pass
     def epoch_ended(self, record):
         if record["epoch"] == 2: import os; os._exit(9)
 progress.TerminalObserver = Kill

@@ -205,6 +205,31 @@ def test_a_label_that_a_model_does_not_know_is_no_reason_to_stop(
     assert code == 0, log
 
 
+def test_entities_whose_label_a_model_does_not_know_are_not_judged_and_that_is_said(
+    run, files: Path, model_folder: Path, tmp_path: Path
+) -> None:
+    """They are no mistakes: the model could not have found them."""
+    toy = Corpus.read(files / "dev.jsonl")
+    known = Corpus([Sentence((*s.tokens, "Euro", "."), s.entities) for s in toy])
+    more = Corpus([replace(s, entities=(*s.entities, Entity(len(s) - 2, len(s) - 1, "MISC"))) for s in known])
+    for corpus, name in ((known, "known"), (more, "more")):
+        corpus.write(tmp_path / f"{name}.jsonl")
+    command = ("--recognizer", model_folder, "--min-probability", 0.01)
+    code, _, log = run("audit", tmp_path / "known.jsonl", "-o", tmp_path / "one", *command)
+    assert (code, "does not know" in log) == (0, False), log
+    code, _, log = run("audit", tmp_path / "more.jsonl", "-o", tmp_path / "two", *command)
+    assert code == 0, log
+    assert "The model does not know MISC; what is annotated so is not judged." in log
+    audit = Audit.read(tmp_path / "two")
+    changed = [finding for finding in audit.findings if finding.annotated is not None]
+    assert "MISC" not in {finding.label for finding in audit.findings}
+    assert "MISC" not in {finding.annotated.label for finding in changed if finding.annotated is not None}
+    assert audit.estimate.labels["MISC"][0] == 0
+    sentence = more[0]
+    judged = {(f.sentence, f.start, f.end) for f in audit.findings}
+    assert (0, len(sentence) - 2, len(sentence) - 1) not in judged
+
+
 def test_what_is_complete_in_part_may_have_gaps_elsewhere(model_folder: Path) -> None:
     recognizer = Recognizer.from_pretrained(model_folder)
     gold = [town(number) for number in range(36)]

@@ -1,5 +1,8 @@
 import copy
 import string
+import subprocess
+import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
@@ -10,8 +13,11 @@ from hypothesis import strategies as st
 
 from lacuner import Corpus, Entity, Recognizer, Sentence, TrainingError
 from lacuner.corpus.tokenize import split_words
-from lacuner.errors import ConfigError
+from lacuner.errors import ConfigError, LacunerError, ModelError
+from lacuner.evaluation import score_entities
+from lacuner.inference.passages import MAX_PASSAGE
 from lacuner.methods.uniform import Uniform
+from lacuner.training.loop import Observer
 from lacuner.training.settings import resolve_settings
 
 WORDS = ["Grace", "Hopper", "Ada", "moved", "to", "Oslo", "New", "York", ".", ",", "7th", "é", "円", "🙂", "x\u200b"]
@@ -91,6 +97,50 @@ def test_a_sentence_of_2000_words_is_trained_on_and_searched_to_its_end(toy, mod
     trained = Recognizer.train(corpus, toy, method="uniform", epochs=15, settings=small_settings)
     assert trained.evaluate(toy).f1 > 0.8
     assert Entity(1_997, 1_999, "LOC") in trained.predict(long)
+
+
+def document(toy: Corpus, count: int) -> Sentence:
+    """Many sentences as one, one after the other."""
+    tokens: list[str] = []
+    entities: list[Entity] = []
+    for number in range(count):
+        sentence = toy[number % len(toy)]
+        entities += [Entity(len(tokens) + e.start, len(tokens) + e.end, e.label) for e in sentence.entities]
+        tokens += sentence.tokens
+    return Sentence(tuple(tokens), tuple(entities))
+
+
+def test_a_document_is_trained_on_evaluated_and_searched_in_the_same_passages(toy, model, small_settings, monkeypatch):
+    long = document(toy, 100)
+    assert len(long) > 2 * MAX_PASSAGE
+    index, longest = type(model.model.encoder.index), []
+    collate = index.collate
+
+    def spy(self, sentences):
+        longest.append(max(map(len, sentences)))
+        return collate(self, sentences)
+
+    monkeypatch.setattr(index, "collate", spy)
+    corpus = Corpus((long, *toy))
+    for method in ("uniform", "lacuner"):  # lacuner fits a threshold
+        trained = Recognizer.train(corpus, corpus, method=method, epochs=2, settings=small_settings)
+        assert trained.record.dev == trained.evaluate(corpus).as_dict()
+        assert trained.evaluate(Corpus((long,))) == score_entities([(long, trained.predict(long))])
+        text = " ".join(long.tokens)
+        assert found(trained.predict(text)) == found(trained.predict(long))
+    assert MAX_PASSAGE - 10 < max(longest) <= MAX_PASSAGE
+
+
+def test_what_training_says_about_documents_counts_them_as_they_were_given(toy, small_settings, caplog, monkeypatch):
+    caplog.set_level("INFO")
+    monkeypatch.setattr("lacuner.inference.passages.MAX_PASSAGE", 8)
+    wide = Sentence(("x",) * 20, (Entity(2, 12, "LOC"),))
+    corpus = Corpus((document(toy, 7), Sentence(()), wide, toy[3]))
+    trained = Recognizer.train(corpus, method="uniform", epochs=1, settings=small_settings)
+    assert trained.record.data == {"sentences": 3, "entities": 14 + 2}
+    assert "2 sentences are longer than" in caplog.text
+    assert "1 spans are longer than a passage" in caplog.text
+    assert "1 sentences without words are left out" in caplog.text
 
 
 def test_entities_never_overlap_unless_nested_ones_are_wanted(model):
@@ -287,10 +337,165 @@ def test_wide_entities_are_found_if_they_are_to_be_covered(toy, small_settings, 
         assert ("cannot be found" in caplog.text) == (max_width == 1)
 
 
-def test_threads_that_share_a_recognizer_find_what_one_thread_finds(model: Recognizer, toy: Corpus) -> None:
+NESTED = Corpus(
+    tuple(
+        Sentence(("University", "of", city, "opened", "."), (Entity(0, 3, "ORG"), Entity(2, 3, "LOC")))
+        for city in ("Oslo", "Jena", "Graz", "Turin", "Bern", "Lyon")
+    )
+)
+
+
+@pytest.mark.parametrize("method", ["full", "lacuner"])
+def test_nested_entities_can_be_evaluated_and_used_to_choose_the_best_epoch(small_settings, method):
+    """A flat reading finds one of two; whether dev data counts both is a setting."""
+    reached = {}
+    for nested in (False, True):
+        settings = small_settings | {"training.nested": nested, "training.patience": "none"}
+        trained = Recognizer.train(Corpus([*NESTED] * 5), NESTED, method=method, epochs=40, settings=settings)
+        scores = {flag: trained.evaluate(NESTED, nested=flag) for flag in (False, True)}
+        assert trained.record.dev == scores[nested].as_dict()
+        best = max(record["dev"]["f1"] for record in trained.record.history)
+        assert trained.record.history[trained.record.best_epoch - 1]["dev"]["f1"] == best
+        assert scores[False].recall <= 0.5
+        assert scores[False] == score_entities((s, trained.predict(s)) for s in NESTED)
+        assert scores[True] == score_entities((s, trained.predict(s, nested=True)) for s in NESTED)
+        reached[nested] = scores[nested]
+    assert reached[True].recall > 0.9
+    assert reached[True].support == reached[False].support == 2 * len(NESTED)
+
+
+def test_a_tagger_evaluates_no_nested_entities(toy, small_settings):
+    settings = {key: value for key, value in small_settings.items() if not key.startswith("head")}
+    tagger = Recognizer.train(toy, method="crf", epochs=1, settings=settings)
+    with pytest.raises(ConfigError, match="a tagger finds no nested entities"):
+        tagger.evaluate(toy, nested=True)
+
+
+class Epochs(Observer):
+    """Counts epochs, and can do something after the first."""
+
+    def __init__(self, meanwhile: Callable[[], None] = lambda: None) -> None:
+        self.ended, self.meanwhile = 0, meanwhile
+
+    def epoch_ended(self, record):
+        self.ended += 1
+        if self.ended == 1:
+            self.meanwhile()
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_folder_of_somebody_else_beside_the_model_is_left_alone(toy, small_settings, tmp_path, resume):
+    """It has the name of the folder for checkpoints; training refuses to begin."""
+    theirs = tmp_path / "news.training"
+    (theirs / "model" / "epoch-0001").mkdir(parents=True)
+    (theirs / "model" / "epoch-0001" / "slides.txt").write_text("years of work")
+    (theirs / "notes.safetensors").write_text("not what it seems")
+    before = {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")}
+    epochs = Epochs()
+    with pytest.raises(ModelError, match=r"news\.training .* choose another --out") as caught:
+        Recognizer.train(toy, epochs=2, settings=small_settings, out=tmp_path / "news", resume=resume, observer=epochs)
+    assert "\n" not in str(caught.value)
+    assert epochs.ended == 0
+    assert {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")} == before
+
+
+def test_a_file_where_checkpoints_would_be_is_refused_before_training(toy, small_settings, tmp_path):
+    (tmp_path / "news.training").write_text("years of work")
+    epochs = Epochs()
+    with pytest.raises(ModelError, match=r"news\.training .* choose another --out"):
+        Recognizer.train(toy, epochs=2, settings=small_settings, out=tmp_path / "news", observer=epochs)
+    assert epochs.ended == 0
+    assert (tmp_path / "news.training").read_text() == "years of work"
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_two_runs_into_one_folder_exclude_each_other(toy, small_settings, tmp_path, resume):
+    arguments = {"epochs": 2, "settings": small_settings, "out": tmp_path / "news"}
+    alone = Recognizer.train(toy, **arguments | {"out": tmp_path / "alone"})
+    refused = []
+
+    def meanwhile() -> None:
+        with pytest.raises(LacunerError, match=r"^another run is training into .* — wait for it") as caught:
+            Recognizer.train(toy, resume=resume, **arguments)
+        refused.append(caught.value)
+
+    Recognizer.train(toy, observer=Epochs(meanwhile), **arguments)
+    assert len(refused) == 1
+    model, expected = (folder / "model.safetensors" for folder in (tmp_path / "news", tmp_path / "alone"))
+    assert model.read_bytes() == expected.read_bytes(), "the first run was not disturbed"
+    assert alone.record.best_epoch == 2
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["alone", "news"]
+
+
+TOGETHER = """
+import sys
+from lacuner import Corpus, Recognizer
+from lacuner.training.settings import parse_assignments
+corpus = Corpus.read(sys.argv[1])
+Recognizer.train(corpus, corpus, method="uniform", epochs=1, settings=parse_assignments(sys.argv[3:]), out=sys.argv[2])
+"""
+
+
+def test_processes_that_train_together_share_a_folder(toy, small_settings, tmp_path):
+    (tmp_path / "together.py").write_text(TOGETHER)
+    toy.write(tmp_path / "toy.conll")
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
+    settings = [f"{key}={value}" for key, value in small_settings.items()]
+    command = [*launch, "together.py", "toy.conll", str(tmp_path / "out" / "news"), *settings]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["news"]
+    assert Recognizer.from_pretrained(tmp_path / "out" / "news").labels == ("LOC", "PER")
+
+
+def test_a_device_that_is_not_there_is_refused_in_one_sentence(model, model_folder):
+    for move in (copy.deepcopy(model).to, lambda name: Recognizer.from_pretrained(model_folder, name)):
+        with pytest.raises(ConfigError, match="'gpu'") as caught:
+            move("gpu")
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("available", [False, True])
+def test_an_apple_gpu_is_used_where_there_is_one(toy, model, model_folder, small_settings, monkeypatch, available):
+    """To predict and to train; without the hardware, this is as far as it can be seen."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: available)
+    expected = torch.device("mps" if available else "cpu")
+    moved, begun = [], []
+    monkeypatch.setattr(type(model.model), "to", lambda self, device: moved.append(device))
+    Recognizer.from_pretrained(model_folder)
+    assert moved == [expected]
+
+    class BegunError(Exception):
+        pass
+
+    def accelerator(cpu: bool) -> None:
+        begun.append(cpu)
+        raise BegunError
+
+    monkeypatch.setattr("lacuner.training.loop.Accelerator", accelerator)
+    with pytest.raises(BegunError):
+        Recognizer.train(toy, epochs=1, settings=small_settings)
+    assert begun == [not available]
+
+
+def test_threads_that_share_a_recognizer_find_what_one_thread_finds(model, toy):
     texts = [" ".join(sentence.tokens) for sentence in toy]
     expected = [model.predict(text) for text in texts]
     assert any(expected)
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(model.predict, texts * 8))
     assert found == expected * 8
+    assert [e.score for one in found for e in one] == [e.score for one in expected * 8 for e in one]
+
+
+def test_threads_that_share_a_transformer_find_what_one_thread_finds(toy, minilm, monkeypatch):
+    """What the tokenizer remembers of recent sentences is thrown away all the time, because there is room for few."""
+    for name in ("_KEPT_SENTENCES", "_CACHE_SIZE"):
+        monkeypatch.setattr(f"lacuner.features.subwords.{name}", 2, raising=False)
+    trained = Recognizer.train(toy[:6], encoder=minilm, method="full", epochs=1)
+    batches = [[f"{name} moved to Oslo {number} ." for name in ("Ada", "Kurt", "Alan")] for number in range(12)]
+    expected = [trained.predict(batch) for batch in batches]
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(trained.predict, batches * 4))
+    assert found == expected * 4

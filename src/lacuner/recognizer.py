@@ -13,7 +13,7 @@ from accelerate import PartialState
 
 from lacuner.corpus import Corpus, Entity, Sentence
 from lacuner.corpus.tokenize import Splitting, are_characters
-from lacuner.encoders.device import find_device
+from lacuner.encoders.device import default_device, find_device
 from lacuner.errors import ConfigError, TrainingError
 from lacuner.evaluation import Scores, score_entities
 from lacuner.inference.passages import MAX_PASSAGE, TrainingPassages, cut_for_training
@@ -131,11 +131,15 @@ class Recognizer:
             if out is not None:
                 check_target(Path(out))
                 folder = RunFolder(Path(f"{out}.training"), key)
-                stack.enter_context(folder.claimed())
+                # Of several processes that train together, one holds the folder for all.
+                is_main = PartialState(cpu=default_device().type == "cpu").is_main_process
+                if is_main:
+                    stack.enter_context(folder.claimed())
                 if resume and not folder.has_progress() and is_model_folder(Path(out)):
-                    folder.remove()
+                    if is_main:
+                        folder.remove()
                     return cls._finished(out, key)
-                if not resume:
+                if is_main and not resume:
                     if folder.has_progress():
                         logger.warning("An unfinished run in %s is discarded (--resume continues it).", folder.folder)
                     folder.clear()
@@ -152,7 +156,7 @@ class Recognizer:
                 seconds=round(time.perf_counter() - began, 2),
                 history=result.history,
                 data={
-                    "sentences": len(prepared.corpus),
+                    "sentences": len({sentence for sentence, _ in prepared.origin}),
                     "entities": sum(len(sentence.entities) for sentence in prepared.corpus),
                 },
                 dev=best,

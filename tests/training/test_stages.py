@@ -10,7 +10,7 @@ import pytest
 import torch
 from watching import Log
 
-from lacuner import Corpus, Recognizer, Sentence, TrainingError
+from lacuner import Corpus, Entity, Recognizer, Sentence, TrainingError
 from lacuner.corpus import Span
 from lacuner.methods.method import TokenMethod
 from lacuner.methods.partial_crf import Marginalize
@@ -359,6 +359,25 @@ def test_removed_words_are_told_as_places_in_the_training_data(corpus, quick, tm
         assert data[record["sentence"]].tokens[record["token"]] == record["text"]
     values = [record["o_value"] for record in removed]
     assert values == sorted(values)
+
+
+def test_removed_words_of_long_sentences_are_told_as_words_of_the_whole(corpus, quick, monkeypatch):
+    """Training reads them in passages; nobody who looks at the report knows of them."""
+    monkeypatch.setattr("lacuner.inference.passages.MAX_PASSAGE", 6)
+    tokens = [word for sentence in corpus[:5] for word in sentence.tokens]
+    data = Corpus((corpus[5], Sentence(tuple(tokens), (Entity(0, 1, "PER"), Entity(3, 4, "LOC"))), corpus[6]))
+    trusted = Corpus((corpus[1], Sentence((*corpus[4].tokens, *corpus[2].tokens), corpus[4].entities)))
+    model = Recognizer.train(
+        data,
+        method="two-step",
+        trusted=trusted,
+        epochs=1,
+        settings=quick | {"stage.fraction": 0.999, "stage.epochs": 1},
+    )
+    removed = model.record.reports["removed"]
+    assert {(record["sentence"], record["token"]) for record in removed} == untagged(data)
+    assert len(removed) == len(untagged(data))
+    assert all(data[record["sentence"]].tokens[record["token"]] == record["text"] for record in removed)
 
 
 def test_removed_words_of_trusted_sentences_are_told_apart(corpus, quick):
