@@ -2,6 +2,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from functools import partial
@@ -232,6 +233,20 @@ if __name__ == "__main__":
     print("ready", flush=True)
     list(results)
 """
+
+
+def _send_much() -> Callable[[int], bytes]:
+    return lambda item: bytes(40_000_000)
+
+
+@pytest.mark.parametrize("attempt", range(5))
+def test_a_map_that_is_left_while_a_result_is_on_its_way_ends(attempt: int) -> None:
+    results = LocalEngine(2, "fork").map(_send_much, range(8))
+    assert len(next(results)) == 40_000_000
+    ended = threading.Thread(target=results.close, daemon=True)
+    ended.start()
+    ended.join(30)
+    assert not ended.is_alive()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are others there")

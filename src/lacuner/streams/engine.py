@@ -165,8 +165,7 @@ class LocalEngine:
             while waiting:
                 yield _result(*waiting.popleft())
         except BaseException:  # also when the caller stops iterating: nobody wants what is being worked on
-            for process in list((pool._processes or {}).values()):  # from Python 3.14 on: pool.kill_workers()
-                process.kill()
+            _kill_workers(pool)
             raise
         finally:
             pool.shutdown(cancel_futures=True)
@@ -187,6 +186,15 @@ class LocalEngine:
     def _pack(self, value: object) -> "_Packed":
         """What a worker is told. A new interpreter unpacks it after its threads are limited, for torch looks only once."""
         return _Packed(value if self.start_method == "fork" else pickle.dumps(value), self.start_method != "fork")
+
+
+def _kill_workers(pool: ProcessPoolExecutor) -> None:
+    """End all workers at once. From Python 3.14 on: ``pool.kill_workers()``."""
+    for process in list((pool._processes or {}).values()):
+        process.kill()
+    # A result that a worker was sending has no rest. Without a writer the pool sees its end, instead of waiting for ever.
+    results: Any = pool._result_queue
+    results._writer.close()
 
 
 def _default_start_method() -> StartMethod:
