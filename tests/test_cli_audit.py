@@ -95,7 +95,7 @@ def test_other_labels_make_another_audit(corpus: Corpus, tmp_path: Path) -> None
 def test_without_any_entity_there_is_nothing_to_learn_from() -> None:
     with pytest.raises(TrainingError, match="no entity is annotated"):
         audit_corpus(Corpus([Sentence(("nothing",))]), quick())
-    with pytest.raises(ConfigError, match="two at least"):
+    with pytest.raises(ConfigError, match="at least two"):
         audit_corpus(Corpus([town(1)]), quick(), folds=1)
     with pytest.raises(TrainingError, match="no annotated entity is left"):
         audit_corpus(Corpus([town(1)]), quick(), folds=2)
@@ -219,7 +219,7 @@ def test_entities_whose_label_a_model_does_not_know_are_not_judged_and_that_is_s
     assert (code, "does not know" in log) == (0, False), log
     code, _, log = run("audit", tmp_path / "more.jsonl", "-o", tmp_path / "two", *command)
     assert code == 0, log
-    assert "The model does not know MISC; what is annotated so is not judged." in log
+    assert "The model does not know MISC; such entities are left out of the audit." in log
     audit = Audit.read(tmp_path / "two")
     changed = [finding for finding in audit.findings if finding.annotated is not None]
     assert "MISC" not in {finding.label for finding in audit.findings}
@@ -237,14 +237,14 @@ def test_what_is_complete_in_part_may_have_gaps_elsewhere(model_folder: Path) ->
     tagged = Corpus([replace(s, entities=s.entities[:1], complete=True, unknown_tokens={3}) for s in gold])
     whole = Corpus([replace(s, entities=s.entities[:1], complete=True) for s in gold])
     for corpus in (sought, tagged):
-        audit = audit_corpus(corpus, recognizer, least=0.0)
+        audit = audit_corpus(corpus, recognizer, min_probability=0.0)
         assert {(f.start, f.end) for f in audit.findings if f.kind == "missing"} >= {(3, 4)}
         assert audit.estimate.total > 0
         if corpus is sought:
             assert audit.estimate.labels["PER"][0] == 0
         else:
             assert {(f.start, f.end) for f in audit.findings if f.kind == "missing"} == {(3, 4)}
-    assert audit_corpus(whole, recognizer, least=0.0).estimate.total == 0
+    assert audit_corpus(whole, recognizer, min_probability=0.0).estimate.total == 0
 
 
 def test_a_tagger_may_judge_too(corpus: Corpus) -> None:

@@ -127,7 +127,7 @@ def test_a_loss_that_keeps_state_goes_into_a_method_of_ours(
 ) -> None:
     """The second example of the page: it needs its state in training only, so the model folder has none of it."""
     code = f"{block('python')}\n\n{block('python', 1)}\n\nPARTS = (Narrow, Steady)\n"
-    installed = install(tmp_path / "installed", "steady_method", code, "steady")
+    installed = install(tmp_path / "installed", "steady_method", code, GROUP, "steady")
     given = {key: value for key, value in settings.items() if key != "negatives.fraction"}
     report = train(corpus, tmp_path / "model", installed, given, "--method", "full", "--set", "loss=steady")
     assert report["dev"]["f1"] > 0.9

@@ -56,7 +56,7 @@ def test_values_on_the_command_line_are_toml_or_plain_text():
     [
         (
             {"method": "nonesuch"},
-            "there is no method 'nonesuch'; choose crf, eer, full, lacuner",
+            "there is no method 'nonesuch'; choose autoner, bnpu, crf, eer, full, lacuner",
         ),
         ({"overrides": {"negatives.mu": 4}}, "there is no setting negatives.mu; there are: negatives.ratio"),
         ({"overrides": {"negatives": "nonesuch"}}, "there is no negatives 'nonesuch'; choose all"),
@@ -216,7 +216,9 @@ def test_every_preset_resolves_and_survives_json(name):
         "span": {"teacher": "folds", "teacher.label_odds": 3},
         "token": {"stage": "o-values", "stage.fraction": 0.05},
     }
-    overrides = parts[registry().method(name).level] | {"trusted.fraction": 0.25, "training.ema_epochs": 2}
+    chosen = registry().method(name)
+    fitting = {key: value for key, value in parts[chosen.level].items() if key.partition(".")[0] in chosen.kinds()}
+    overrides = fitting | {"trusted.fraction": 0.25, "training.ema_epochs": 2}
     for settings in (resolve_settings(name), resolve_settings(name, overrides=overrides)):
         assert settings.method.name == name
         assert settings_from_dict(settings.model_dump(mode="json")) == settings

@@ -50,7 +50,7 @@ class AuditQuality:
 def measure_audit(suggested: Iterable[Suggestion], corpus: Corpus, complete: Corpus) -> AuditQuality:
     """Compare suggestions, best first, with the entities that are missing in a corpus.
 
-    >>> from lacuner.corpus import Sentence
+    >>> from lacuner.corpus import Entity, Sentence
     >>> corpus = Corpus([Sentence(("Ada", "met", "Bo"))])
     >>> complete = Corpus([Sentence(("Ada", "met", "Bo"), (Entity(0, 1, "PER"), Entity(2, 3, "PER")))])
     >>> measure_audit([(0, 0, 1, "PER"), (0, 1, 2, "PER"), (0, 2, 3, "LOC")], corpus, complete).average_precision
