@@ -304,16 +304,16 @@ def test_all_taggers_are_listed_with_their_level(run):
     spans, words = output.split("Methods that tag words:")
     assert "Methods that score spans:" in spans
     for name, method in registry().methods.items():
-        part, other = (words, spans) if name in TAGGERS else (spans, words)
+        part, other = (words, spans) if method.level == "token" else (spans, words)
         assert any(line.split()[:1] == [name] for line in part.splitlines())
         assert method.summary in part
         assert method.summary not in other
     kinds = dict(line.split(maxsplit=1) for line in words.partition("KIND=NAME:")[2].strip().splitlines())
     assert kinds == {
-        "head": "crf, softmax",
+        "head": "crf, one-vs-rest, softmax",
         "unlabeled": "marginalize, outside",
         "sampling": "spans, none",
-        "loss": "likelihood",
+        "loss": "bnpu, likelihood",
         "regularizer": "entity-ratio, none",
         "stage": "folds, o-values, tag-weights, none",
     }

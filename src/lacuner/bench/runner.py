@@ -51,7 +51,7 @@ def engine_for(runs: Sequence[Run], workers: int | None = None, name: str = "loc
     """An engine for runs; processes of this machine share the cores evenly.
 
     Args:
-        runs: what is to be trained.
+        runs: all of the recipe, also those that are done: after an interruption, the rest gets the same number of threads.
         workers: processes at a time; by default one for each core. No more than there are different runs.
         name: ``local``, or that of an engine that a package brings.
     """

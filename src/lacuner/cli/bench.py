@@ -108,7 +108,7 @@ def run(
             with error_context(path):
                 check_encoders(missing, paths)
             title.write(folder)
-            outcome = execute_runs(runs, folder, paths, known, engine_for(missing, workers, engine), observer)
+            outcome = execute_runs(runs, folder, paths, known, engine_for(runs, workers, engine), observer)
     except KeyboardInterrupt:
         say(f"Stopped. {observer.count} runs are done; the same command resumes.")
         raise
