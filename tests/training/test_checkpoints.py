@@ -219,3 +219,21 @@ def test_an_unfinished_run_can_be_claimed_again_and_keeps_its_progress(tmp_path)
     with run.claimed():
         run.remove()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_empty_folder_of_somebody_else_is_left_alone(tmp_path):
+    (tmp_path / "news.training").mkdir()
+    run = RunFolder(tmp_path / "news.training", "key")
+    with pytest.raises(ModelError, match="is not an unfinished training run"), run.claimed():
+        pass
+    run.remove()
+    assert (tmp_path / "news.training").is_dir()
+
+
+def test_a_damaged_result_is_computed_again(tmp_path, caplog):
+    run = RunFolder(tmp_path / "run", "key")
+    with run.claimed():
+        run.cached("fold-1", lambda: {"x": torch.ones(2)}, resume=True)
+        (tmp_path / "run" / "fold-1.safetensors").write_bytes(b"cut short")
+        assert run.cached("fold-1", lambda: {"x": torch.zeros(2)}, resume=True)["x"].tolist() == [0, 0]
+    assert "is damaged" in caplog.text

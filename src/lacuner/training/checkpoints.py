@@ -1,8 +1,10 @@
 """Checkpoints: everything that is needed to resume as if nothing had happened, without pickle."""
 
 import json
+import logging
 import os
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -11,13 +13,15 @@ from typing import Any
 
 import torch
 from accelerate import PartialState
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from lacuner.errors import ModelError, TrainingError
 from lacuner.models.model import Model
 from lacuner.streams.locks import exclusive
+
+logger = logging.getLogger(__name__)
 
 _STEPS = "steps"
 _MARKER, _LOCK = ".lacuner-training", ".lock"
@@ -116,24 +120,32 @@ class RunFolder:
             ModelError: what is there is not ours.
             LacunerError: another run uses it.
         """
-        if self.folder.exists() and not self._is_ours():
+        if self.folder.exists() and not (self.folder / _MARKER).is_file():
             raise ModelError(
                 f"{self.folder} is where checkpoints would be kept, but it is not an unfinished training run — "
                 "move it away, or choose another --out"
             )
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            (self.folder / _MARKER).touch()
+            self._create()
         except OSError as error:
             raise ModelError(f"{self.folder}: {error.strerror} — choose another --out") from error
         busy = f"another run is training into {self.folder} — wait for it, or choose another --out"
         with exclusive(self.folder / _LOCK, busy):
             yield
 
-    def _is_ours(self) -> bool:
-        if not self.folder.is_dir():
-            return False
-        return (self.folder / _MARKER).is_file() or not any(self.folder.iterdir())
+    def _create(self) -> None:
+        """The folder has its marker from the beginning."""
+        if self.folder.exists():
+            return
+        self.folder.parent.mkdir(parents=True, exist_ok=True)
+        marked = Path(tempfile.mkdtemp(prefix=f".{self.folder.name}.", dir=self.folder.parent))
+        (marked / _MARKER).touch()
+        try:
+            os.rename(marked, self.folder)
+        except OSError:
+            shutil.rmtree(marked)
+            if not (self.folder / _MARKER).is_file():  # unless another run was faster
+                raise
 
     def stage(self, name: str) -> CheckpointFolder:
         """The checkpoints of a model."""
@@ -153,12 +165,17 @@ class RunFolder:
         """
         path = self.folder / f"{name}.safetensors"
         if resume and path.exists():
-            with safe_open(path, "pt") as file:
-                found = (file.metadata() or {}).get("fingerprint", "")
-            if fingerprint is None:
-                _check_fingerprint(found, self.fingerprint, self.folder)
-            if found == (fingerprint or self.fingerprint):
-                return load_file(path)
+            try:
+                with safe_open(path, "pt") as file:
+                    found = (file.metadata() or {}).get("fingerprint", "")
+                kept = load_file(path)
+            except (SafetensorError, OSError) as error:
+                logger.warning("%s is damaged (%s); it is computed again.", path, error)
+            else:
+                if fingerprint is None:
+                    _check_fingerprint(found, self.fingerprint, self.folder)
+                if found == (fingerprint or self.fingerprint):
+                    return kept
         result = compute()
         if PartialState().is_main_process:
             self.folder.mkdir(parents=True, exist_ok=True)
