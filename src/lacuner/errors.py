@@ -11,8 +11,8 @@ class DataError(LacunerError):
     """A corpus that cannot be read as it is: ``file:line: what — what to do``."""
 
     def __init__(self, what: str, remedy: str, path: str | Path | None = None, line: int | None = None) -> None:
-        place = "" if path is None else f"{path}: " if line is None else f"{path}:{line}: "
-        super().__init__(f"{place}{what} — {remedy}")
+        where = "" if path is None else f"{path}: " if line is None else f"{path}:{line}: "
+        super().__init__(f"{where}{what} — {remedy}")
         self.what, self.remedy, self.path, self.line = what, remedy, path, line
 
     def __reduce__(self) -> tuple[type["DataError"], tuple[str, str, str | Path | None, int | None]]:

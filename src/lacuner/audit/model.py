@@ -113,13 +113,13 @@ class AuditModel:
         """
         everywhere = np.ones(len(self.predicted))
         totals = self.missing()[self.unannotated].sum(0)[1:] * self._undetected(everywhere)
-        sentences, place = np.unique(self.predicted.sentence, return_inverse=True)
+        sentences, row = np.unique(self.predicted.sentence, return_inverse=True)
         spans, counts = _Spans.of(self.predicted, self.annotated), self.counts & self.detected
         generator = np.random.default_rng(seed)
         drawn = []
         for _ in range(_RESAMPLES):
             times = np.bincount(generator.integers(len(sentences), size=len(sentences)), minlength=len(sentences))
-            weights = times[place].astype(float)
+            weights = times[row].astype(float)
             missing = self._missing(spans.fit(counts, weights, self.calibration))
             drawn.append(
                 (missing[self.unannotated] * weights[self.unannotated, None]).sum(0)[1:] * self._undetected(weights)
@@ -269,8 +269,8 @@ def _unsettled(predicted: SpanProbabilities, corpus: Corpus, labels: Sequence[st
     """Which labels each span may have though it is not annotated, and for which of them somebody has looked: ``(N, L)``."""
     shape = (len(predicted), len(labels))
     unknown, sought = np.zeros(shape, dtype=bool), np.zeros(shape, dtype=bool)
-    for place in np.unique(predicted.sentence).tolist():
-        sentence, part = corpus[place], predicted.of(place)
+    for index in np.unique(predicted.sentence).tolist():
+        sentence, part = corpus[index], predicted.of(index)
         names = sentence.looked_for(labels[1:])
         looked_for = np.array([label in names for label in labels])
         unknown[part] = ~looked_for if sentence.complete else True

@@ -94,9 +94,9 @@ class TagModel(Model):
         for row, entity in scored:
             table.setdefault((row, entity.start, entity.end), {})[number[entity.label]] = entity.score or 0.0
         probable = torch.zeros(len(table), len(number))
-        for place, values in enumerate(table.values()):
+        for span, values in enumerate(table.values()):
             for label, value in values.items():
-                probable[place, label] = value
+                probable[span, label] = value
         probable[:, 0] = 1 - probable.sum(1)
         return Spans.of(table), probable
 

@@ -76,11 +76,11 @@ class SpanTargets:
         """All spans up to ``max_width`` words, split by status."""
         spans = enumerate_spans(self.lengths, max_width)
         longest = self.unknown_tokens.shape[1]
-        place = (spans.row * longest + spans.start) * (longest + 1) + spans.end
-        settled = torch.zeros(len(self.lengths) * longest * (longest + 1), dtype=torch.bool, device=place.device)
+        cell = (spans.row * longest + spans.start) * (longest + 1) + spans.end
+        settled = torch.zeros(len(self.lengths) * longest * (longest + 1), dtype=torch.bool, device=cell.device)
         for decided in (self.positives, self.rejected):
             settled[(decided.row * longest + decided.start) * (longest + 1) + decided.end] = True
-        unannotated = ~settled[place]
+        unannotated = ~settled[cell]
         known = (self.complete & ~self.negative.all(1))[spans.row]  # where no label was looked for, nothing is known
         if self.unknown_tokens.any():
             # A span lies wholly inside unknown words if as many of them are unknown as it is wide.

@@ -46,7 +46,7 @@ class Observer:
         """``epoch`` counts from 1; ``words`` is how many it has."""
 
     def negatives_drawn(self, sentences: Sequence[int], spans: Spans) -> None:
-        """These unknown spans became negatives; ``sentences`` are the batch's places in the corpus, row by row."""
+        """These unknown spans became negatives; ``sentences`` are the batch's indices in the corpus, row by row."""
 
     def batch_done(self, words: int) -> None:
         """A batch with this many words has been learned from."""
