@@ -10,6 +10,7 @@ from torch import Tensor
 from lacuner.corpus import Entity, Sentence, Span
 from lacuner.encoders.recurrent import RecurrentConfig, RecurrentEncoder
 from lacuner.features.vocabulary import Vocabulary
+from lacuner.heads import BiaffineConfig, ProductConfig, WidthConfig
 from lacuner.methods.method import Method
 from lacuner.methods.parts import Step
 from lacuner.models.model import EncodedBatch, Model
@@ -18,6 +19,22 @@ from lacuner.supervision.tags import TokenSupervision
 
 WORDS = ("Ada", "moved", "to", "Turin", ",", "Piedmont")
 LABELS = ("O", "PER", "LOC", "ORG")
+HEADS = (
+    ProductConfig(hidden=6, dropout=0.0),
+    ProductConfig(hidden=6, dropout=0.0, max_span_width=2),
+    WidthConfig(hidden=6, width_size=3, dropout=0.0, max_span_width=3),
+    BiaffineConfig(hidden=6, dropout=0.0),
+)
+TINY = {
+    "product": ProductConfig(hidden=6),
+    "width": WidthConfig(hidden=6, width_size=3),
+    "biaffine": BiaffineConfig(hidden=6),
+}
+MIXED = (
+    Sentence(("Ada", "moved", "to", "Turin"), (Entity(0, 1, "PER"), Entity(3, 4, "LOC"))),
+    Sentence(("Turin", ",", "Piedmont"), (Entity(0, 1, "LOC"), Entity(2, 3, "LOC")), complete=True),
+    Sentence(("Ada", "Turin"), (Entity(0, 2, "PER"), Entity(0, 2, "ORG")), (Span(0, 1),)),
+)
 
 
 def tiny_model(method: Method, labels: Sequence[str], words: Sequence[str] = WORDS) -> Any:

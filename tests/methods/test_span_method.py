@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from lacuner.corpus import Corpus, Entity, Sentence, Span
-from lacuner.heads import SPAN_HEADS, BiaffineConfig, ProductConfig, SpanHeadConfig, WidthConfig
+from lacuner.heads import SPAN_HEADS, ProductConfig, SpanHeadConfig, WidthConfig
 from lacuner.methods.full import METHODS as FULL
 from lacuner.methods.method import SpanMethod
 from lacuner.methods.parts import Contrast, Negatives, SamplingContext, SpanLoss, State, Step, TrainingData
@@ -20,25 +20,9 @@ from lacuner.methods.uniform import METHODS as UNIFORM
 from lacuner.methods.uniform import Uniform
 from lacuner.models.span_model import SpanModel
 from lacuner.supervision.spans import Spans
-from tiny_models import BATCHES, LABELS, WORDS, batch_loss, encoded, places, tiny_model
+from tiny_models import BATCHES, HEADS, LABELS, MIXED, TINY, WORDS, batch_loss, encoded, places, tiny_model
 
 SPAN_METHODS = [method for method in registry().methods.values() if isinstance(method, SpanMethod)]
-HEADS = (
-    ProductConfig(hidden=6, dropout=0.0),
-    ProductConfig(hidden=6, dropout=0.0, max_span_width=2),
-    WidthConfig(hidden=6, width_size=3, dropout=0.0, max_span_width=3),
-    BiaffineConfig(hidden=6, dropout=0.0),
-)
-TINY = {
-    "product": ProductConfig(hidden=6),
-    "width": WidthConfig(hidden=6, width_size=3),
-    "biaffine": BiaffineConfig(hidden=6),
-}
-MIXED = (
-    Sentence(("Ada", "moved", "to", "Turin"), (Entity(0, 1, "PER"), Entity(3, 4, "LOC"))),
-    Sentence(("Turin", ",", "Piedmont"), (Entity(0, 1, "LOC"), Entity(2, 3, "LOC")), complete=True),
-    Sentence(("Ada", "Turin"), (Entity(0, 2, "PER"), Entity(0, 2, "ORG")), (Span(0, 1),)),
-)
 
 
 class Nothing(Negatives):

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from lacuner.corpus import Entity, Sentence, Span
-from lacuner.heads import SPAN_HEADS, BiaffineConfig, ProductConfig, SpanHeadConfig, SpanScores, WidthConfig
+from lacuner.corpus import Entity, Sentence
+from lacuner.heads import SPAN_HEADS, SpanHeadConfig, SpanScores
 from lacuner.methods.full import METHODS as FULL
 from lacuner.methods.method import SpanMethod
 from lacuner.methods.parts import Inference, State, StateSizes
@@ -18,24 +18,8 @@ from lacuner.methods.registry import registry
 from lacuner.methods.scl_rai import Prototypes
 from lacuner.models.span_model import MAX_THRESHOLD, SpanModel
 from lacuner.supervision.spans import Spans, enumerate_spans
-from tiny_models import BATCHES, LABELS, WORDS, encoded, places, tiny_model
+from tiny_models import BATCHES, HEADS, LABELS, MIXED, TINY, WORDS, encoded, places, tiny_model
 
-HEADS = (
-    ProductConfig(hidden=6, dropout=0.0),
-    ProductConfig(hidden=6, dropout=0.0, max_span_width=2),
-    WidthConfig(hidden=6, width_size=3, dropout=0.0, max_span_width=3),
-    BiaffineConfig(hidden=6, dropout=0.0),
-)
-TINY = {
-    "product": ProductConfig(hidden=6),
-    "width": WidthConfig(hidden=6, width_size=3),
-    "biaffine": BiaffineConfig(hidden=6),
-}
-MIXED = (
-    Sentence(("Ada", "moved", "to", "Turin"), (Entity(0, 1, "PER"), Entity(3, 4, "LOC"))),
-    Sentence(("Turin", ",", "Piedmont"), (Entity(0, 1, "LOC"), Entity(2, 3, "LOC")), complete=True),
-    Sentence(("Ada", "Turin"), (Entity(0, 2, "PER"), Entity(0, 2, "ORG")), (Span(0, 1),)),
-)
 SENTENCES = (Sentence(WORDS), Sentence(("Ada",)), Sentence(("to", "Turin", "moved")))
 
 
