@@ -25,6 +25,7 @@ from lacuner.web.server import address, listen, serve
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed; make setup installs it")
 Page, expect = playwright.Page, playwright.expect
+expect.set_options(timeout=20_000)  # every decision waits for the disk, which may be busy
 
 CHROMIUM = shutil.which("chromium")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium; make setup installs it where it can")
@@ -244,6 +245,7 @@ def test_a_label_can_be_typed(server: Server, visit) -> None:
     press(page, "l")
     page.keyboard.type("CITY")
     press(page, "Enter")
+    expect(page.locator("#other-dialog")).to_be_hidden()  # until then keys are typed into it
     expect(page.locator("mark .tag")).to_have_text("CITY")
     press(page, "a")
     question(page, "“New York Times”")
