@@ -3,13 +3,14 @@
 import json
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 from lacuner.bench.runs import Run
 from lacuner.corpus.corpus import open_for_writing
-from lacuner.errors import ConfigError, LacunerError
+from lacuner.errors import ConfigError
+from lacuner.streams.locks import exclusive
 
 logger = logging.getLogger(__name__)
 
@@ -27,19 +28,14 @@ def locked(folder: Path) -> Iterator[None]:
 
     Files of somebody else are never overwritten: only a new or empty folder is taken, or one that a bench has written.
     """
-    import fcntl
-
-    try:
-        _check_owner(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        file = (folder / _LOCK).open("w")
-    except OSError as error:
-        raise ConfigError(f"{folder}: {error.strerror} — choose another folder with --out") from error
-    with file:
+    busy = f"another bench is running in {folder} — wait for it, or choose another --out"
+    with ExitStack() as stack:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise LacunerError(f"another bench is running in {folder} — wait for it, or choose another --out") from None
+            _check_owner(folder)
+            folder.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(exclusive(folder / _LOCK, busy))
+        except OSError as error:
+            raise ConfigError(f"{folder}: {error.strerror} — choose another folder with --out") from error
         yield
 
 
