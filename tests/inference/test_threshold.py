@@ -1,6 +1,7 @@
 import copy
 import math
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
@@ -171,3 +172,18 @@ def test_a_tagger_gets_a_threshold_as_well(toy, small_settings):
     threshold, scores = fitted(tagger, toy, f1)
     assert threshold == fitted_slowly(tagger, toy, f1)
     assert scores == evaluated(tagger, toy, threshold)
+
+
+@pytest.mark.parametrize("sampled", [1.0, 0.3])
+@pytest.mark.parametrize(
+    ("kept", "shown"), [(0.9, "-0.20"), (0.7, "-0.62"), (0.5, "-1.10"), (0.3, "-1.73"), (0.1, "-2.94")]
+)
+def test_the_threshold_of_the_docs_decides_as_complete_labels_would(kept: float, shown: str, sampled: float) -> None:
+    """A fraction ``kept`` of the labels is left at random, and a fraction ``sampled`` of all other spans are negatives."""
+    threshold = math.log(kept / (2 - kept))
+    page = (Path(__file__).parents[2] / "docs" / "threshold.md").read_text(encoding="utf-8")
+    assert f" {shown} |" in page
+    assert f"{threshold:.2f}" == shown
+    for true in (number / 100 for number in range(1, 100)):
+        learned = math.log(kept * true / (sampled * (1 - kept * true)))
+        assert (learned > threshold - math.log(sampled)) == (true > 0.5) or true == 0.5

@@ -249,4 +249,4 @@ def test_the_preset_is_uniform_with_averaged_weights_a_threshold_and_a_teacher()
     assert (METHOD.name, METHOD.head, METHOD.negatives) == ("lacuner", WidthConfig(), Uniform())
     assert (METHOD.loss, METHOD.contrast, METHOD.inference) == (CrossEntropy(), None, None)
     assert (METHOD.stage, METHOD.teacher) == (None, FoldTeacher())
-    assert METHOD.training == {"ema_epochs": 1.0, "fit_threshold": True, "width_quantile": 0.995}
+    assert METHOD.training == {"fit_threshold": True, "width_quantile": 0.995}

@@ -299,7 +299,7 @@ def test_a_refusal_comes_before_training(small_settings: dict[str, object], toy:
 def test_every_part_is_fitted_to_the_data() -> None:
     fitted = REFUSING.for_data(TrainingData(Corpus(SENTENCES), None))
     assert fitted.loss == Refusing(words=8)
-    assert fitted.model_copy(update={"loss": REFUSING.loss}) == REFUSING
+    assert fitted.model_copy(update={"loss": REFUSING.loss, "head": REFUSING.head}) == REFUSING
 
 
 def test_the_parts_of_a_method_are_those_that_it_has_without_its_head() -> None:

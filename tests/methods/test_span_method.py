@@ -1,7 +1,7 @@
 """What training asks of span-level methods: :class:`lacuner.methods.method.SpanMethod`."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import pytest
@@ -13,9 +13,12 @@ from torch import Tensor
 from lacuner.corpus import Corpus, Entity, Sentence, Span
 from lacuner.heads import SPAN_HEADS, ProductConfig, SpanHeadConfig, WidthConfig
 from lacuner.methods.full import METHODS as FULL
+from lacuner.methods.full import All
 from lacuner.methods.method import SpanMethod
+from lacuner.methods.nrces import Fraction
 from lacuner.methods.parts import Contrast, Negatives, SamplingContext, SpanLoss, State, Step, TrainingData
 from lacuner.methods.registry import registry
+from lacuner.methods.top_neg import TopSimilar
 from lacuner.methods.uniform import METHODS as UNIFORM
 from lacuner.methods.uniform import Uniform
 from lacuner.models.span_model import SpanModel
@@ -54,7 +57,7 @@ def probabilities_alone(model: SpanModel, sentence: Sentence, start: int, end: i
 
 
 def slow_loss(model: SpanModel, sentences: Sequence[Sentence], train_on_unknown: bool) -> float:
-    """The mean of ``-log p`` over spans, where ``p`` is the probability of all labels that a span may have.
+    """The sum over spans of ``-log p``, for each word of the batch; ``p``: probability of all labels that a span may have.
 
     An unknown span, if it is trained on, is taken as no entity of any label that was looked for.
     """
@@ -72,12 +75,12 @@ def slow_loss(model: SpanModel, sentences: Sequence[Sentence], train_on_unknown:
                     possible -= sentence.looked_for(names)
                 probabilities = probabilities_alone(model, sentence, start, end)
                 costs.append(-math.log(sum(probabilities[label] for label in possible)))
-    return sum(costs) / len(costs) if costs else 0.0
+    return sum(costs) / sum(map(len, sentences)) if costs else 0.0
 
 
 @settings(deadline=None, max_examples=40)
 @given(BATCHES, st.sampled_from(HEADS))
-def test_full_is_the_mean_over_all_spans_of_what_possible_labels_says(
+def test_full_is_the_sum_over_all_spans_of_what_possible_labels_says_for_each_word(
     sentences: list[Sentence], head: SpanHeadConfig
 ) -> None:
     method, model = built(FULL[0], head)
@@ -105,7 +108,7 @@ def test_uniform_trains_on_a_few_spans_that_change_with_the_generator() -> None:
     method, model = built(UNIFORM[0], negatives=Uniform(ratio=0.25))
     certain = -math.log(probabilities_alone(model, sentence, 0, 1)["PER"])
     with_one_negative = [
-        (certain - math.log(probabilities_alone(model, sentence, start, end)["O"])) / 2
+        (certain - math.log(probabilities_alone(model, sentence, start, end)["O"])) / 4
         for start in range(4)
         for end in range(start + 1, 5)
         if (start, end) != (0, 1)
@@ -203,7 +206,7 @@ class Noted(SpanLoss):
 
     def __call__(self, logits: Tensor, possible: Tensor, sampled: Tensor, step: Step, state: State) -> Tensor:
         self.given.append((logits.detach(), possible, sampled))
-        return logits.sum()
+        return logits.sum(-1)
 
 
 @settings(deadline=None, max_examples=30)
@@ -334,8 +337,71 @@ def test_the_greatest_width_is_a_quantile_of_what_is_annotated_but_never_less_th
 ) -> None:
     method = FULL[0].model_copy(update={"head": WidthConfig(max_span_width=bound)})
     fitted = method.for_data(TrainingData(of_widths(*widths), None), quantile)
-    assert fitted.head == WidthConfig(max_span_width=expected)
+    assert fitted.head.max_span_width == expected
     assert fitted.model_copy(update={"head": method.head}) == method
+
+
+def slow_prior(corpus: Corpus, sampled: Callable[[int, int], int], max_width: int | None) -> float:
+    """The log of ``L`` times negatives for each positive, counted span by span."""
+    positives = negatives = 0
+    for sentence in corpus:
+        length = len(sentence)
+        spans = {
+            (start, end)
+            for start in range(length)
+            for end in range(start + 1, length + 1)
+            if max_width is None or end - start <= max_width
+        }
+        annotated = spans & {(entity.start, entity.end) for entity in sentence.entities}
+        positives += len(annotated)
+        others = len(spans - annotated)
+        negatives += others if sentence.complete else sampled(others, length)
+    return math.log(len(corpus.labels) * negatives / positives)
+
+
+@pytest.mark.parametrize("max_width", [2, None])
+@pytest.mark.parametrize(
+    ("negatives", "sampled"),
+    [
+        (All(), lambda unknown, words: unknown),
+        (Uniform(ratio=0.5), lambda unknown, words: min(unknown, math.ceil(words / 2))),
+        (Fraction(fraction=0.5), lambda unknown, words: math.ceil(unknown / 2)),
+        (TopSimilar(fraction=0.5), lambda unknown, words: unknown / 2),
+    ],
+    ids=["all", "uniform", "fraction", "top-similar"],
+)
+def test_a_model_expects_as_many_entities_as_training_is_going_to_show_it(
+    negatives: Negatives, sampled: Callable[[int, int], int], max_width: int | None
+) -> None:
+    corpus = Corpus(
+        (
+            Sentence(WORDS, (Entity(0, 1, "PER"), Entity(0, 1, "LOC"), Entity(0, 3, "ORG"))),
+            Sentence(("to", "Turin"), (Entity(1, 2, "LOC"),), complete=True),
+            Sentence(("to",)),
+        )
+    )
+    head = WidthConfig(max_span_width=max_width, outside_bias="prior")
+    method = FULL[0].model_copy(update={"head": head, "negatives": negatives})
+    fitted = method.for_data(TrainingData(corpus, None))
+    expected = slow_prior(corpus, sampled, max_width)
+    assert fitted.head.outside_bias == pytest.approx(expected)
+    labels = ("O", *corpus.labels)
+    plain, shifted = (tiny_model(one, labels) for one in (method, fitted))
+    shifted.load_state_dict(plain.state_dict())
+    spans = Spans.of([(0, 0, 1), (1, 0, 2)])
+    one, other = (model.eval().scorer(encoded(model, corpus))(spans) for model in (plain, shifted))
+    moved = torch.tensor([expected, *[0.0] * (len(labels) - 1)]).expand(2, -1)
+    torch.testing.assert_close(other.logits - one.logits, moved, rtol=1e-5, atol=1e-5)
+
+
+def test_a_bias_that_was_given_stays_what_it_is() -> None:
+    method = FULL[0].model_copy(update={"head": WidthConfig(outside_bias=1.5)})
+    assert method.for_data(TrainingData(of_widths(1, 2), None)).head == WidthConfig(outside_bias=1.5)
+
+
+def test_where_nothing_is_annotated_there_is_no_prior_to_start_from() -> None:
+    method = FULL[0].model_copy(update={"head": WidthConfig(outside_bias="prior")})
+    assert method.for_data(TrainingData(Corpus((Sentence(("to",)),)), None)).head.outside_bias == 0
 
 
 def test_entities_that_are_too_wide_are_counted() -> None:

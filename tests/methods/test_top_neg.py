@@ -203,7 +203,7 @@ def test_the_best_of_several_chunks_are_found(monkeypatch: pytest.MonkeyPatch) -
 def test_the_preset_has_the_numbers_of_the_paper() -> None:
     (method,) = METHODS
     assert (method.name, method.negatives) == ("top-neg", TopSimilar(fraction=0.05, similarity="hidden"))
-    assert method.loss == CrossEntropy(reduction="sum")
+    assert method.loss == CrossEntropy()
     assert method.head == WidthConfig(max_span_width=8)
 
 

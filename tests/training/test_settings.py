@@ -161,12 +161,12 @@ def test_a_teacher_can_be_put_in_and_taken_out():
 
 def test_what_a_preset_sets_of_training_can_be_set_otherwise():
     preset = resolve_settings("lacuner").training
-    assert (preset.ema_epochs, preset.fit_threshold) == (1.0, True)
+    assert (preset.width_quantile, preset.fit_threshold) == (0.995, True)
     other = resolve_settings(
-        "lacuner", overrides={"training.ema_epochs": "none", "training.fit_threshold": False}
+        "lacuner", overrides={"training.width_quantile": "none", "training.fit_threshold": False}
     ).training
-    assert (other.ema_epochs, other.fit_threshold) == (None, False)
-    assert resolve_settings("uniform").training.ema_epochs is None
+    assert (other.width_quantile, other.fit_threshold) == (None, False)
+    assert resolve_settings("uniform").training.width_quantile is None
 
 
 def sentence_with_widths(*widths: int) -> Sentence:

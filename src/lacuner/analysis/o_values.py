@@ -186,15 +186,11 @@ def tagger(settings: RunSettings) -> TokenMethod:
         raise ConfigError(
             f"{method.name} trains several models, one after the other: give crf or token, or --set stage=none"
         )
-    if settings.training.ema_epochs is not None:
-        raise ConfigError(
-            "training.ema_epochs is set, but what is looked at are the weights of each epoch: leave it out"
-        )
     return cast(TokenMethod, method)
 
 
 class OValueObserver(Observer):
-    """Evaluates a model after each epoch; everything it is told it passes on.
+    """Evaluates a model after each epoch, with its weights as they are and not their average; passes on what it is told.
 
     Args:
         model: what is trained.

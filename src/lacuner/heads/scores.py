@@ -1,10 +1,10 @@
 """What a span head offers to methods and decoding."""
 
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import torch
-from pydantic import Field
+from pydantic import Field, FiniteFloat
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
@@ -29,6 +29,11 @@ class SpanHeadConfig(Part, ABC):
     """Settings of a head that scores spans."""
 
     max_span_width: int | None = Field(None, ge=1, description="maximal span width in words; none: unlimited")
+    outside_bias: FiniteFloat | Literal["prior"] = Field(
+        0.0,
+        description="added to the logit of O before training; prior: as much as makes an untrained model expect entities "
+        "as rarely as training shows them",
+    )
 
     @abstractmethod
     def build(self, size: int, labels: int) -> "SpanHead":
@@ -50,6 +55,8 @@ class SpanHead(nn.Module, ABC):
 
     hidden_size: int
     """Of the last hidden layer."""
+    outside_bias: float = 0.0
+    """Added to the logit of ``O``."""
 
     @abstractmethod
     def project(self, words: EncodedWords) -> Any:
@@ -85,8 +92,10 @@ class SpanHead(nn.Module, ABC):
         return SpanScores(torch.cat([part.logits for part in parts]), torch.cat(layers) if hidden else None)
 
     def _combine(self, projected: Any, spans: Spans, hidden: bool) -> SpanScores:
-        scores = self.combine(projected, spans)
-        return scores if hidden else SpanScores(scores.logits)
+        logits, layer = self.combine(projected, spans)
+        if self.outside_bias:
+            logits = torch.cat([logits[:, :1] + self.outside_bias, logits[:, 1:]], dim=-1)
+        return SpanScores(logits, layer if hidden else None)
 
     @torch.no_grad()
     def score_no_grad(self, projected: Any, spans: Spans, hidden: bool = False) -> SpanScores:

@@ -3,7 +3,6 @@
 from typing import Literal
 
 import torch
-from pydantic import Field
 from torch import Tensor
 
 from lacuner.heads import WidthConfig
@@ -27,11 +26,9 @@ class CrossEntropy(SpanLoss):
     """
 
     name: Literal["cross-entropy"] = "cross-entropy"
-    reduction: Literal["mean", "sum"] = Field("mean", description="mean or sum over the spans of a batch")
 
     def __call__(self, logits: Tensor, possible: Tensor, sampled: Tensor, step: Step, state: State) -> Tensor:
-        loss = summed_cross_entropy(logits, possible)
-        return loss.mean() if self.reduction == "mean" else loss.sum()
+        return summed_cross_entropy(logits, possible)
 
 
 def summed_cross_entropy(logits: Tensor, possible: Tensor) -> Tensor:

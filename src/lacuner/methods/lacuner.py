@@ -136,11 +136,11 @@ METHODS = (
     SpanMethod(
         name="lacuner",
         paper="ours; docs/methods/lacuner.md has what was tried",
-        summary="Few random negatives, averaged weights, a threshold from dev data; trusted sentences correct distant labels.",
+        summary="Few random negatives, a threshold from dev data; trusted sentences correct distant labels.",
         head=WidthConfig(),
         negatives=Uniform(),
         loss=CrossEntropy(),
         teacher=FoldTeacher(),
-        training={"ema_epochs": 1.0, "fit_threshold": True, "width_quantile": 0.995},
+        training={"fit_threshold": True, "width_quantile": 0.995},
     ),
 )

@@ -155,12 +155,15 @@ class SpanMethod(Method):
 
     def for_data(self, data: TrainingData, width_quantile: float | None = None) -> Self:
         method = super().for_data(data, width_quantile)
-        bound = self.head.max_span_width
+        head, bound = self.head, self.head.max_span_width
         widths = sorted(entity.end - entity.start for sentence in data.corpus for entity in sentence.entities)
-        if width_quantile is None or bound is None or not widths:
-            return method
-        needed = widths[math.ceil(width_quantile * len(widths)) - 1]
-        head = self.head.model_copy(update={"max_span_width": max(bound, needed)})
+        if width_quantile is not None and bound is not None and widths:
+            needed = widths[math.ceil(width_quantile * len(widths)) - 1]
+            head = head.model_copy(update={"max_span_width": max(bound, needed)})
+        if head.outside_bias == "prior":
+            head = head.model_copy(
+                update={"outside_bias": outside_prior(data.corpus, method.negatives, head.max_span_width)}
+            )
         return method.model_copy(update={"head": head})
 
     def training_loss(self, model: Model, inputs: Inputs, targets: SpanTargets, step: Step) -> Tensor:
@@ -188,7 +191,8 @@ class SpanMethod(Method):
             return scores.logits.sum()
         possible = torch.cat([parts.possible, may_be])  # (N, L)
         is_sampled = torch.arange(len(possible), device=possible.device) >= len(possible) - len(sampled)
-        loss = self.loss(scores.logits, possible, is_sampled, step, model.state_of("loss"))
+        costs = self.loss(scores.logits, possible, is_sampled, step, model.state_of("loss"))
+        loss = self.loss.reduce(costs, targets.lengths.sum())
         if self.contrast is None:
             return loss
         assert scores.hidden is not None
@@ -214,6 +218,29 @@ class SpanMethod(Method):
             f"{too_wide} of {len(widths)} entities have more than {max_width} words and cannot be found "
             f"(--set head.max_span_width={max(widths)} finds all)."
         )
+
+
+def outside_prior(corpus: Corpus, negatives: Negatives, max_width: int | None) -> float:
+    """The logit of ``O`` with which a model that knows nothing expects entities as often as it is going to be shown them.
+
+    With ``L`` labels of logit 0, ``O`` has the odds ``exp(b) / L``; they are those of negatives to positives in training.
+    """
+    lengths = torch.tensor([len(sentence) for sentence in corpus], dtype=torch.long)
+    width = lengths if max_width is None else lengths.clamp(max=max_width)
+    spans = width * lengths - width * (width - 1) // 2
+    positives = torch.tensor(
+        [
+            len({(e.start, e.end) for e in sentence.entities if max_width is None or e.end - e.start <= max_width})
+            for sentence in corpus
+        ],
+        dtype=torch.long,
+    )
+    others = spans - positives
+    complete = torch.tensor([sentence.complete for sentence in corpus], dtype=torch.bool)
+    sampled = torch.where(complete, others, negatives.expected(others, lengths))
+    if not positives.sum() or not sampled.sum():
+        return 0.0
+    return math.log(len(corpus.labels) * float(sampled.sum()) / float(positives.sum()))
 
 
 def _hidden_layers(model: SpanModel, corpus: Corpus) -> Iterator[tuple[Tensor, Tensor]]:

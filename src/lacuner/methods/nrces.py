@@ -27,8 +27,11 @@ class Fraction(Negatives):
         keys = torch.rand(len(context.unknown), generator=context.step.generator, dtype=torch.float64)
         sizes = torch.bincount(context.unknown.row, minlength=len(context.lengths))
         return largest_of_each_row(
-            keys.to(context.unknown.row.device), context.unknown.row, rounded_up(sizes * self.fraction)
+            keys.to(context.unknown.row.device), context.unknown.row, self.expected(sizes, context.lengths)
         )
+
+    def expected(self, unknown: Tensor, lengths: Tensor) -> Tensor:
+        return rounded_up(unknown * self.fraction)
 
 
 class NoiseRobust(SpanLoss):
@@ -36,7 +39,7 @@ class NoiseRobust(SpanLoss):
 
     A drawn negative costs ``β CE + (1 - β) (1 - σ(z_O))`` with ``β = exp(-c / w)`` in epoch ``c``. The gradient of the
     second term dies out where ``z_O`` is very low, so that late in training a span that is surely an entity is let alone.
-    Annotated entities, and negatives that somebody has confirmed, cost their cross-entropy. The mean over spans.
+    Annotated entities, and negatives that somebody has confirmed, cost their cross-entropy.
     """
 
     name: Literal["noise-robust"] = "noise-robust"
@@ -52,7 +55,7 @@ class NoiseRobust(SpanLoss):
         given = logits.masked_fill(~possible, float("-inf")).logsumexp(-1)  # z of the label, or of the labels together
         sigmoid = given.sigmoid() if self.sigmoid_sign == 1 else 1 - given.sigmoid()
         mixed = fade * cross_entropy + (1 - fade) * sigmoid
-        return torch.where(sampled, mixed, cross_entropy).mean() if self.separate else mixed.mean()
+        return torch.where(sampled, mixed, cross_entropy) if self.separate else mixed
 
 
 PARTS = (Fraction, NoiseRobust)

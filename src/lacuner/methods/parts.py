@@ -13,7 +13,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, Self
 
 import torch
 from pydantic import Field
@@ -108,13 +108,25 @@ class Negatives(MethodPart, ABC):
     def sample(self, context: SamplingContext) -> Tensor:
         """Indices into ``context.unknown``, or a mask over it."""
 
+    def expected(self, unknown: Tensor, lengths: Tensor) -> Tensor:
+        """How many of so many unknown spans it samples in sentences of so many words: ``(B,), (B,) → (B,)``.
+
+        Decides only what an untrained model expects (``head.outside_bias``), so it need not be exact.
+        """
+        return unknown
+
 
 class SpanLoss(MethodPart, ABC):
     """What does a span cost?"""
 
+    reduction: Literal["words", "mean", "sum"] = Field(
+        "words",
+        description="what the summed loss of a batch is divided by: its words, its spans (mean), or nothing (sum)",
+    )
+
     @abstractmethod
     def __call__(self, logits: Tensor, possible: Tensor, sampled: Tensor, step: Step, state: State) -> Tensor:
-        """A single number.
+        """What each span costs: ``(N,)``.
 
         Args:
             logits: ``(N, L)``, ``N > 0``.
@@ -123,6 +135,12 @@ class SpanLoss(MethodPart, ABC):
             step: where training is.
             state: what this part keeps.
         """
+
+    def reduce(self, costs: Tensor, words: Tensor) -> Tensor:
+        """The loss of a batch of so many words, from what its spans cost: a single number."""
+        if self.reduction == "words":
+            return costs.sum() / words
+        return costs.mean() if self.reduction == "mean" else costs.sum()
 
 
 class Contrast(MethodPart, ABC):

@@ -11,6 +11,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 from torch.nn.functional import normalize
+from torch.utils.checkpoint import checkpoint
 
 from lacuner.errors import ConfigError
 from lacuner.heads import ProductConfig, SpanScores
@@ -19,6 +20,9 @@ from lacuner.methods.method import Method, SpanMethod
 from lacuner.methods.parts import Contrast, Inference, State, StateSizes, Step, TrainingData
 from lacuner.methods.uniform import Uniform
 
+_MAX_PAIRS = 2**20
+"""Pairs of spans that are compared at once."""
+
 
 class SpanContrast(Contrast):
     """``span-contrast``: spans of one label are drawn together, spans of different labels pushed apart (§2.2)."""
@@ -26,6 +30,10 @@ class SpanContrast(Contrast):
     name: Literal["span-contrast"] = "span-contrast"
     temperature: float = Field(0.1, gt=0, description="τ, by which cosines are divided")
     contrast_non_entities: bool = Field(True, description="whether O is one of the labels")
+    denominator: Literal["all", "others"] = Field(
+        "all",
+        description="spans in the denominator: all but the anchor (as released), or those of other labels (as printed)",
+    )
 
     def check(self, method: Method, data: TrainingData) -> None:
         labels = data.corpus.labels
@@ -38,15 +46,16 @@ class SpanContrast(Contrast):
     def __call__(self, hidden: Tensor, label: Tensor, step: Step, state: State) -> Tensor:
         if not self.contrast_non_entities:
             hidden, label = hidden[label != 0], label[label != 0]
-        return contrastive_loss(normalize(hidden, dim=-1), label, self.temperature)
+        return contrastive_loss(normalize(hidden, dim=-1), label, self.temperature, self.denominator == "others")
 
 
-def contrastive_loss(unit: Tensor, label: Tensor, temperature: float) -> Tensor:
+def contrastive_loss(unit: Tensor, label: Tensor, temperature: float, only_others: bool = False) -> Tensor:
     """The mean over anchors ``a`` of ``-1/(N_l - 1) Σ_b log(exp(d_ab / τ) / Σ_m exp(d_am / τ))``: ``(N, h), (N,) → ()``.
 
-    ``b`` runs over the other spans of ``a``'s label ``l``, ``m`` over the spans of other labels. Anchors without the one or
-    the other say nothing. The sum over ``b`` is a dot product with the sum of all spans of the label, and two
-    non-entities never meet in ``m``: so no table of negatives by negatives is made, only one of entities by spans.
+    ``b`` runs over the other spans of ``a``'s label ``l``, ``m`` over all other spans or, with ``only_others``, over those
+    of other labels. That is the printed formula; it rewards ever tighter clusters without end, because nothing in the
+    denominator grows with them. Anchors without a mate say nothing, nor do spans that all have one label. The sum over
+    ``b`` is a dot product with the sum of all spans of the label.
     """
     if not len(unit):
         return unit.sum()
@@ -57,17 +66,30 @@ def contrastive_loss(unit: Tensor, label: Tensor, temperature: float) -> Tensor:
     # d_aa = 1 (0 for a vector of zeros) is taken out of the sum over the whole label.
     together = ((unit * sums[label]).sum(-1) - unit.square().sum(-1)) / temperature / mates.clamp(min=1)
     counted = (mates > 0) & (mates + 1 < len(label))
-    entity = label != 0
-    apart = unit.new_zeros(len(unit))
-    entities, kinds = unit[entity], label[entity]
-    if len(entities):
-        cosines = entities @ unit.T / temperature  # (P, N)
-        others = cosines.masked_fill(kinds[:, None] == label, float("-inf")).logsumexp(-1)
-        apart = apart.masked_scatter(entity & counted, others[counted[entity]])
-        towards = cosines[:, ~entity].T  # (N - P, P): what a non-entity sees of the entities
-        apart = apart.masked_scatter(~entity & counted, towards.logsumexp(-1)[counted[~entity]])
-    loss = torch.where(counted, apart - together, torch.zeros_like(apart))
-    return loss.sum() / counted.sum().clamp(min=1)
+    anchors = counted.nonzero().squeeze(-1)
+    if not len(anchors):
+        return 0.0 * unit.sum()
+    parts = anchors.split(max(1, _MAX_PAIRS // len(unit)))
+    if len(parts) == 1:
+        apart = _denominators(unit, label, anchors, temperature, only_others)
+    else:  # the table of all pairs is made piece by piece, and again for the backward pass
+        apart = torch.cat(
+            [
+                checkpoint(_denominators, unit, label, part, temperature, only_others, use_reentrant=False)
+                for part in parts
+            ]
+        )
+    return (apart - together[anchors]).mean()
+
+
+def _denominators(unit: Tensor, label: Tensor, anchors: Tensor, temperature: float, only_others: bool) -> Tensor:
+    """``log Σ_m exp(d_am / τ)`` of the anchors: ``(A,)``."""
+    cosines = unit[anchors] @ unit.T / temperature  # (A, N)
+    if only_others:
+        left_out = label[anchors][:, None] == label
+    else:
+        left_out = anchors[:, None] == torch.arange(len(unit), device=unit.device)
+    return cosines.masked_fill(left_out, float("-inf")).logsumexp(-1)
 
 
 class Prototypes(Inference):
@@ -114,7 +136,7 @@ METHODS = (
         summary="Spans of one label are pulled together in training; at inference the prototypes of the labels are asked, too.",
         head=ProductConfig(),
         negatives=Uniform(),
-        loss=CrossEntropy(),
+        loss=CrossEntropy(reduction="mean"),  # as the contrast, against which it is weighed
         contrast=SpanContrast(),
         inference=Prototypes(),
     ),

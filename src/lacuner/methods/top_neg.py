@@ -46,6 +46,9 @@ class TopSimilar(Negatives):
         similar = mean_similarity(compared, context.positives, context.unknown)
         return similar.topk(count, largest=self.take == "top").indices
 
+    def expected(self, unknown: Tensor, lengths: Tensor) -> Tensor:
+        return unknown * self.fraction
+
     def _compared(self, context: SamplingContext) -> Callable[[Spans], Tensor]:
         return context.represent if self.similarity == "representation" else partial(_hidden_layers, context.score)
 
@@ -79,6 +82,6 @@ METHODS = (
         summary="Only the unlabelled spans that look most like entities are negatives: they teach most.",
         head=WidthConfig(),
         negatives=TopSimilar(),
-        loss=CrossEntropy(reduction="sum"),
+        loss=CrossEntropy(),
     ),
 )

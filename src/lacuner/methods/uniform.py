@@ -34,6 +34,9 @@ class Uniform(Negatives):
         """``⌈λ n⌉`` of every sentence."""
         return rounded_up(lengths.double() * self.ratio)
 
+    def expected(self, unknown: Tensor, lengths: Tensor) -> Tensor:
+        return self.counts(lengths).minimum(unknown)
+
 
 def rounded_up(counts: Tensor) -> Tensor:
     """``⌈x⌉``; rounded first, because ``1.1 * 50`` is a little more than 55 to a computer."""

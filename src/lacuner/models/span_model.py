@@ -65,6 +65,7 @@ class SpanModel(Model):
         self.max_span_width = head.max_span_width
         self.inference = inference
         self.head: SpanHead = head.build(encoder.size, len(self.labels))
+        self.head.outside_bias = 0.0 if head.outside_bias == "prior" else head.outside_bias
 
     def targets(
         self, sentences: Sequence[Sentence], known: Sequence[TokenSupervision | None] | None = None

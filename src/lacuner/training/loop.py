@@ -111,6 +111,7 @@ def fit(
                 "peak": config.head_learning_rate,
             },
         ],
+        betas=(0.9, config.beta2),
         weight_decay=config.weight_decay,
         fused=True,
     )

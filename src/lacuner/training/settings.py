@@ -35,9 +35,10 @@ class TrainingConfig(Settings):
     head_learning_rate: float = Field(gt=0, description="peak learning rate of everything else")
     weight_decay: float = Field(1e-5, ge=0, description="decoupled weight decay")
     warmup: float = Field(0.1, ge=0, lt=1, description="fraction of training in which the learning rates rise")
+    beta2: float = Field(0.98, ge=0, lt=1, description="how slowly Adam forgets the size of earlier gradients")
     max_grad_norm: float = Field(5.0, gt=0, description="maximum norm of the gradient")
     ema_epochs: float | None = Field(
-        None,
+        1.0,
         gt=0,
         allow_inf_nan=False,
         description="horizon of an exponential moving average of the weights, in epochs; none: no averaging",
