@@ -13,8 +13,7 @@ from accelerate import PartialState
 
 from lacuner.corpus import Corpus, Entity, Sentence
 from lacuner.corpus.tokenize import Splitting, are_characters
-from lacuner.encoders.device import default_device, find_device
-from lacuner.encoders.precision import has_bf16
+from lacuner.encoders.device import default_device, find_device, has_bf16
 from lacuner.errors import ConfigError, TrainingError
 from lacuner.evaluation import Scores, score_entities
 from lacuner.inference.passages import MAX_PASSAGE, TrainingPassages, cut_for_training

@@ -15,7 +15,7 @@ from chinese import CHARACTERS
 from torch import Tensor, nn
 
 from lacuner.encoders import ENCODERS, Encoder, EncoderConfig
-from lacuner.encoders.precision import Precision
+from lacuner.encoders.device import Precision
 from lacuner.features import lexicon, subwords
 from lacuner.parts import build_part
 

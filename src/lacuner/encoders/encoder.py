@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Protocol, Self
 import torch
 from torch import Tensor, nn
 
-from lacuner.encoders.precision import Precision
+from lacuner.encoders.device import Precision
 from lacuner.encoders.words import EncodedWords
 from lacuner.parts import Part
 

@@ -9,8 +9,7 @@ from pydantic import Field, PositiveInt, SerializeAsAny
 
 from lacuner.corpus import Corpus
 from lacuner.encoders import ENCODERS, EncoderConfig
-from lacuner.encoders.device import default_device
-from lacuner.encoders.precision import has_bf16
+from lacuner.encoders.device import default_device, has_bf16
 from lacuner.errors import ConfigError
 from lacuner.methods.method import Method
 from lacuner.methods.parts import TrainingData
@@ -60,14 +59,13 @@ class TrainingConfig(Settings):
         "auto",
         description="epochs without a better dev F1 before training stops (auto: a third, at least 5); none: never",
     )
-
     precision: Literal["fp32", "bf16", "auto"] = Field(
         "fp32",
-        description="bf16: the pretrained layers are trained in bfloat16 mixed precision; auto: where it is faster",
+        description="bf16: bfloat16 mixed precision in pretrained layers; auto: where it is fast and known to be as good",
     )
 
     def for_encoder(self, encoder: EncoderConfig) -> "TrainingConfig":
-        """With what depends on the encoder and on this machine, so that it is known which precision a model was trained in."""
+        """With what depends on the encoder and on this machine: a run has to know which precision it began in."""
         if self.precision == "auto":
             chosen = encoder.auto_precision if has_bf16(default_device()) else "fp32"
             return self.model_copy(update={"precision": chosen})
