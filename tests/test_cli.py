@@ -19,6 +19,15 @@ QUICK = [
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize(("precision", "said"), [("bf16", "transformer in bf16"), ("fp32", "transformer")])
+def test_a_precision_other_than_the_usual_one_is_said(run, files, toy_bert, precision, said):
+    arguments = ["--encoder", toy_bert, "--method", "full", "--epochs", 1, "--set", f"training.precision={precision}"]
+    code, _, log = run("train", files / "train.conll", "--out", files / "model", *arguments)
+    assert code == 0, log
+    assert f"Method full, encoder {said}, head width." in log
+    assert Recognizer.from_pretrained(files / "model").settings.training.precision == precision
+
+
 @pytest.mark.parametrize("verb", ["train", "evaluate", "predict", "inspect", "mask", "methods", "demo"])
 def test_every_verb_has_help_with_an_example(run, verb):
     code, out, _ = run(verb, "--help")

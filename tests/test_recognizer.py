@@ -282,6 +282,18 @@ def test_settings_and_arguments_that_contradict_are_refused(toy):
         Recognizer.train(toy, method="full", settings=resolve_settings("uniform"))
 
 
+@pytest.mark.parametrize("there", [True, False], ids=["hardware", "emulation"])
+def test_bf16_without_hardware_for_it_works_with_a_warning(toy, toy_bert, caplog, monkeypatch, there):
+    monkeypatch.setattr("lacuner.recognizer.has_bf16", lambda device: there)
+    warning = "training.precision=bf16: this processor is not known to have bfloat16 instructions"
+    trained = Recognizer.train(toy[:2], encoder=toy_bert, epochs=1, settings={"training.precision": "bf16"})
+    assert trained.settings.training.precision == "bf16"
+    assert (warning in caplog.text) != there
+    caplog.clear()
+    Recognizer.train(toy[:2], encoder=toy_bert, epochs=1)
+    assert warning not in caplog.text
+
+
 def test_dev_data_without_entities_cannot_choose_an_epoch(toy, small_settings, caplog):
     dev = Corpus(tuple(Sentence(sentence.tokens) for sentence in toy))
     trained = Recognizer.train(toy, dev, method="uniform", epochs=3, settings=small_settings)

@@ -13,7 +13,7 @@ from accelerate import PartialState
 
 from lacuner.corpus import Corpus, Entity, Sentence
 from lacuner.corpus.tokenize import Splitting, are_characters
-from lacuner.encoders.device import default_device, find_device
+from lacuner.encoders.device import default_device, find_device, has_bf16
 from lacuner.errors import ConfigError, TrainingError
 from lacuner.evaluation import Scores, score_entities
 from lacuner.inference.passages import MAX_PASSAGE, TrainingPassages, cut_for_training
@@ -292,6 +292,11 @@ def _prepare(given: Corpus, dev: Corpus | None, settings: RunSettings) -> Traini
     unlearnable = settings.method.unlearnable(prepared.corpus)
     if unlearnable is not None:
         logger.warning(unlearnable)
+    if settings.training.precision == "bf16" and not has_bf16(default_device()):
+        logger.warning(
+            "training.precision=bf16: this processor is not known to have bfloat16 instructions; "
+            "emulated ones are several times slower than fp32."
+        )
     if dev is not None and not any(sentence.entities for sentence in dev):
         logger.warning(
             "No entity is annotated in the dev data, so it cannot tell which epoch is best; the last is kept."

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from lacuner.encoders.device import default_device, exact_dtype, find_device
+from lacuner.encoders.device import default_device, exact_dtype, find_device, has_bf16
 from lacuner.errors import ConfigError
 
 
@@ -57,3 +57,47 @@ def test_what_is_no_device_is_refused_in_one_sentence(name: str) -> None:
 def test_double_precision_is_used_where_there_is_any() -> None:
     assert exact_dtype(torch.device("cpu")) == exact_dtype(torch.device("cuda:1")) == torch.float64
     assert exact_dtype(torch.device("mps")) == torch.float32
+
+
+CPU, CUDA, MPS = map(torch.device, ("cpu", "cuda", "mps"))
+
+
+@pytest.fixture
+def instructions(monkeypatch: pytest.MonkeyPatch):
+    """Pretends that the processors of this machine have these instructions; every GPU can emulate them."""
+
+    def have(avx512_bf16: bool = False, amx: bool = False, cuda: bool = False) -> None:
+        monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: avx512_bf16)
+        monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: amx)
+        monkeypatch.setattr(
+            torch.cuda, "is_bf16_supported", lambda including_emulation=True: including_emulation or cuda
+        )
+
+    return have
+
+
+def test_either_instruction_set_of_a_cpu_will_do_for_bfloat16(instructions) -> None:
+    instructions()
+    assert not has_bf16(CPU)
+    instructions(avx512_bf16=True)
+    assert has_bf16(CPU)
+    instructions(amx=True)
+    assert has_bf16(CPU)
+
+
+def test_a_gpu_that_only_emulates_bfloat16_does_not_have_it(instructions) -> None:
+    instructions(avx512_bf16=True, amx=True)
+    assert not has_bf16(CUDA)
+    instructions(cuda=True)
+    assert has_bf16(CUDA)
+    assert not has_bf16(CPU)
+
+
+def test_no_bfloat16_is_claimed_of_other_devices(instructions) -> None:
+    instructions(avx512_bf16=True, amx=True, cuda=True)
+    assert not has_bf16(MPS)
+
+
+def test_torch_knows_whether_this_processor_has_bfloat16() -> None:
+    """The functions of torch that are asked are not public, and may be renamed."""
+    assert has_bf16(CPU) in (True, False)

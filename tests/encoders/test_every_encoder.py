@@ -5,6 +5,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from chinese import CHARACTERS
 from torch import Tensor, nn
 
 from lacuner.encoders import ENCODERS, Encoder, EncoderConfig
+from lacuner.encoders.device import Precision
 from lacuner.features import lexicon, subwords
 from lacuner.parts import build_part
 
@@ -122,6 +124,72 @@ def test_an_encoder_is_restored_without_memory_for_its_weights(name: str, make: 
     shapes = {key: value.shape for key, value in restored.state_dict().items()}
     assert shapes == {key: value.shape for key, value in encoder.state_dict().items()}
     assert all(parameter.is_meta for parameter in restored.parameters())
+
+
+IN_BF16 = [name for name in SMALL if "bf16" in ENCODERS[name].precisions]
+
+
+def test_pretrained_encoders_can_be_trained_in_bf16() -> None:
+    assert IN_BF16 == ["transformer", "bert-word", "lebert"]
+
+
+@pytest.mark.parametrize("name", IN_BF16)
+def test_in_bf16_only_pretrained_layers_are_rounded(name: str, make: Make) -> None:
+    _, encoder = make(name)
+    inputs = encoder.index.collate(SENTENCES)
+    types: dict[str, torch.dtype] = {}
+
+    def note(module: nn.Module, given: Any, found: Any, path: str) -> None:
+        types[path] = found.dtype if isinstance(found, Tensor) else found[0].dtype
+
+    for path, module in encoder.named_modules():
+        if isinstance(module, nn.Linear | nn.LSTM):
+            module.register_forward_hook(partial(note, path=path))
+
+    def train(precision: Precision) -> tuple[Tensor, dict[str, Tensor]]:
+        torch.manual_seed(1)  # of dropout
+        encoder.zero_grad()
+        encoder.train().train_in(precision)
+        words = encoder(inputs)
+        assert words.first.dtype == words.last.dtype == torch.float32
+        words.mean().square().sum().backward()
+        return words.mean().detach(), {key: w.grad for key, w in encoder.named_parameters() if w.grad is not None}
+
+    exact, exact_gradients = train("fp32")
+    assert set(types.values()) == {torch.float32}
+    rounded, gradients = train("bf16")
+    pretrained = {path for path in types if ".layer." in path}
+    assert len(pretrained) == 3 * 6  # layers, and what BERT multiplies in each
+    assert {types[path] for path in pretrained} == {torch.bfloat16}
+    assert {types[path] for path in types if "lstm" in path} <= {torch.float32}
+
+    assert not torch.equal(rounded, exact)
+    torch.testing.assert_close(rounded, exact, rtol=0.05, atol=0.05)
+    assert gradients.keys() == exact_gradients.keys()
+    assert {gradient.dtype for gradient in gradients.values()} == {torch.float32}
+    one, other = (torch.cat([each.flatten() for each in found.values()]) for found in (gradients, exact_gradients))
+    assert 0 < (one - other).norm() < 0.05 * other.norm()
+
+
+@pytest.mark.parametrize("name", IN_BF16)
+def test_outside_of_training_nothing_is_rounded(name: str, make: Make) -> None:
+    _, encoder = make(name)
+    expected = encode(encoder, SENTENCES[0])
+    encoder.train_in("bf16")
+    assert torch.equal(encode(encoder, SENTENCES[0]), expected)
+    torch.manual_seed(1)
+    trained = encode(encoder.train(), SENTENCES[0])
+    encoder.train_in("fp32")
+    torch.manual_seed(1)
+    assert not torch.equal(encode(encoder, SENTENCES[0]), trained)
+
+
+def test_an_encoder_in_fp32_leaves_mixed_precision_around_it_alone(make: Make) -> None:
+    """Such as that of ``accelerate launch --mixed_precision bf16``."""
+    _, encoder = make("transformer")
+    encoder.train()
+    with torch.autocast("cpu", torch.bfloat16), encoder.autocast():
+        assert (torch.ones(1, 1) @ torch.ones(1, 1)).dtype == torch.bfloat16
 
 
 RECURRENT = """

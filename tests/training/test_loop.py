@@ -8,6 +8,7 @@ from lacuner.corpus import Span
 from lacuner.evaluation import Scores
 from lacuner.methods.full import CrossEntropy
 from lacuner.methods.method import SpanMethod
+from lacuner.methods.parts import Step
 from lacuner.models.span_model import SpanModel
 from lacuner.training.checkpoints import trained_weights
 from lacuner.training.epochs import EpochSampler
@@ -192,6 +193,102 @@ def test_a_transformer_run_resumes_bit_identical(toy, minilm, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         Recognizer.train(toy[:8], toy[:4], out=tmp_path / "interrupted", observer=StopAfter(1), **arguments)
     assert same(whole, Recognizer.train(toy[:8], toy[:4], out=tmp_path / "interrupted", resume=True, **arguments))
+
+
+@pytest.mark.parametrize("observer", [StopAfter(2), StopWithin(2)], ids=["between epochs", "within an epoch"])
+@pytest.mark.parametrize("method", ["lacuner", "crf"])
+def test_a_run_in_bf16_that_is_resumed_ends_bit_identical(toy, toy_bert, tmp_path, method, observer):
+    arguments = {
+        "method": method,
+        "encoder": toy_bert,
+        "epochs": 3,
+        "settings": {"training.batch_tokens": 64, "training.precision": "bf16"},
+    }
+    whole = Recognizer.train(toy, toy[:4], out=tmp_path / "whole", **arguments)
+    with pytest.raises(KeyboardInterrupt):
+        Recognizer.train(toy, toy[:4], out=tmp_path / "interrupted", observer=observer, **arguments)
+    resumed = Recognizer.train(toy, toy[:4], out=tmp_path / "interrupted", resume=True, **arguments)
+    assert same(whole, resumed)
+    assert all(weight.dtype == torch.float32 for weight in resumed.model.parameters())
+
+    arguments["settings"] |= {"training.precision": "fp32"}
+    exact = Recognizer.train(toy, toy[:4], **arguments)
+    assert not same(whole, exact)
+    for one, other in zip(whole.record.history, exact.record.history, strict=True):
+        assert one["loss"] == pytest.approx(other["loss"], rel=0.02)
+
+
+def test_a_run_is_not_resumed_in_another_precision(toy, toy_bert, tmp_path, monkeypatch):
+    """As it would be where ``auto`` has chosen bf16 on one machine, and another lacks it."""
+    arguments = {
+        "encoder": toy_bert,
+        "epochs": 2,
+        "settings": {"training.precision": "auto"},
+        "out": tmp_path / "model",
+    }
+    monkeypatch.setattr("lacuner.training.settings.has_bf16", lambda device: True)
+    with pytest.raises(KeyboardInterrupt):
+        Recognizer.train(toy[:4], toy[:4], observer=StopAfter(1), **arguments)
+    monkeypatch.setattr("lacuner.training.settings.has_bf16", lambda device: False)
+    with pytest.raises(TrainingError, match="other data or settings"):
+        Recognizer.train(toy[:4], toy[:4], resume=True, **arguments)
+    arguments["settings"] = {"training.precision": "bf16"}
+    Recognizer.train(toy[:4], toy[:4], resume=True, **arguments)
+    assert Recognizer.from_pretrained(tmp_path / "model").settings.training.precision == "bf16"
+
+
+def test_a_model_that_is_trained_in_bf16_is_evaluated_in_fp32(toy, toy_bert, tmp_path):
+    settings = {"training.precision": "bf16", "training.batch_tokens": 64}
+    settings |= {"training.encoder_learning_rate": 0.005, "training.head_learning_rate": 0.01}
+    types: dict[bool, set[torch.dtype]] = {True: set(), False: set()}
+
+    def note(module, given, found):
+        types[module.training].add(found.dtype)
+
+    hook = torch.nn.modules.module.register_module_forward_hook(
+        lambda module, given, found: note(module, given, found) if isinstance(module, torch.nn.Linear) else None
+    )
+    try:
+        trained = Recognizer.train(
+            toy, toy, method="full", encoder=toy_bert, epochs=12, settings=settings, out=tmp_path / "model"
+        )
+    finally:
+        hook.remove()
+    assert types == {True: {torch.float32, torch.bfloat16}, False: {torch.float32}}
+
+    best = trained.record.history[trained.record.best_epoch - 1]["dev"]
+    assert best["f1"] > 0
+    again = Recognizer.from_pretrained(tmp_path / "model")
+    assert trained.evaluate(toy).as_dict() == again.evaluate(toy).as_dict() == best
+    tokens = list(toy.tokens)
+    with torch.no_grad():
+        ours, theirs = (model.model.encode(tokens).words.first for model in (trained, again))
+    assert torch.equal(ours, theirs)
+
+
+def test_in_bf16_spans_that_are_scored_in_chunks_are_scored_in_fp32(toy, toy_bert, monkeypatch):
+    """Chunks are computed again for the backward pass, and have to be what they were."""
+    settings = resolve_settings("full", toy_bert, {"training.precision": "bf16", "head.dropout": 0.0})
+    model = fresh(settings, toy)
+    model.encoder.train_in("bf16")
+    inputs = model.encoder.index.collate(list(toy.tokens))
+    targets = model.targets(list(toy))
+    types = set()
+    model.head.register_forward_hook(lambda module, given, found: types.add(found.logits.dtype))
+
+    def gradients() -> list[torch.Tensor]:
+        torch.manual_seed(0)
+        model.train().zero_grad()
+        settings.method.training_loss(model, inputs, targets, Step(0, 1, torch.Generator(), range(len(toy)))).backward()
+        return [weight.grad for weight in model.parameters() if weight.grad is not None]
+
+    at_once = gradients()
+    monkeypatch.setattr("lacuner.heads.scores.CHUNK", 100)
+    in_chunks = gradients()
+    assert types == {torch.float32}
+    assert len(at_once) == len(in_chunks) > 20
+    for one, other in zip(at_once, in_chunks, strict=True):
+        torch.testing.assert_close(one, other, rtol=0.02, atol=1e-4)
 
 
 def fresh(settings: RunSettings, corpus: Corpus) -> SpanModel:

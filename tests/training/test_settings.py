@@ -136,6 +136,7 @@ def test_patience_that_is_set_stays_as_it_is():
         ("uniform", "training.ema_epochs", 0, "greater than 0"),
         ("uniform", "training.ema_epochs", float("inf"), "finite"),
         ("uniform", "training.metric", "recall", "'f1' or 'pu'"),
+        ("uniform", "training.precision", "fp16", "'fp32', 'bf16' or 'auto'"),
         ("uniform", "trusted.fraction", 0, "greater than 0"),
         ("uniform", "trusted.fraction", 1, "less than 1"),
     ],
@@ -224,9 +225,48 @@ def test_every_preset_resolves_and_survives_json(name):
         assert settings_from_dict(settings.model_dump(mode="json")) == settings
 
 
+@pytest.fixture
+def with_bf16(monkeypatch: pytest.MonkeyPatch):
+    """Pretends that this machine multiplies bfloat16 in hardware, or does not."""
+
+    def have(there: bool) -> None:
+        monkeypatch.setattr("lacuner.training.settings.has_bf16", lambda device: there)
+
+    return have
+
+
+def test_auto_is_bf16_where_the_processor_has_it_and_the_encoder_is_known_to_be_as_good(with_bf16):
+    auto = {"training.precision": "auto"}
+    with_bf16(True)
+    assert resolve_settings(encoder="bert-base-cased", overrides=auto).training.precision == "bf16"
+    lexicon = {"encoder.model": "bert-base-chinese", "encoder.lexicon": "words.txt"}
+    for encoder in ("bert-word", "lebert"):  # F1 has not been compared
+        assert resolve_settings(encoder=encoder, overrides=auto | lexicon).training.precision == "fp32"
+    assert resolve_settings(encoder="recurrent", overrides=auto).training.precision == "fp32"
+    with_bf16(False)
+    assert resolve_settings(encoder="bert-base-cased", overrides=auto).training.precision == "fp32"
+
+
+def test_what_is_asked_for_is_done_whatever_the_processor_has(with_bf16):
+    for there in (True, False):
+        with_bf16(there)
+        for precision in ("fp32", "bf16"):
+            overrides = {"training.precision": precision}
+            assert resolve_settings(encoder="bert", overrides=overrides).training.precision == precision
+        assert resolve_settings(encoder="bert").training.precision == "fp32"
+
+
+@pytest.mark.parametrize("encoder", ["recurrent", "flat"])
+def test_encoders_without_pretrained_layers_refuse_bf16(encoder):
+    overrides = {"training.precision": "bf16"} | ({"encoder.lexicon": "words.txt"} if encoder == "flat" else {})
+    message = rf"^training.precision=bf16: the encoder {encoder} is trained in fp32 only; leave it out, or give auto$"
+    with pytest.raises(ConfigError, match=message):
+        resolve_settings(encoder=encoder, overrides=overrides)
+
+
 def test_settings_of_older_models_know_neither_teachers_nor_averages():
     settings = resolve_settings("uniform").model_dump(mode="json")
     del settings["trusted"], settings["method"]["teacher"]
-    for key in ("ema_epochs", "fit_threshold", "width_quantile", "metric", "nested"):
+    for key in ("ema_epochs", "fit_threshold", "width_quantile", "metric", "nested", "precision"):
         del settings["training"][key]
     assert settings_from_dict(settings) == resolve_settings("uniform")

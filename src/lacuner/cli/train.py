@@ -112,7 +112,8 @@ def train(
         logger.warning("There is no --dev data: all epochs are run, and the last one is kept.")
     if out.exists() and not resume:
         logger.warning("%s exists; it will be replaced at the end of training.", out)
-    say(f"Method {resolved.method.name}, encoder {resolved.encoder.name}, head {resolved.method.head.name}.")
+    precision = "" if resolved.training.precision == "fp32" else f" in {resolved.training.precision}"
+    say(f"Method {resolved.method.name}, encoder {resolved.encoder.name}{precision}, head {resolved.method.head.name}.")
     main_process = PartialState().is_main_process
     observer = TerminalObserver(metric=resolved.training.metric) if main_process else None
     try:

@@ -1,8 +1,13 @@
-"""Which device to compute on."""
+"""Which device to compute on, and with which numbers."""
+
+from typing import Literal
 
 import torch
 
 from lacuner.errors import ConfigError
+
+Precision = Literal["fp32", "bf16"]
+"""``bf16`` is mixed precision: matrices are multiplied in bfloat16; weights, their gradients and sums stay float32."""
 
 
 def default_device() -> torch.device:
@@ -29,6 +34,13 @@ def _is_available(device: torch.device) -> bool:
     if device.type == "mps":
         return torch.backends.mps.is_available()
     return device.type in ("cpu", "meta")
+
+
+def has_bf16(device: torch.device) -> bool:
+    """Whether a device is known to multiply bfloat16 in hardware; emulated, it takes several times as long as float32."""
+    if device.type == "cuda":
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    return device.type == "cpu" and (torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
 
 
 def exact_dtype(device: torch.device) -> torch.dtype:

@@ -2,12 +2,14 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self
 
 import torch
 from torch import Tensor, nn
 
+from lacuner.encoders.device import Precision
 from lacuner.encoders.words import EncodedWords
 from lacuner.parts import Part
 
@@ -37,15 +39,29 @@ class Encoder(nn.Module, ABC):
 
     index: Index
     size: int
+    precision: Precision = "fp32"
+    """What it is trained in; :meth:`train_in` sets it."""
 
     @property
     def pretrained(self) -> nn.Module:
         """What is trained at the encoder's learning rate; all its other weights are new, and trained at the head's."""
         return self
 
+    def train_in(self, precision: Precision) -> None:
+        """Multiply the matrices of pretrained layers in this precision, in training mode only."""
+        for module in self.modules():
+            if isinstance(module, Encoder):
+                module.precision = precision
+
+    def autocast(self) -> AbstractContextManager[Any]:
+        """Pretrained layers are computed in it. What comes out may be bfloat16, and has to become float32 again."""
+        if not self.training or self.precision == "fp32":
+            return nullcontext()  # not a disabled autocast, which would end one that is around it
+        return torch.autocast(next(self.parameters()).device.type, torch.bfloat16)
+
     @abstractmethod
     def forward(self, inputs: Any) -> EncodedWords:
-        """One vector a word, or two."""
+        """One vector a word, or two; float32."""
 
     @abstractmethod
     def save(self, folder: Path) -> dict[str, Any]:
@@ -59,6 +75,10 @@ class EncoderConfig(Part, ABC):
     """How often it reads a corpus of ordinary size."""
     training: ClassVar[dict[str, Any]]
     """What else of the settings of training depends on it."""
+    precisions: ClassVar[tuple[Precision, ...]] = ("fp32",)
+    """What it can be trained in: more than float32 if it computes its pretrained layers in :meth:`Encoder.autocast`."""
+    auto_precision: ClassVar[Precision] = "fp32"
+    """The one that ``auto`` chooses where hardware has it: it has to be known that the models are as good."""
 
     @property
     def title(self) -> str:

@@ -55,7 +55,8 @@ class LebertEncoder(LexiconBertEncoder):
             adapted: Tensor = self.norm(self.dropout(hidden + words))
             return adapted
 
-        hidden = run_layers(self.bert.model, inputs.pieces, self.config.layer, take_in_words)
+        with self.autocast():
+            hidden = run_layers(self.bert.model, inputs.pieces, self.config.layer, take_in_words)
         return self.bert.at_words(hidden, inputs.pieces)
 
 

@@ -24,6 +24,8 @@ _MAX_WINDOW = 512  # attention costs the square of it, and a sentence rarely nee
 class PretrainedConfig(EncoderConfig, ABC):
     """Settings of every encoder that is built on a Hugging Face model."""
 
+    precisions: ClassVar = ("fp32", "bf16")
+
     model: str = Field(description="Hugging Face model: name on the hub, or folder")
     window: int | None = Field(
         None, ge=128, description="sub-word pieces that are encoded together; none: the model's maximum, at most 512"
@@ -44,6 +46,7 @@ class TransformerConfig(PretrainedConfig):
 
     epochs: ClassVar = 10
     training: ClassVar = {"batch_tokens": 1024, "encoder_learning_rate": 5e-5, "head_learning_rate": 5e-4}
+    auto_precision: ClassVar = "bf16"
 
     name: Literal["transformer"] = "transformer"
     dropout: float = Field(0.1, ge=0, lt=1, description="dropout on the word vectors")
@@ -130,11 +133,13 @@ class TransformerEncoder(Encoder):
         return self.architecture
 
     def forward(self, inputs: PieceInputs) -> EncodedWords:
-        hidden = self.model(input_ids=inputs.pieces, attention_mask=inputs.attention).last_hidden_state  # (W, m, d)
+        with self.autocast():
+            hidden = self.model(input_ids=inputs.pieces, attention_mask=inputs.attention).last_hidden_state  # (W, m, d)
         return self.at_words(hidden, inputs)
 
     def at_words(self, hidden: Tensor, inputs: PieceInputs) -> EncodedWords:
-        """What the model's last layer ``(W, m, d)`` says about each word."""
+        """What the model's last layer ``(W, m, d)`` says about each word, in float32 even if the layer is bfloat16."""
+        hidden = hidden.to(torch.promote_types(hidden.dtype, torch.float32))
         pieces = self.dropout(hidden).flatten(0, 1)  # (W * m, d)
         words = EncodedWords(_gather(pieces, inputs.first), _gather(pieces, inputs.last))
         if self.lstm is None:

@@ -99,6 +99,7 @@ def fit(
         observer: told about progress.
     """
     assert config.epochs is not None, "TrainingConfig.for_corpus fills it in"
+    assert config.precision != "auto", "TrainingConfig.for_encoder decides it"
     observer = observer or Observer()
     accelerator = Accelerator(cpu=default_device().type == "cpu")
     pretrained = list(model.encoder.pretrained.parameters())
@@ -116,6 +117,7 @@ def fit(
         fused=True,
     )
     method.begin_training(model, len(sampler.corpus))
+    model.encoder.train_in(config.precision)
     learner, optimizer = accelerator.prepare(_Objective(model, method), optimizer)
     progress, best = Progress(), trained_weights(model)
     average = None if config.ema_epochs is None else WeightAverage(model)

@@ -9,6 +9,7 @@ from pydantic import Field, PositiveInt, SerializeAsAny
 
 from lacuner.corpus import Corpus
 from lacuner.encoders import ENCODERS, EncoderConfig
+from lacuner.encoders.device import default_device, has_bf16
 from lacuner.errors import ConfigError
 from lacuner.methods.method import Method
 from lacuner.methods.parts import TrainingData
@@ -59,6 +60,22 @@ class TrainingConfig(Settings):
         "auto",
         description="epochs without a better dev F1 before training stops (auto: a third, at least 5); none: never",
     )
+    precision: Literal["fp32", "bf16", "auto"] = Field(
+        "fp32",
+        description="bf16: bfloat16 mixed precision in pretrained layers; auto: where it is fast and known to be as good",
+    )
+
+    def for_encoder(self, encoder: EncoderConfig) -> "TrainingConfig":
+        """With what depends on the encoder and on this machine: a run has to know which precision it began in."""
+        if self.precision == "auto":
+            chosen = encoder.auto_precision if has_bf16(default_device()) else "fp32"
+            return self.model_copy(update={"precision": chosen})
+        if self.precision not in encoder.precisions:
+            raise ConfigError(
+                f"training.precision={self.precision}: the encoder {encoder.name} is trained in "
+                f"{' or '.join(encoder.precisions)} only; leave it out, or give auto"
+            )
+        return self
 
     def for_corpus(self, words: int, usual: int) -> "TrainingConfig":
         """With what depends on the corpus: one of few words is read often enough to learn something from it.
@@ -150,7 +167,7 @@ def resolve_settings(
         {
             "method": preset.model_copy(update=parts),
             "encoder": chosen,
-            "training": validate(TrainingConfig, training, "training."),
+            "training": validate(TrainingConfig, training, "training.").for_encoder(chosen),
             "trusted": validate(TrustedConfig, trusted, "trusted."),
             **split,
         },
