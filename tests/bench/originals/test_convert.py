@@ -85,10 +85,10 @@ def test_folders_and_corpora_that_do_not_exist_are_refused(tmp_path: Path) -> No
         find_distribution("conll")
 
 
-def test_a_folder_that_cannot_be_created_is_named(originals, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_is_named(originals, tmp_path: Path) -> None:
     (tmp_path / "out").write_text("a file")
     outcome = list(convert(RESUME, originals({"LatticeLSTM/ResumeNER/dev.char.bmes": FILE}), tmp_path / "out"))[1]
-    assert "out: the folder cannot be created" in outcome.reason
+    assert "out/dev.conll: it cannot be written (File exists) — check the folder" in outcome.reason
 
 
 def test_no_corpus_makes_a_file_twice() -> None:

@@ -55,6 +55,7 @@ def test_last_words_of_spans_belong_to_them(file) -> None:
     ("content", "message"),
     [
         ("{", "original: it cannot be read as JSON"),
+        ("{}", "original: it holds a dict, not a list"),
         (
             '[{"tokens": ["a"], "entities": []}, {"tokens": ["a"]}]',
             "original: sentence 2 has another form than expected",
@@ -130,3 +131,13 @@ def test_an_archive_without_the_training_set_is_refused(tmp_path: Path) -> None:
         archive.writestr("MSRA/msra_test_bio", "a\tO\n")
     with pytest.raises(DataError, match=r"MSRA\.zip: there is no msra_train_bio in the archive"):
         read_zipped_columns(tmp_path / "MSRA.zip")
+
+
+def test_a_damaged_archive_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "MSRA.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("MSRA/msra_train_bio", "a\tO\n" * 100)
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b"a\tO", b"b\tO", 1))
+    with pytest.raises(DataError, match=r"MSRA\.zip: MSRA/msra_train_bio cannot be unpacked \(Bad CRC-32"):
+        read_zipped_columns(path)

@@ -98,12 +98,11 @@ def convert(distribution: Distribution, folder: Path, out: Path, force: bool = F
 def _write(content: Content, path: Path) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(content, Corpus):
+            content.write(path)
+        else:
+            with open_for_writing(path) as file:
+                file.writelines(f"{line}\n" for line in content)
     except OSError as error:
-        raise DataError(
-            f"the folder cannot be created ({error.strerror})", "give another --out", path.parent
-        ) from error
-    if isinstance(content, Corpus):
-        content.write(path)
-        return
-    with open_for_writing(path) as file:
-        file.writelines(f"{line}\n" for line in content)
+        what = f"it cannot be written ({error.strerror})"
+        raise DataError(what, "check the folder, or give another --out", path) from error

@@ -27,7 +27,7 @@ _AUTONER = Repository("shangjingbo1226/AutoNER", "75f8d09", "Apache-2.0")
 _MODEL_LABELS = Repository("yyDing1/DS-NER", "5019477")
 
 _TAG, _FLAG = 1, 2
-"""Columns of Conf-MPU's files: the human tag, and the number of the distant label."""
+"""Columns: a tag (the human one in Conf-MPU's files, that of a language model in DS-NER's), and the number of a label."""
 
 
 def _roster_pair(corpus: str, split: str) -> tuple[Original, Original]:
@@ -41,6 +41,7 @@ def _with_digits(distant: Path, texts: Path) -> Corpus:
 
 
 def _model_labels_of_texts(labels: Path, texts: Path) -> Corpus:
+    """Labels of a language model, one copy of which has 0 for every digit, too."""
     return with_entities_of(read_texts(texts), read_columns(labels, column=_TAG))
 
 

@@ -3,6 +3,7 @@
 import json
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,11 @@ def read_zipped_columns(path: Path) -> Corpus:
         names = [name for name in archive.namelist() if Path(name).name in ("msra_train_bio", "msra_train_bio.txt")]
         if not names:
             raise DataError("there is no msra_train_bio in the archive", _AS_IT_IS, path)
-        return read_columns(Path(archive.extract(names[0], folder)))
+        try:
+            member = archive.extract(names[0], folder)
+        except (zipfile.BadZipFile, RuntimeError, OSError, zlib.error) as error:
+            raise DataError(f"{names[0]} cannot be unpacked ({error})", _AS_IT_IS, path) from error
+        return read_columns(Path(member))
 
 
 def read_spans(path: Path) -> Corpus:
@@ -55,7 +60,7 @@ def read_spans(path: Path) -> Corpus:
 def read_tag_numbers(path: Path, numbers: Path) -> Corpus:
     """A JSON list of ``{"str_words": […], "tags": [number, …]}``; ``numbers`` is a JSON object with the number of each tag."""
     report = ReadingReport()
-    tags = {number: tag for tag, number in _read_json(numbers).items()}
+    tags = {number: tag for tag, number in _read_json(numbers, dict).items()}
 
     def sentence(record: Any) -> Sentence:
         return _tagged(record["str_words"], [tags[number] for number in record["tags"]], path, 1, report)
@@ -156,15 +161,18 @@ def _finished(sentences: Iterable[Sentence], report: ReadingReport) -> Corpus:
     return corpus
 
 
-def _read_json(path: Path) -> Any:
+def _read_json(path: Path, kind: type[Any]) -> Any:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, OSError) as error:
         raise DataError(f"it cannot be read as JSON ({error})", _AS_IT_IS, path) from error
+    if not isinstance(content, kind):
+        raise DataError(f"it holds a {type(content).__name__}, not a {kind.__name__}", _AS_IT_IS, path)
+    return content
 
 
 def _from_records(path: Path, sentence: Callable[[Any], Sentence]) -> Iterator[Sentence]:
-    for number, record in enumerate(_read_json(path), 1):
+    for number, record in enumerate(_read_json(path, list), 1):
         try:
             yield sentence(record)
         except (KeyError, TypeError, ValueError) as error:
