@@ -46,6 +46,7 @@ def loaded_by(*arguments: str) -> list[str]:
             for verb in ("train", "evaluate", "predict", "annotate", "audit", "review", "demo", "bench")
         ),
         ["analyse", "--help"],
+        ["bench", "data"],
     ],
     ids=" ".join,
 )

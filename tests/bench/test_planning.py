@@ -216,7 +216,7 @@ def broken(data: Path, toy: Corpus) -> PathTemplates:
 
 
 MISTAKES: list[tuple[dict[str, Any], str]] = [
-    ({"data": ["nowhere"]}, r"dataset nowhere: there is no folder \S+/nowhere — LACUNER_DATA says"),
+    ({"data": ["nowhere"]}, r"dataset nowhere: there is no folder \S+/nowhere — LACUNER_DATA says where .*, docs/corpora.md"),
     ({"data": ["toy", "no-dev"]}, r"dataset no-dev: there is no file dev\.conll in \S+/no-dev — check the recipe"),
     ({"data": ["no-files"]}, r"dataset no-files: there is no file train\.conll in \S+/no-files"),
     ({"dataset": {"toy": {"trusted": "t.conll"}}}, r"dataset toy: there is no file t\.conll in \S+/toy"),

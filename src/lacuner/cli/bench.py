@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lacuner.cli.bench_data import data as bench_data
 from lacuner.cli.console import print_json, say
 from lacuner.cli.help import Verb, Verbs
 from lacuner.cli.options import Engine, Json
@@ -172,6 +173,9 @@ def list_recipes(json: Json = False) -> None:
     width = max(map(len, titles), default=0)
     for name, title in titles.items():
         print(f"{name:{width}}  {title}")
+
+
+bench.command("data", cls=Verb)(bench_data)
 
 
 def _show_plan(runs: "Sequence[Run]", json: bool) -> None:

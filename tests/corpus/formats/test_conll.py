@@ -57,6 +57,17 @@ def test_the_tag_is_in_the_last_of_several_columns(read, separator):
     assert read("".join(f"{separator.join(row)}\n" for row in rows)) == [ADA]
 
 
+def test_the_tag_may_be_asked_for_in_another_column(read, monkeypatch):
+    monkeypatch.setattr(conll, "LOOK_AHEAD", 1)
+    content = "Ada B-PER 0\nleft O 0\nNew B-LOC 1\nYork I-LOC 1\n\nOslo O 1\n"
+    assert read(content, column=1) == [ADA, Sentence(("Oslo",))]
+    flags = read(content, column=2, scheme="io")
+    assert [sentence.entities for sentence in flags] == [(Entity(0, 2, "0"), Entity(2, 4, "1")), (Entity(0, 1, "1"),)]
+    assert error_of(read, "Ada\tO\t0\n\nleft\tO\n", column=2) == (
+        "data.conll:3: only 2 columns: 'left\\tO' — the tag belongs in column 3"
+    )
+
+
 def test_a_word_may_be_the_separator_of_another_file(read):
     assert read("1,000\tO\nNew York\tB-LOC\n; \tO\n")[0].tokens == ("1,000", "New York", "; ")
     assert read("New York, NY\tB-LOC\n")[0].tokens == ("New York, NY",)

@@ -46,7 +46,11 @@ class _Block:
 
 
 def read_conll(
-    path: str | Path, report: ReadingReport, options: ReadOptions | None = None, scheme: Scheme | None = None
+    path: str | Path,
+    report: ReadingReport,
+    options: ReadOptions | None = None,
+    scheme: Scheme | None = None,
+    column: int | None = None,
 ) -> Iterator[Sentence]:
     """Sentences of a column file, streamed.
 
@@ -55,6 +59,7 @@ def read_conll(
         report: counts broken tags.
         options: whether words alone are enough.
         scheme: the tag scheme; found out from the first sentences if not given.
+        column: the column with the tags, counted from 0; the last one if not given.
     """
     tagged = options is None or options.tagged
     blocks = _blocks(path, report)
@@ -65,13 +70,11 @@ def read_conll(
             yield Sentence(tuple(line.strip(" \t") for _, line in block.lines))
         return
     for block in ahead:
-        block.columns = [_columns(line, separator) for _, line in block.lines]
-        _check_columns(block, path)
+        _cut_columns(block, separator, column, path)
     scheme = scheme or detect_scheme(block.tags for block in ahead)
     for block in chain(ahead, blocks):
         if not block.columns:
-            block.columns = [_columns(line, separator) for _, line in block.lines]
-            _check_columns(block, path)
+            _cut_columns(block, separator, column, path)
         yield _sentence(block, scheme, path, report)
 
 
@@ -166,6 +169,17 @@ def _columns(line: str, separator: str) -> list[str]:
     else:
         columns = line.split(separator)
     return [columns[0], *(column.strip() for column in columns[1:])]
+
+
+def _cut_columns(block: _Block, separator: str, column: int | None, path: str | Path) -> None:
+    block.columns = [_columns(line, separator) for _, line in block.lines]
+    if column is not None:
+        for (number, line), row in zip(block.lines, block.columns, strict=True):
+            if len(row) <= column:
+                what = f"only {len(row)} column{'s' * (len(row) != 1)}: {line[:60]!r}"
+                raise DataError(what, f"the tag belongs in column {column + 1}", path, number)
+        block.columns = [[row[0], row[column]] for row in block.columns]
+    _check_columns(block, path)
 
 
 def _check_columns(block: _Block, path: str | Path) -> None:

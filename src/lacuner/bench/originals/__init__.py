@@ -1,0 +1,1 @@
+"""Corpora as their authors distribute them, and the files that recipes read made of them."""

@@ -1,0 +1,108 @@
+"""Makes the files that recipes read from the originals in a folder, and counts what is in them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from lacuner.bench.originals.chinese import EC, NEWS, RESUME, WEIBO
+from lacuner.bench.originals.distribution import Content, Counts, Distribution, Target, count
+from lacuner.bench.originals.english import BC5CDR, CONLL03, WIKIGOLD, WNUT16
+from lacuner.corpus import Corpus
+from lacuner.corpus.corpus import open_for_writing
+from lacuner.corpus.files import refuse_overwriting
+from lacuner.errors import ConfigError, DataError, LacunerError
+
+DISTRIBUTIONS = {one.name: one for one in (EC, NEWS, CONLL03, WIKIGOLD, WNUT16, BC5CDR, WEIBO, RESUME)}
+"""All corpora, by the names of their folders."""
+
+
+class Status(StrEnum):
+    """What became of a file."""
+
+    MADE = "made"
+    KEPT = "kept"
+    """It was there already."""
+    MISSING = "missing"
+    """An original is not in the folder."""
+    FAILED = "failed"
+    """An original, or a file that was there already, cannot be read."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one file.
+
+    Attributes:
+        target: the file.
+        status: what became of it.
+        counts: how much it holds now; empty if it is not there.
+        reason: why it is missing, or has failed.
+    """
+
+    target: Target
+    status: Status
+    counts: Counts
+    reason: str = ""
+
+    @property
+    def differences(self) -> list[str]:
+        """Where the file does not hold as much as expected."""
+        expected = self.target.expected if self.counts else {}
+        return [
+            f"expected {number} {what}, found {self.counts[what]}"
+            for what, number in expected.items()
+            if self.counts[what] != number
+        ]
+
+
+def find_distribution(name: str) -> Distribution:
+    """The corpus of this name."""
+    if name not in DISTRIBUTIONS:
+        raise ConfigError(f"there is no corpus {name!r} — the corpora are {', '.join(DISTRIBUTIONS)}")
+    return DISTRIBUTIONS[name]
+
+
+def convert(distribution: Distribution, folder: Path, out: Path, force: bool = False) -> Iterator[Outcome]:
+    """Make every file of a corpus whose originals are in ``folder``, one after the other.
+
+    Args:
+        distribution: the corpus.
+        folder: holds clones of the repositories, or is one.
+        out: folder for the files; it is created if needed.
+        force: replace files that are there already.
+    """
+    if not folder.is_dir():
+        raise DataError(
+            "there is no such folder", "clone the repositories that lacuner bench data lists into it", folder
+        )
+    for target in distribution.targets:
+        path = out / target.name
+        try:
+            if path.exists() and not force:
+                yield Outcome(target, Status.KEPT, count(path))
+                continue
+            found = [(original, original.find(folder)) for original in target.originals]
+            missing = [str(original) for original, place in found if place is None]
+            if missing:
+                yield Outcome(target, Status.MISSING, {}, f"needs {', '.join(missing)}")
+                continue
+            originals = [place for _, place in found]
+            refuse_overwriting(path, {"an original": originals})
+            _write(target.make(*originals), path)
+            yield Outcome(target, Status.MADE, count(path))
+        except LacunerError as error:
+            yield Outcome(target, Status.FAILED, {}, str(error))
+
+
+def _write(content: Content, path: Path) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(content, Corpus):
+            content.write(path)
+        else:
+            with open_for_writing(path) as file:
+                file.writelines(f"{line}\n" for line in content)
+    except OSError as error:
+        what = f"it cannot be written ({error.strerror})"
+        raise DataError(what, "check the folder, or give another --out", path) from error
