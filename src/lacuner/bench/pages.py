@@ -68,7 +68,7 @@ def read_scores(folder: Path) -> dict[str, dict[str, list[float]]]:
     results = Results.of(Title.read(folder), read_results(folder / RESULTS))
     scores: dict[str, dict[str, list[float]]] = {column: {} for column in results.columns}
     for (row, column), records in results.cells.items():
-        is_first = records[0]["encoder"] == results.title.recipe.encoders[0]
+        is_first = records[0]["encoder"] in ("", results.title.recipe.encoders[0])
         name = results.curve(records[0]) if is_first else row
         scores[column][name] = results.values(row, column, test_f1)
     return scores

@@ -52,6 +52,7 @@ class Dataset(Settings):
     gold: str = Field("train.gold.conll", description="complete labels of the training sentences; masking needs them")
     dev: str = "dev.conll"
     test: str = "test.conll"
+    dictionary: str = Field("dictionary.tsv", description="names and labels, for the method kb; may be missing")
     mask_dev: bool | None = Field(None, description="hide as many labels of the dev data as of the training data")
     complete: bool = Field(False, description="nothing is missing in the training data")
     sentences: Limits = Limits()
@@ -139,6 +140,13 @@ class Recipe(Settings):
     def dataset_of(self, name: str) -> Dataset:
         """What a name in ``data`` means; without a table it is a folder with the usual files."""
         return self.dataset.get(name, Dataset())
+
+    def method_of(self, name: str) -> tuple[str, Mapping[str, Any] | list[str]]:
+        """What a name in ``methods`` means: a method, and what is changed in it, as a table or as ``KEY=VALUE``."""
+        if name in self.method:
+            return self.method[name].method, self.method[name].settings
+        method, *assignments = name.split()
+        return method, assignments
 
     def encoder_of(self, name: str) -> EncoderChoice:
         """What a name in ``encoders`` means; without a table it is what ``--encoder`` takes."""

@@ -88,11 +88,11 @@ class Results:
 
     @cached_property
     def several_encoders(self) -> bool:
-        return len({record["encoder"] for record in self.records}) > 1
+        return len({record["encoder"] for record in self.records if is_trained(record)}) > 1
 
     def row(self, record: Mapping[str, Any]) -> str:
         """The row of a record."""
-        encoder = f" · {record['encoder']}" if self.several_encoders else ""
+        encoder = f" · {record['encoder']}" if self.several_encoders and is_trained(record) else ""
         return f"{record['method']}{encoder}{_labels(record)}"
 
     def curve(self, record: Mapping[str, Any]) -> str:
@@ -128,7 +128,8 @@ class Results:
 
         def rank(record: Mapping[str, Any]) -> tuple[Any, ...]:
             encoder, method = record["encoder"], record["method"]
-            number = recipe.encoders.index(encoder) if encoder in recipe.encoders else len(recipe.encoders)
+            others = len(recipe.encoders) if is_trained(record) else 0
+            number = recipe.encoders.index(encoder) if encoder in recipe.encoders else others
             own = [order for order, name in enumerate(recipe.methods) if f"{method}, ".startswith(f"{name}, ")]
             known = method in recipe.methods
             return bool(record.get("complete")), number, max(own, default=len(recipe.methods)), not known
@@ -171,6 +172,11 @@ class Results:
         """A figure of each seed."""
         found = (value(record) for record in self.cells.get((row, column), ()))
         return [one for one in found if one is not None]
+
+
+def is_trained(record: Mapping[str, Any]) -> bool:
+    """Whether it is the result of a model; without one, there is no encoder, and one seed is as good as several."""
+    return bool(record["encoder"])
 
 
 def summary(results: Results) -> dict[str, Any]:

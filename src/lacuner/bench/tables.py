@@ -5,7 +5,7 @@ from statistics import mean
 from typing import Any
 
 from lacuner.bench.recipe import ALL_LABELS
-from lacuner.bench.results import Results, spread, test_f1
+from lacuner.bench.results import Results, is_trained, spread, test_f1
 from lacuner.bench.significance import RESAMPLES, Difference
 
 _SURE = 0.05
@@ -32,7 +32,7 @@ def main_table(results: Results) -> str:
         for column in results.columns:
             values = results.values(row, column, test_f1)
             text = spread(values) + signs.get((row, column), "")
-            if values and len(values) < results.max_seeds:
+            if values and len(values) < results.max_seeds and is_trained(results.cells[row, column][0]):
                 text, fewer = f"{text}{_FEWER}", True
             paper = _paper(results, row, column)
             if paper is not None and values:
