@@ -81,9 +81,11 @@ def _combinations(recipe: Recipe, paths: PathTemplates, seed: int) -> Iterator[d
             is_first = (encoder, seed) == (recipe.encoders[0], recipe.seeds[0])
             if _is_matched(recipe, method) and not (is_first and dataset.dictionary in files):
                 continue
+            language = recipe.language.get(dataset.language or "", {}).get(encoder, {})
             yield {
                 "data": name, "dataset": dataset, "files": files, "hidden": hidden, "complete": complete,
-                "encoder": encoder, "method": method, "seed": seed, "overrides": [rule.settings for rule in rules],
+                "encoder": encoder, "method": method, "seed": seed,
+                "overrides": [language, *(rule.settings for rule in rules)],
             }  # fmt: skip
 
 
@@ -134,7 +136,7 @@ def _own_settings(recipe: Recipe, method: str) -> Mapping[str, Any]:
 def _settings(
     recipe: Recipe, paths: PathTemplates, encoder: str, method: str, overrides: Iterable[Mapping[str, Any]], seed: int
 ) -> RunSettings:
-    """Settings of a run: those of the recipe, the encoder, the rules that fit, and the method; the later ones win."""
+    """Settings of a run: of the recipe, the encoder, the language, the rules that fit, the method; the later ones win."""
     chosen = recipe.encoder_of(encoder)
     try:
         own = _own_settings(recipe, method)

@@ -59,7 +59,7 @@ class Run:
 
     def _content(self) -> tuple[dict[str, Any], dict[str, str]]:
         """The dataset with the hashes of the files that are read, instead of names; and the hashes of all other files."""
-        dataset = self.config["dataset"] | {"folder": None, "unseen_labels": None}
+        dataset = self.config["dataset"] | {"folder": None, "language": None, "unseen_labels": None}
         named = {role: [names] if isinstance(names, str) else names for role in _FILES if (names := dataset.get(role))}
         dataset |= {role: [self.files.get(name, name) for name in names] for role, names in named.items()}
         if not self.is_trained:
