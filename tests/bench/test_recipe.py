@@ -262,7 +262,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"methods": ["full", " "]}, r"methods=.*a name is empty"),
     ({"methods": "full"}, r"methods='full'"),
     ({"experiment": "magic"}, r"experiment='magic': .*'training', 'uncertainty', 'o-values', 'audit' or 'review'"),
-    ({"measure": ["heat"]}, r"measure\.0='heat': .*'missampling' or 'vectors'"),
+    ({"measure": ["heat"]}, r"measure\.0='heat': .*'missampling', 'vectors' or 'threshold-size'"),
     ({"experiment": "uncertainty"}, r"methods: uncertainty is about three models of one method"),
     ({"sentences": {"tain": 5}}, r"there is no setting sentences\.tain; there are: sentences\.dev, .*sentences\.train"),
     (

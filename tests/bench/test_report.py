@@ -17,6 +17,7 @@ from lacuner.bench.tables import (
     missampling_table,
     o_value_table,
     precision_table,
+    threshold_table,
 )
 from lacuner.errors import ConfigError
 
@@ -342,6 +343,25 @@ def test_missampling_is_the_mean_of_the_epochs_in_percent() -> None:
         ("`full`", "toy 0.2"): "",
     }
     assert missampling_table(results([record()])) == ""
+
+
+def test_thresholds_have_a_row_for_each_number_of_dev_sentences() -> None:
+    def sized(sentences: int, *f1: float) -> dict[str, Any]:
+        return {"sentences": sentences, "thresholds": [0.5] * len(f1), "f1": f1}
+
+    def measured(seed: int, whole: int, **more: Any) -> dict[str, Any]:
+        sizes = [sized(0, 0.1), sized(25, 0.2, 0.4), sized(whole, 0.5)]
+        return record("full", None, seed, **more) | {"threshold-size": sizes}
+
+    found = results([measured(1, 90), measured(2, 90), measured(1, 70, data="other"), record("crf")])
+    cells = table(threshold_table(found))
+    assert {(row, column): cell for (row, column), cell in cells.items() if column == "toy 0.5"} == {
+        ("`full`, no threshold", "toy 0.5"): "10.0 ± 0.0",
+        ("`full`, 25 dev sentences", "toy 0.5"): "30.0 ± 11.5",
+        ("`full`, all dev sentences", "toy 0.5"): "50.0 ± 0.0",
+    }
+    assert cells["`full`, all dev sentences", "other 0.5"] == "50.0"
+    assert threshold_table(results([record()])) == ""
 
 
 def test_the_cost_is_the_mean_of_seconds_and_the_greatest_memory() -> None:

@@ -17,6 +17,7 @@ import torch
 from lacuner.analysis.audit_quality import measure_audit, rank_by_cleanlab
 from lacuner.analysis.missampling import count_missampling
 from lacuner.analysis.o_values import measure_o_values
+from lacuner.analysis.threshold_size import measure_threshold_size
 from lacuner.analysis.uncertainty import measure_uncertainty
 from lacuner.audit.audit import audit_corpus, fit_audit_model
 from lacuner.bench import knowledge_base
@@ -78,6 +79,9 @@ def _train(run: Run, corpora: Corpora, paths: PathTemplates, observer: Observer)
         result["missampling"] = [epoch.as_dict() for epoch in missampling.epochs]
     if "vectors" in run.config["measure"]:
         result["vectors"] = project(*span_vectors(model, corpora.test, run.seed), run.seed)
+    if "threshold-size" in run.config["measure"]:
+        sizes = measure_threshold_size(model, corpora.dev, corpora.test, run.seed)
+        result["threshold-size"] = [size.as_dict() for size in sizes]
     return result
 
 

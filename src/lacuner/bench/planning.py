@@ -177,8 +177,9 @@ def _check_experiment(recipe: Recipe, settings: RunSettings) -> None:
         raise ConfigError("an audit is compared with cleanlab's ranking; install it with: pip install cleanlab")
     if recipe.experiment == "o-values":
         tagger(settings)
-    for what in (*recipe.measure, *(["uncertainty"] if recipe.experiment == "uncertainty" else ())):
-        span_method(settings, what)
+    for what in ("missampling", "vectors", "uncertainty"):
+        if what in (*recipe.measure, recipe.experiment):
+            span_method(settings, what)
 
 
 def _check_runs(runs: Iterable[Run], paths: PathTemplates) -> None:

@@ -20,7 +20,7 @@ TRANSFORMER = "transformer"
 """The profile of all recipes, and their encoder, that is a small pretrained transformer."""
 PROFILES = ("quick", "standard", TRANSFORMER, "full")
 Experiment = Literal["training", "uncertainty", "o-values", "audit", "review"]
-Measure = Literal["missampling", "vectors"]
+Measure = Literal["missampling", "vectors", "threshold-size"]
 
 _RECIPES = Path(__file__).parent / "recipes"
 """Recipes that come with the package."""

@@ -15,6 +15,7 @@ from lacuner.bench.tables import (
     missampling_table,
     o_value_table,
     precision_table,
+    threshold_table,
 )
 from lacuner.corpus.corpus import open_for_writing
 
@@ -45,6 +46,7 @@ def report(results: Results, figures: Sequence[tuple[str, str]] = ()) -> str:
         ("Precision and recall", precision_table),
         ("O-values", o_value_table),
         ("Missampling", missampling_table),
+        ("Thresholds from few dev sentences", threshold_table),
         ("What an audit finds", audit_table),
         ("How many are missing", estimate_table),
         ("Cost", cost_table),

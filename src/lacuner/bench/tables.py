@@ -214,6 +214,39 @@ def missampling_table(results: Results) -> str:
     return f"{table}\n\nOf the negatives of a sentence, the percentage that are hidden entities; mean of all epochs."
 
 
+def threshold_table(results: Results) -> str:
+    """F1 with thresholds from ever more dev sentences."""
+    records = [record for record in results.records if "threshold-size" in record]
+    if not records:
+        return ""
+    rows = []
+    sizes = sorted({one["sentences"] for record in records for one in record["threshold-size"][:-1]})
+    for row in results.rows:
+        for size in (*sizes, None):
+            name = {0: "no threshold", None: "all dev sentences"}.get(size, f"{size} dev sentences")
+            cells = [spread(threshold_values(results, row, column, size)) for column in results.columns]
+            if any(cells):
+                rows.append([f"{coded(row)}, {name}", *cells])
+    note = (
+        "F1 on test data in percent with a threshold that is fitted on so many random sentences of the dev data; mean ± "
+        "standard deviation over draws and seeds."
+    )
+    return f"{markdown_table(['', *results.columns], rows)}\n\n{note}"
+
+
+def threshold_values(results: Results, row: str, column: str, sentences: int | None) -> list[float]:
+    """F1 in percent with thresholds from so many dev sentences, of every draw and seed; none: of all dev sentences."""
+    return [
+        100 * f1
+        for record in results.cells.get((row, column), ())
+        if "threshold-size" in record
+        for *parts, whole in (record["threshold-size"],)
+        for one in ([whole] if sentences is None else parts)
+        if sentences in (None, one["sentences"])
+        for f1 in one["f1"]
+    ]
+
+
 def audit_table(results: Results) -> str:
     """Precision of the first findings, and average precision."""
     if not any("audit" in record for record in results.records):
