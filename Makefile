@@ -45,8 +45,9 @@ speed: setup ## Cost of models against the bare encoder, of annotate against spa
 catalog: setup ## Describe all methods in src/lacuner/cli/catalog.json, after one of them or a setting has changed
 	$(BIN)/python -c "from lacuner.cli.catalog import write_catalog; write_catalog()"
 
-results: setup ## The results on the whole of CoNLL-03, from the corpus below LACUNER_DATA (about an hour), and the tables of the README
-	$(BIN)/lacuner bench masked --profile whole --out docs/results/conll03
+results: setup ## The main results, from the corpora below LACUNER_DATA (days on two cores), and the tables of the README
+	$(BIN)/lacuner bench distant --out docs/results/distant
+	$(BIN)/lacuner bench masked --out docs/results/masked
 	$(BIN)/lacuner bench tables README.md
 
 clean: ## Remove everything that was made

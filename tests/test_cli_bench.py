@@ -159,7 +159,11 @@ def test_the_report_has_a_table_and_figures(done: Done) -> None:
     head, _, full, uniform, _ = main_table(done.out)
     assert head == "|  | toy 0.3 |"
     assert full.startswith("| `full` | ")
-    assert uniform.endswith("↑ |")
+    assert uniform.startswith("| `uniform` | ")
+    assert (
+        "Where there are fewer than 3 seeds, nothing is said about significance."
+        in (done.out / "report.md").read_text()
+    )
     assert "![F1 on dev data by epoch](figures/epochs.svg)" in (done.out / "report.md").read_text()
     assert figures(done.out).keys() == {"epochs.svg", "epochs.png"}
 
@@ -183,6 +187,29 @@ def test_the_same_command_again_runs_nothing(run: Command, place: Place, done: D
     assert (code, output) == (0, done.output)
     assert "3 runs, 3 of them done already." in log
     assert {path: path.read_bytes() for path in done.out.rglob("*") if path.is_file()} == before
+
+
+def test_parts_of_a_recipe_run_one_after_the_other_make_the_whole(
+    run: Command, place: Place, done: Done, tmp_path: Path
+) -> None:
+    part = (
+        *place.options(tmp_path),
+        "--reuse",
+        done.out / "results.jsonl",
+        "--methods",
+        "uniform",
+        "--methods",
+        "full",
+    )
+    code, output, log = run(*part, "--datasets", "toy", "--seeds", "1")
+    assert code == 0, log
+    assert "2 runs, 2 of them done already." in log
+    assert [row["method"] for row in json.loads(output)["table"]] == ["full", "uniform", "uniform negatives.ratio=1"]
+    code, output, log = run(*place.options(tmp_path), "--methods", "magic")
+    assert (code, output) == (2, "")
+    assert "--methods: no run has the method magic; there are: full, uniform, uniform negatives.ratio=1" in log
+    code, output, _ = run(*place.options(tmp_path), "--methods", "full", "--dry-run")
+    assert [one["method"] for one in json.loads(output)] == ["full"]
 
 
 def test_results_of_another_bench_are_taken(run: Command, place: Place, done: Done, tmp_path: Path) -> None:

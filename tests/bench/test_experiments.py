@@ -39,7 +39,7 @@ def outcome(paths: PathTemplates, observer: Observer | None = None, **changes: A
 def test_a_model_is_trained_chosen_and_tested(paths: PathTemplates) -> None:
     observer = Epochs()
     result = outcome(paths, observer)
-    assert observer.count == len(result["epochs"]) == 8
+    assert observer.count == len(result["epochs"]) == result["planned_epochs"] == 8
     assert result["dev"]["f1"] == max(result["epochs"]) == result["epochs"][result["best_epoch"] - 1] > 0.3
     assert result["sentences"] == {"train": 25, "test": 25}
     assert 0 < result["entities"] < 50
@@ -70,6 +70,15 @@ def test_measuring_changes_nothing_but_adds_something(paths: PathTemplates) -> N
     assert [round(epoch["dev_f1"], 5) for epoch in measured["missampling"]] == measured["epochs"]
     assert any(epoch["missampled"] for epoch in measured["missampling"])
     assert {point["label"] for point in measured["vectors"]} == {"O", "PER", "LOC"}
+
+
+def test_thresholds_are_fitted_on_ever_more_dev_sentences(paths: PathTemplates) -> None:
+    plain, measured = (outcome(paths, methods=["crf"], measure=measure) for measure in ([], ["threshold-size"]))
+    assert measured["counts"] == plain["counts"]
+    none, whole = measured["threshold-size"]  # the toy corpus has fewer than 26 sentences
+    assert none == {"sentences": 0, "thresholds": [0.0], "f1": [plain["test"]["f1"]]}
+    assert (whole["sentences"], len(whole["f1"])) == (25, 1)
+    assert whole["f1"][0] >= none["f1"][0]
 
 
 def test_the_naive_method_takes_every_hidden_entity_for_a_negative(paths: PathTemplates) -> None:

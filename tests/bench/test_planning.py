@@ -130,6 +130,25 @@ def test_the_nearer_setting_outranks_the_farther_one(paths: PathTemplates) -> No
     )
 
 
+def test_the_language_of_a_dataset_sets_its_encoder(data: Path, paths: PathTemplates) -> None:
+    copied(data / "toy", data / "more")
+    encoder = {"small": {"model": "recurrent", "settings": {"encoder": {"hidden": 8}}}}
+    given: dict[str, Any] = {
+        "data": ["toy", "more"], "methods": ["full"], "encoders": ["recurrent", "small"], "encoder": encoder,
+        "dataset": {"toy": {"language": "la"}}, "language": {"la": {"small": {"encoder": {"hidden": 6}}}},
+    }  # fmt: skip
+    runs = plan(recipe(**given), paths)
+    sizes = {(run.data, run.encoder): run.settings(paths).encoder.hidden for run in runs}
+    usual = sizes["toy", "recurrent"]
+    assert sizes == {
+        ("toy", "recurrent"): usual, ("toy", "small"): 6, ("more", "recurrent"): usual, ("more", "small"): 8,
+    }  # fmt: skip
+    rules = [{"encoders": ["small"], "settings": {"encoder": {"hidden": 4}}}]
+    assert {run.settings(paths).encoder.hidden for run in plan(recipe(**given, when=rules), paths)} == {usual, 4}
+    keys = {run.data: run.key for run in runs if run.encoder == "recurrent"}
+    assert keys["toy"] == keys["more"]  # it is no setting of its own
+
+
 @pytest.mark.parametrize("changes", [{"settings": {"training": {"seed": 8}}}, {"methods": ["uniform training.seed=9"]}])
 def test_seeds_are_said_in_one_place(paths: PathTemplates, changes: dict[str, Any]) -> None:
     assert settings_of(paths, seeds=[4]).training.seed == 4

@@ -153,6 +153,60 @@ def test_a_recipe_can_be_written_as_json_and_read_again(file: Path) -> None:
         assert Recipe.model_validate(json.loads(one.model_dump_json())) == one
 
 
+def test_transformer_is_standard_with_another_encoder_and_two_seeds() -> None:
+    standard = {"hidden": [0.3], "seeds": [7], "paper": {"full": {"toy 0.3": 1.0}}}
+    paper = {"full": {"toy 0.3": 2.0}}
+    content = CONTENT | {"paper": paper, "profile": {"standard": standard, "full": {"hidden": [0.9]}}}
+    small = build_recipe(content, "transformer")
+    assert (small.encoders, small.seeds, small.hidden) == (("transformer",), (1, 2), (0.3,))
+    assert small.paper == paper  # that of standard is about another encoder
+    assert small.encoder_of("transformer").settings["encoder"]["model"].endswith("distilbert-base-cased")
+    own = {"transformer": {"model": "bert-base-cased"}}
+    content |= {"encoder": own, "hidden": [0.3], "profile": {"transformer": {"seeds": [3]}}}
+    assert build_recipe(content, "transformer").encoder_of("transformer").model == "bert-base-cased"
+    assert build_recipe(content, "transformer").seeds == (3,)
+
+
+def test_a_recipe_names_what_is_defined_in_the_file_that_it_includes(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(
+        '[dataset.toy]\nfolder = "a"\ntest = "t.conll"\n[dataset.other]\nfolder = "b"\n'
+        '[method.half]\nmethod = "uniform"\nsettings.negatives.ratio = 0.5\n'
+        '[language.la]\nrecurrent.encoder.vectors = "v.txt"\n'
+    )
+    content = CONTENT | {"methods": ["half"], "include": "mine.toml", "dataset": {"toy": {"folder": "c"}}}
+    built = build_recipe(content, "standard", tmp_path)
+    assert built.dataset.keys() == {"toy"}
+    assert (built.dataset_of("toy").folder, built.dataset_of("toy").test) == ("c", "t.conll")
+    assert built.method_of("half") == ("uniform", {"negatives": {"ratio": 0.5}})
+    assert built.language.keys() >= {"la", "zh"}
+    (tmp_path / "two.toml").write_text('include = "mine.toml"\ntitle = "T"\ndata = ["other"]\nmethods = ["full"]\n')
+    assert read_recipe(tmp_path / "two.toml").dataset_of("other").folder == "b"
+
+
+def test_without_including_it_nothing_is_known_about_a_dataset_of_that_name() -> None:
+    for include, train in (({}, "train.conll"), ({"include": "corpora"}, "train.confmpu.conll")):
+        assert build_recipe(CONTENT | include | {"data": ["bc5cdr"]}, "standard").dataset_of("bc5cdr").train == (train,)
+
+
+@pytest.mark.parametrize(
+    ("include", "message"),
+    [
+        (3, r"include=3: give corpora, or a file with tables for several recipes"),
+        ("none.toml", r"none\.toml: No such file or directory — check the path"),
+        (
+            "bad.toml",
+            r"bad\.toml: data belongs into a recipe; here are only tables: dataset, method, encoder, language",
+        ),
+        ("worse.toml", r"dataset is no table; write \[dataset\.NAME\]"),
+    ],
+)
+def test_what_cannot_be_included_is_refused(include: Any, message: str, tmp_path: Path) -> None:
+    (tmp_path / "bad.toml").write_text('data = ["toy"]')
+    (tmp_path / "worse.toml").write_text("dataset = 3")
+    with pytest.raises(ConfigError, match=message):
+        build_recipe(CONTENT | {"include": include}, "standard", tmp_path)
+
+
 def test_a_single_file_need_not_be_a_list() -> None:
     one = recipe(dataset={"toy": {"train": "a.conll", "trusted": "b.conll"}}).dataset_of("toy")
     assert (one.train, one.trusted) == (("a.conll",), ("b.conll",))
@@ -171,6 +225,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"dataset": {"toy": {"sentences": {"trian": 3}}}}, r"dataset\.toy\.sentences\.trian"),
     ({"dataset": {"toy": "here"}}, r"dataset\.toy is no table; write \[dataset\.toy\]"),
     ({"dataset": ["toy"]}, r"dataset is no table; write \[dataset\.NAME\]"),
+    ({"dataset": {"toy": {"language": "la"}}}, r"dataset\.toy\.language: la is not in the recipe; there are: .*zh"),
     (
         {"method": {"full": {"method": "full", "seting": {}}}},
         r"no setting method\.full\.seting; .*method\.full\.settings",
@@ -207,7 +262,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"methods": ["full", " "]}, r"methods=.*a name is empty"),
     ({"methods": "full"}, r"methods='full'"),
     ({"experiment": "magic"}, r"experiment='magic': .*'training', 'uncertainty', 'o-values', 'audit' or 'review'"),
-    ({"measure": ["heat"]}, r"measure\.0='heat': .*'missampling' or 'vectors'"),
+    ({"measure": ["heat"]}, r"measure\.0='heat': .*'missampling', 'vectors' or 'threshold-size'"),
     ({"experiment": "uncertainty"}, r"methods: uncertainty is about three models of one method"),
     ({"sentences": {"tain": 5}}, r"there is no setting sentences\.tain; there are: sentences\.dev, .*sentences\.train"),
     (

@@ -17,6 +17,7 @@ from lacuner.bench.tables import (
     missampling_table,
     o_value_table,
     precision_table,
+    threshold_table,
 )
 from lacuner.errors import ConfigError
 
@@ -74,7 +75,7 @@ def test_several_columns_have_a_mean_where_none_is_empty() -> None:
         ("`full`", "toy 0.2"): "50.0",
         ("`full`", "toy"): "70.0",
         ("`full`", "mean"): "60.0",
-        ("`crf`", "toy 0.2"): "90.0",
+        ("`crf`", "toy 0.2"): "**90.0**",
         ("`crf`", "toy"): "",
         ("`crf`", "mean"): "",
     }
@@ -83,7 +84,7 @@ def test_several_columns_have_a_mean_where_none_is_empty() -> None:
 def test_what_the_paper_reports_stands_in_brackets() -> None:
     paper = {"full": {"toy 0.5": 61.25, "toy": 99.0}, "crf": {"toy": 1.0}}
     text = main_table(results([record("full", 0.5), record("crf", 0.4)], paper=paper, hidden=[0.0, 0.5]))
-    assert table(text) == {("`full`", "toy 0.5"): "50.0 (61.2)", ("`crf`", "toy 0.5"): "40.0"}
+    assert table(text) == {("`full`", "toy 0.5"): "**50.0** (61.2)", ("`crf`", "toy 0.5"): "40.0"}
     assert "In brackets: what the paper reports." in text
     assert "brackets" not in main_table(results([record("crf", 0.4)], paper={"crf": {"toy": 1.0}}, hidden=[0.0, 0.5]))
 
@@ -101,41 +102,99 @@ def test_what_the_paper_reports_is_not_about_all_labels() -> None:
     assert found["`full`, all labels", "toy 0.5"] == "80.0"
 
 
+def seeds(method: str, f1: float, found: dict[str, str], count: int = 3, **more: Any) -> list[dict[str, Any]]:
+    """The results of so many seeds, all alike."""
+    return [record(method, f1, seed, counts=found, **more) for seed in range(1, count + 1)]
+
+
 def test_signs_say_what_differs_from_the_baseline() -> None:
     records = [
-        record("base", 0.5, counts=BAD),
-        record("same", 0.5, counts=BAD),
-        record("good", 1.0, counts=GOOD),
-        record("unknown", 0.9),
+        *seeds("base", 0.5, BAD),
+        *seeds("same", 0.5, BAD),
+        *seeds("good", 1.0, GOOD),
+        *(record("unknown", 0.9, seed) for seed in (1, 2, 3)),
     ]
     text = main_table(results(records, baseline="base"))
     assert {row: cell for (row, _), cell in table(text).items()} == {
-        "`base`": "50.0", "`same`": "50.0", "`good`": "100.0↑", "`unknown`": "90.0",
+        "`base`": "50.0 ± 0.0", "`same`": "50.0 ± 0.0", "`good`": "**100.0 ± 0.0**↑", "`unknown`": "90.0 ± 0.0",
     }  # fmt: skip
     assert (
         "↑ better and ↓ worse than `base`, p < 0.05 (paired bootstrap over sentences and seeds, 2,000 resamples)."
         in text
     )
     worse = main_table(results(records, baseline="good"))
-    assert table(worse)["`base`", "toy 0.5"] == "50.0↓"
+    assert table(worse)["`base`", "toy 0.5"] == "50.0 ± 0.0↓"
     assert "bootstrap" not in main_table(results(records))
 
 
 def test_signs_stand_before_the_papers_figure() -> None:
-    records = [record("base", 0.5, counts=BAD), record("good", 1.0, counts=GOOD)]
+    records = [*seeds("base", 0.5, BAD), *seeds("good", 1.0, GOOD)]
     found = table(main_table(results(records, baseline="base", paper={"good": {"toy 0.5": 98.0}})))
-    assert found["`good`", "toy 0.5"] == "100.0↑ (98.0)"
+    assert found["`good`", "toy 0.5"] == "**100.0 ± 0.0**↑ (98.0)"
+
+
+@pytest.mark.parametrize(("count", "is_tested"), [(1, False), (2, False), (3, True)])
+def test_nothing_is_said_about_significance_for_fewer_than_three_seeds(count: int, is_tested: bool) -> None:
+    records = [*seeds("base", 0.5, BAD), *seeds("good", 1.0, GOOD, count)]
+    found = results(records, baseline="base")
+    text = report(found)
+    assert (found.differences != {}) == ("↑" in text) == ("## Differences to `base`" in text) == is_tested
+    assert ("fewer than 3 seeds, nothing is said about significance." in text) == (not is_tested)
+
+
+def test_what_is_not_trained_is_compared_with_every_seed_of_the_baseline() -> None:
+    listed = record("kb", 1.0, encoder="", counts=GOOD)
+    found = results([*seeds("base", 0.5, BAD), listed], baseline="base")
+    assert table(main_table(found)) == {("`base`", "toy 0.5"): "50.0 ± 0.0", ("`kb`", "toy 0.5"): "**100.0**↑"}
+    assert "†" not in main_table(found)  # a second seed would find the same
+    against = results([*seeds("base", 0.5, BAD), *seeds("base", 0.5, BAD, encoder="flat"), listed], baseline="kb")
+    assert against.rows == ["base · recurrent", "kb", "base · flat"]
+    assert [round(one.f1, 6) for one in against.differences.values()] == [-0.5, -0.5]
+
+
+def test_the_best_of_each_column_is_bold_and_all_labels_do_not_compete() -> None:
+    scores = {"a": (0.5, 0.8), "b": (0.6, 0.8), "c": (0.6004, 0.7)}
+    records = [
+        record(name, f1, hidden=h) for name, both in scores.items() for h, f1 in zip((0.2, 0.7), both, strict=True)
+    ]
+    text = main_table(results([*records, record("a", 0.9, hidden=0.0, complete=True)], naive="a"))
+    cells = table(text)
+    bold = {cell for cell, shown in cells.items() if "**" in shown}
+    assert bold == {
+        ("`b`", "toy 0.2"), ("`c`", "toy 0.2"), ("`a`", "toy 0.7"), ("`b`", "toy 0.7"), ("`b`", "mean"),
+    }  # fmt: skip
+    assert cells["`a`, all labels", "toy 0.2"] == "90.0"
+    assert "Bold: the best of its column." in text
+    assert "**" not in main_table(results([record("a"), record("b")]))  # nobody has won
+
+
+def test_what_was_still_getting_better_is_marked_and_listed() -> None:
+    rising = [0.1, 0.2, 0.3, 0.4, 0.5]
+    records = [
+        record("full", 0.5, 1, epochs=rising, planned_epochs=5),
+        record("full", 0.5, 2, epochs=[0.5] * 5, planned_epochs=5),
+        record("crf", 0.4, 1, epochs=rising, planned_epochs=9),  # patience was over
+        record("crf", 0.4, 2, epochs=rising),
+    ]
+    text = report(results(records))
+    assert table(text) == {("`full`", "toy 0.5"): "**50.0 ± 0.0**‡", ("`crf`", "toy 0.5"): "40.0 ± 0.0"}
+    assert "‡ not converged: dev F1 was still rising when its epochs were over." in text
+    assert "## Not converged\n\nDev F1 rose by more than 1 point in the last fifth" in text
+    assert [line for line in text.splitlines() if line.startswith("* ")] == [
+        "* toy 0.5, full, seed 1: +10.0 points in the last 1 of 5 epochs"
+    ]
+    assert "onverged" not in report(results(records[1:]))
 
 
 def test_differences_are_those_of_seeds_that_both_have_and_of_the_same_encoder() -> None:
     records = [
-        record("base", seed=1, counts=BAD),
-        record("base", seed=1, counts=GOOD, encoder="flat"),
-        record("good", seed=1, counts=GOOD),
-        record("good", seed=2, counts=BAD),
-        record("good", seed=1, counts=GOOD, encoder="flat"),
-        record("good", seed=3, counts=GOOD, hidden=0.7),
-        record("base", seed=1, counts=BAD, hidden=0.7),
+        *seeds("base", 0.5, BAD),
+        *seeds("base", 0.5, GOOD, encoder="flat"),
+        *seeds("good", 0.5, GOOD),
+        record("good", seed=4, counts=BAD),
+        *seeds("good", 0.5, GOOD, encoder="flat"),
+        *(record("good", seed=seed, counts=GOOD, hidden=0.7) for seed in (4, 5, 6)),
+        *seeds("base", 0.5, BAD, hidden=0.7),
     ]
     found = results(records, baseline="base", encoders=["recurrent", "flat"])
     assert {place: round(one.f1, 6) for place, one in found.differences.items()} == {
@@ -145,14 +204,14 @@ def test_differences_are_those_of_seeds_that_both_have_and_of_the_same_encoder()
 
 
 def test_models_that_were_tested_on_other_sentences_are_not_compared() -> None:
-    records = [record("base", counts=BAD), record("good", counts=counts([1], [1], [1]))]
+    records = [*seeds("base", 0.5, BAD), *seeds("good", 0.5, counts([1], [1], [1]))]
     assert results(records, baseline="base").differences == {}
     assert difference_table(results(records, baseline="base")) == ""
 
 
 def test_the_table_of_differences_has_their_interval_and_p() -> None:
     mixed = counts([2, 0] * 30, [2] * 60, [2] * 60)
-    records = [record("base", counts=BAD), record("good", counts=GOOD), record("mixed", counts=mixed)]
+    records = [*seeds("base", 0.5, BAD), *seeds("good", 0.5, GOOD), *seeds("mixed", 0.5, mixed)]
     found = table(difference_table(results(records, baseline="base")))
     assert found["`good`", "toy 0.5"] == "+50.0 [50.0, 50.0] < 0.001"
     assert found.keys() == {("`good`", "toy 0.5"), ("`mixed`", "toy 0.5")}
@@ -252,7 +311,7 @@ def test_the_bands_of_uncertainty_are_rows() -> None:
     cells = [cell(1, 0.8, 0.7, 0.6), cell(2, 0.9, 0.8, 0.7)]
     found = results(cells, experiment="uncertainty", paper={"top-k": {"toy 0.5": 88.82}})
     assert list(table(main_table(found)).items()) == [
-        (("`top-k`", "toy 0.5"), "85.0 ± 7.1 (88.8)"),
+        (("`top-k`", "toy 0.5"), "**85.0 ± 7.1** (88.8)"),
         (("`middle-k`", "toy 0.5"), "75.0 ± 7.1"),
         (("`bottom-k`", "toy 0.5"), "65.0 ± 7.1"),
     ]
@@ -284,6 +343,25 @@ def test_missampling_is_the_mean_of_the_epochs_in_percent() -> None:
         ("`full`", "toy 0.2"): "",
     }
     assert missampling_table(results([record()])) == ""
+
+
+def test_thresholds_have_a_row_for_each_number_of_dev_sentences() -> None:
+    def sized(sentences: int, *f1: float) -> dict[str, Any]:
+        return {"sentences": sentences, "thresholds": [0.5] * len(f1), "f1": f1}
+
+    def measured(seed: int, whole: int, **more: Any) -> dict[str, Any]:
+        sizes = [sized(0, 0.1), sized(25, 0.2, 0.4), sized(whole, 0.5)]
+        return record("full", None, seed, **more) | {"threshold-size": sizes}
+
+    found = results([measured(1, 90), measured(2, 90), measured(1, 70, data="other"), record("crf")])
+    cells = table(threshold_table(found))
+    assert {(row, column): cell for (row, column), cell in cells.items() if column == "toy 0.5"} == {
+        ("`full`, no threshold", "toy 0.5"): "10.0 ± 0.0",
+        ("`full`, 25 dev sentences", "toy 0.5"): "30.0 ± 11.5",
+        ("`full`, all dev sentences", "toy 0.5"): "50.0 ± 0.0",
+    }
+    assert cells["`full`, all dev sentences", "other 0.5"] == "50.0"
+    assert threshold_table(results([record()])) == ""
 
 
 def test_the_cost_is_the_mean_of_seconds_and_the_greatest_memory() -> None:

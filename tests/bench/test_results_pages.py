@@ -1,19 +1,49 @@
-"""The reports below docs/results/ are what their results say."""
+"""The reports below docs/results/ are what their results say, and no page has a figure that no report has."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from lacuner.bench.folder import RESULTS, read_results
+from lacuner.bench.recipe import known_recipes
 from lacuner.bench.report import REPORT, report
 from lacuner.bench.results import Results, Title
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = sorted(path.parent for path in (ROOT / "docs" / "results").glob(f"*/{RESULTS}"))
+HOME = ROOT / "docs" / "results"
+FOLDERS = sorted(path for path in HOME.iterdir() if path.is_dir())
+"""None, as long as nothing is measured."""
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
+PAGES += sorted(page for page in (ROOT / "docs").rglob("*.md") if page.parent not in FOLDERS)
 
 LINK = re.compile(r"\]\(([^)#]+\.md)\)")
 FIGURE = re.compile(r"\d+\.\d+")
+SPREAD = re.compile(r"\d ± \d")
+CODE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+MADE = re.compile(r"^<!-- lacuner bench: [^\n]+ -->\n+(?:\|.*\n)*", re.MULTILINE)
+"""A table that ``lacuner bench tables`` makes; test_results.py compares it with the results."""
+
+
+def written_lines(page: Path) -> Iterator[tuple[str, list[Path]]]:
+    """Lines that a person has written, and the reports that each of them links."""
+    text = MADE.sub("", CODE.sub("", page.read_text(encoding="utf-8")))
+    for line in text.splitlines():
+        linked = ((page.parent / link).resolve() for link in LINK.findall(line))
+        yield line, [path for path in linked if path.name == REPORT]
+
+
+def misquoted(page: Path) -> list[tuple[str, str]]:
+    """Figures in lines that link a report, which the report does not have; and means ± deviations without a report."""
+    wrong = []
+    for line, linked in written_lines(page):
+        reports = "".join(path.read_text(encoding="utf-8") for path in linked)
+        quoted = FIGURE.findall(line) if linked else SPREAD.findall(line)
+        wrong += [
+            (figure, line) for figure in quoted if not re.search(rf"(?<![\d.]){re.escape(figure)}(?![\d.])", reports)
+        ]
+    return wrong
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
@@ -35,19 +65,37 @@ def test_no_path_of_a_machine_is_in_the_results(folder: Path) -> None:
         assert "/tmp/" not in text
 
 
-def test_there_are_some() -> None:
-    assert FOLDERS
+def test_the_table_of_results_links_every_folder_and_names_recipes_that_exist() -> None:
+    text = (HOME / "README.md").read_text(encoding="utf-8")
+    (section,) = re.findall(r"^\| recipe \| folder \| state \|\n(.*?)\n\n", text, re.MULTILINE | re.DOTALL)
+    linked = {HOME / Path(link).parent for link in LINK.findall(section)}
+    assert linked == set(FOLDERS)
+    questions = re.findall(r"^\| [^|\n]+ \| (`[^|\n]+`) \|$", text, re.MULTILINE)
+    assert len(questions) > 20
+    named = re.findall(r"^\| `([a-z-]+)`", section, re.MULTILINE) + re.findall(r"`([a-z-]+)`", " ".join(questions))
+    assert set(named) <= known_recipes().keys()
 
 
-@pytest.mark.parametrize("name", ["results/README.md", "audit.md", "review.md", "training.md", "methods/lacuner.md"])
-def test_what_a_page_quotes_stands_in_the_reports(name: str) -> None:
-    page = ROOT / "docs" / name
-    quoted = 0
-    for line in page.read_text(encoding="utf-8").splitlines():
-        linked = [page.parent / link for link in LINK.findall(line)]
-        reports = "".join(path.read_text(encoding="utf-8") for path in linked if "results" in path.parts)
-        if reports:
-            for figure in FIGURE.findall(line):
-                assert re.search(rf"(?<![\d.]){re.escape(figure)}(?![\d.])", reports), (figure, line)
-                quoted += 1
-    assert quoted > 3
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_what_a_page_quotes_stands_in_the_reports(page: Path) -> None:
+    assert misquoted(page) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "wrong"),
+    [
+        ("F1 52.0 ± 2.6 ([report](distant/report.md)).", []),
+        ("F1 52.1 ± 2.6 ([report](distant/report.md)).", ["52.1"]),
+        ("F1 2.0 ([report](distant/report.md)).", ["2.0"]),
+        ("F1 52.0 ± 2.6, as everybody knows.", ["0 ± 2"]),
+        ("The paper reports 91.41.", []),
+        ("<!-- lacuner bench: distant; full -->\n\n| `full` | 52.0 ± 2.6 |\n", []),
+        ("<!-- lacuner bench: distant; full -->\n\n| `full` | 1 |\n\n| `crf` | 52.0 ± 2.6 |\n", ["0 ± 2"]),
+        ("```text\n52.0 ± 2.6\n```\n", []),
+    ],
+)
+def test_a_figure_that_no_report_has_is_noticed(tmp_path: Path, line: str, wrong: list[str]) -> None:
+    (tmp_path / "distant").mkdir()
+    (tmp_path / "distant" / REPORT).write_text("| full | 52.0 ± 2.6 |\n", encoding="utf-8")
+    (tmp_path / "page.md").write_text(f"# A page\n\n{line}\n", encoding="utf-8")
+    assert [figure for figure, _ in misquoted(tmp_path / "page.md")] == wrong

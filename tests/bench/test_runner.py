@@ -14,7 +14,7 @@ import pytest
 from handmade import recipe
 
 from lacuner.bench import experiments, runner
-from lacuner.bench.folder import cached_results, locked, read_results
+from lacuner.bench.folder import cached_results, locked, read_failures, read_results
 from lacuner.bench.path_templates import PathTemplates
 from lacuner.bench.results import Title
 from lacuner.bench.runner import Outcome, RunObserver, engine_for, execute_runs
@@ -116,6 +116,7 @@ def execute(
     reuse: Sequence[Path] = (),
     workers: int | None = None,
     observer: RunObserver | None = None,
+    chosen: Sequence[Run] | None = None,
 ) -> Outcome:
     """As the command does it, in processes that know the experiment of the test."""
     elsewhere = [result for path in reuse for result in read_results(path)]
@@ -123,7 +124,7 @@ def execute(
     with locked(out):
         Title("test", "standard", recipe()).write(out)
         known = cached_results(runs, out, elsewhere)
-        return execute_runs(runs, out, PathTemplates(out / "data"), known, engine, observer)
+        return execute_runs(runs, out, PathTemplates(out / "data"), known, engine, observer, chosen)
 
 
 def written(out: Path) -> list[tuple[str, str, float]]:
@@ -355,6 +356,30 @@ def test_a_run_that_failed_is_tried_again(journal: Journal, tmp_path: Path) -> N
         assert outcome.failures.keys() == {a_run(1, "fail").key}
     assert journal.begun().count(a_run(1, "fail").key) == 2
     assert journal.begun().count(a_run(2).key) == 1
+
+
+def test_a_recipe_can_be_run_part_by_part(journal: Journal, tmp_path: Path) -> None:
+    runs, log = [a_run(seed) for seed in (1, 2, 3, 4)], Log(tmp_path / "out")
+    execute(runs, tmp_path / "out", chosen=runs[2:3])
+    assert journal.begun() == [a_run(3).key]
+    second = execute(runs, tmp_path / "out", chosen=runs[:1], observer=log)
+    assert journal.begun() == [a_run(3).key, a_run(1).key]
+    assert log.events[0] == ("begun", 1, 0)  # what is not asked for is not counted
+    assert [one["seed"] for one in read_results(tmp_path / "out" / "results.jsonl")] == [1, 3]
+    assert [one["seed"] for one in second.records(runs)] == [1, 3]
+    execute(runs, tmp_path / "out")
+    assert sorted(journal.begun()) == sorted(one.key for one in runs)
+
+
+def test_failures_of_another_part_are_kept_until_it_is_run_again(journal: Journal, tmp_path: Path) -> None:
+    bad, worse, good = a_run(1, "fail"), a_run(2, "break"), a_run(3)
+    runs, out = [bad, worse, good], tmp_path / "out"
+    execute(runs, out, chosen=[bad])
+    execute(runs, out, chosen=[worse])
+    assert read_failures(out).keys() == {bad.key, worse.key}
+    assert execute(runs, out, chosen=[good]).failures.keys() == {bad.key, worse.key}
+    execute([bad, good], out, chosen=[good])  # the recipe has one run less
+    assert read_failures(out).keys() == {bad.key}
 
 
 def test_results_are_written_whenever_a_run_is_done(journal: Journal, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lacuner.corpus import Entity
 from lacuner.corpus.tokenize import cut_words
 from lacuner.errors import ConfigError
 from lacuner.matching import Dictionary, Entry, Matcher
@@ -297,3 +298,19 @@ def test_where_all_exact_names_are_ambiguous_the_others_are_still_leftmost_longe
     exact = [Entry("Ada", label, "exact") for label in ("PER", "ORG")]
     matcher = Matcher(Dictionary((*exact, Entry("New York", "LOC"), Entry("York", "LOC"))), ignore_case=True)
     assert matched(matcher, ["Ada", "NEW", "YORK"]) == [[(1, 3, "LOC")]]
+
+
+def test_matches_are_entities_of_their_sentences_and_names_with_several_labels_are_none() -> None:
+    names = dictionary(("Ada", "PER"), ("Paris", "LOC"), ("Paris", "PER"))
+    matcher = Matcher(names, ambiguous="both-unknown")
+    found = matcher.entities([["Paris", "greets", "Ada"], [], ["Paris"]])
+    assert found == [[Entity(2, 3, "PER")], [], []]
+    assert (found[0][0].source, found[0][0].score) == ("dictionary", None)
+
+
+def test_the_sentences_tell_whether_names_are_cut_into_characters() -> None:
+    names = dictionary(("上海", "LOC"), ("ADA", "PER"))
+    characters = Matcher.for_sentences(names, [list("我在上海"), list("他也在")])
+    assert characters.entities([list("我在上海")]) == [[Entity(2, 4, "LOC")]]
+    words = Matcher.for_sentences(names, iter([["Ada", "sleeps"]]), ignore_case=True)
+    assert words.entities([["Ada", "sleeps"]]) == [[Entity(0, 1, "PER")]]

@@ -13,7 +13,8 @@ from lacuner.bench.runs import Run
 from lacuner.corpus import Corpus
 from lacuner.corpus.corpus import merge
 from lacuner.errors import ConfigError, LacunerError
-from lacuner.sample import read_sample
+from lacuner.matching import Dictionary
+from lacuner.sample import read_names, read_sample
 from lacuner.training.settings import RunSettings
 
 
@@ -67,6 +68,13 @@ def read_complete(run: Run, paths: PathTemplates) -> Corpus | None:
     return None if gold is None else _some(gold, dataset.sentences.train)
 
 
+def read_dictionary(run: Run, paths: PathTemplates) -> Dictionary:
+    """The names that a run without training finds."""
+    dataset = Dataset.model_validate(run.config["dataset"])
+    folder = _folder(run.data, dataset, paths)
+    return Dictionary.of(read_names()) if folder is None else Dictionary.read(folder / dataset.dictionary)
+
+
 def check_gold(run: Run, paths: PathTemplates) -> None:
     """Refuse complete labels of other sentences, which would say nothing about the gaps."""
     dataset = Dataset.model_validate(run.config["dataset"])
@@ -81,7 +89,8 @@ def check_gold(run: Run, paths: PathTemplates) -> None:
 def check_files(run: Run, paths: PathTemplates) -> None:
     """Refuse data that has changed since the run was planned: its key is that of the old data."""
     dataset = Dataset.model_validate(run.config["dataset"])
-    found = dataset_hashes(run.data, dataset, paths) | encoder_hashes(run.settings(paths), paths)
+    found = dataset_hashes(run.data, dataset, paths)
+    found |= encoder_hashes(run.settings(paths), paths) if run.is_trained else {}
     changed = sorted(name for name in found.keys() | run.files.keys() if found.get(name) != run.files.get(name))
     if changed:
         raise LacunerError(f"{', '.join(changed)} changed while the bench was running — start it again")
@@ -91,7 +100,7 @@ def dataset_hashes(name: str, dataset: Dataset, paths: PathTemplates) -> dict[st
     """Hashes of a dataset's files, by their names."""
     folder = _folder(name, dataset, paths)
     if folder is None:
-        names = (*dataset.train, *dataset.trusted, dataset.gold, dataset.dev, dataset.test)
+        names = (*dataset.train, *dataset.trusted, dataset.gold, dataset.dev, dataset.test, dataset.dictionary)
         return {file: f"built in: {_split(file)}" for file in names}
     if not folder.is_dir():
         where = "LACUNER_DATA says where the datasets are, docs/corpora.md where to get them"
@@ -103,7 +112,8 @@ def dataset_hashes(name: str, dataset: Dataset, paths: PathTemplates) -> dict[st
     missing = next((file for file in needed if not (folder / file).is_file()), None)
     if missing is not None:
         raise ConfigError(f"dataset {name}: there is no file {missing} in {folder} — check the recipe, or put it there")
-    files = [*needed, *(file for file in (*dataset.train, dataset.gold) if (folder / file).is_file())]
+    possible = (*dataset.train, dataset.gold, dataset.dictionary)
+    files = [*needed, *(file for file in possible if (folder / file).is_file())]
     return {file: _hash(folder / file) for file in dict.fromkeys(files)}
 
 

@@ -5,7 +5,7 @@ import resource
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -17,14 +17,17 @@ import torch
 from lacuner.analysis.audit_quality import measure_audit, rank_by_cleanlab
 from lacuner.analysis.missampling import count_missampling
 from lacuner.analysis.o_values import measure_o_values
+from lacuner.analysis.threshold_size import measure_threshold_size
 from lacuner.analysis.uncertainty import measure_uncertainty
 from lacuner.audit.audit import audit_corpus, fit_audit_model
-from lacuner.bench.corpora import Corpora, check_files, read_corpora
+from lacuner.bench import knowledge_base
+from lacuner.bench.corpora import Corpora, check_files, read_corpora, read_dictionary
+from lacuner.bench.knowledge_base import match_names, match_settings
 from lacuner.bench.path_templates import PathTemplates
 from lacuner.bench.reviewing import review_perfectly
 from lacuner.bench.runs import Run
 from lacuner.bench.significance import pack, sentence_counts
-from lacuner.corpus import Corpus
+from lacuner.corpus import Corpus, Entity, Sentence
 from lacuner.evaluation import score_entities
 from lacuner.models.model import batches_of
 from lacuner.models.span_model import SpanModel
@@ -64,20 +67,29 @@ def _train(run: Run, corpora: Corpora, paths: PathTemplates, observer: Observer)
     model = Recognizer.train(train, corpora.dev, trusted=trusted, settings=run.settings(paths), observer=observer)
     record = model.record
     assert record.dev is not None
-    pairs = list(model.predict_pairs(corpora.test))
     result = {
         "dev": _short(record.dev),
-        "test": _short(score_entities(pairs).as_dict()),
         "best_epoch": record.best_epoch,
         "epochs": [round(epoch["dev"]["f1"], 5) for epoch in record.history],
+        "planned_epochs": model.settings.training.epochs,
         "training_seconds": round(sum(epoch["seconds"] for epoch in record.history), 2),
-        "counts": {name: pack(values) for name, values in sentence_counts(pairs).items()},
+        **_tested(model.predict_pairs(corpora.test)),
     }
     if missampling is not None:
         result["missampling"] = [epoch.as_dict() for epoch in missampling.epochs]
     if "vectors" in run.config["measure"]:
         result["vectors"] = project(*span_vectors(model, corpora.test, run.seed), run.seed)
+    if "threshold-size" in run.config["measure"]:
+        sizes = measure_threshold_size(model, corpora.dev, corpora.test, run.seed)
+        result["threshold-size"] = [size.as_dict() for size in sizes]
     return result
+
+
+def _match(run: Run, corpora: Corpora, paths: PathTemplates, observer: Observer) -> dict[str, Any]:
+    """What a dictionary finds by itself."""
+    dictionary, settings = read_dictionary(run, paths), match_settings(run.config["settings"])
+    on_dev, on_test = (match_names(dictionary, corpus, settings) for corpus in (corpora.dev, corpora.test))
+    return {"dev": _short(score_entities(on_dev).as_dict()), **_tested(on_test)}
 
 
 def _measure_uncertainty(run: Run, corpora: Corpora, paths: PathTemplates, observer: Observer) -> dict[str, Any]:
@@ -136,6 +148,7 @@ def _review(run: Run, corpora: Corpora, paths: PathTemplates, observer: Observer
 
 _EXPERIMENTS: dict[str, Callable[[Run, Corpora, PathTemplates, Observer], dict[str, Any]]] = {
     "training": _train,
+    knowledge_base.EXPERIMENT: _match,
     "uncertainty": _measure_uncertainty,
     "o-values": _measure_o_values,
     "audit": _audit,
@@ -177,6 +190,13 @@ def project(vectors: npt.NDArray[np.float32], labels: list[str], seed: int) -> l
         {"x": round(float(x), 2), "y": round(float(y), 2), "label": label}
         for (x, y), label in zip(points, labels, strict=True)
     ]
+
+
+def _tested(pairs: Iterable[tuple[Sentence, list[Entity]]]) -> dict[str, Any]:
+    """Scores on test data, and the counts of each sentence."""
+    pairs = list(pairs)
+    counts = {name: pack(values) for name, values in sentence_counts(pairs).items()}
+    return {"test": _short(score_entities(pairs).as_dict()), "counts": counts}
 
 
 def _short(scores: dict[str, Any]) -> dict[str, float]:

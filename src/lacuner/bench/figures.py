@@ -21,7 +21,7 @@ from lacuner.analysis.missampling import EpochMissampling
 from lacuner.analysis.o_values import OValueRun
 from lacuner.analysis.uncertainty import BandResult, UncertaintyRun
 from lacuner.bench.recipe import column_name
-from lacuner.bench.results import Results, test_f1
+from lacuner.bench.results import Results, is_trained, test_f1
 from lacuner.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ def _curves(results: Results, column: str, title: str) -> Iterator[tuple[str, st
     """The curves of a column: the title of its panel, of which every encoder has its own, its name and its records."""
     for row in results.rows:
         records = results.cells.get((row, column), [])
-        if records:
+        if records and (is_trained(records[0]) or not results.several_encoders):
             encoder = f"\n{records[0]['encoder']}" if results.several_encoders else ""
             yield f"{title}{encoder}", results.curve(records[0]), records
 

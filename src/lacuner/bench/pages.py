@@ -1,22 +1,49 @@
 """Tables in Markdown pages that are made from the results of benches.
 
-Such a table follows a comment with folders of results, relative to the page, and rows::
+Such a table follows a comment with folders of results, relative to the page, columns if not all are wanted, and rows::
 
-    <!-- lacuner bench: docs/results/masked docs/results/distant; full; uniform; full, all labels -->
+    <!-- lacuner bench: docs/results/masked docs/results/distant; columns: conll03 0.5, ec, mean; kb; full; lacuner -->
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
 
 from lacuner.bench.folder import RESULTS, read_results
-from lacuner.bench.results import Results, Title, spread, test_f1
-from lacuner.bench.tables import coded, markdown_table
+from lacuner.bench.recipe import ALL_LABELS
+from lacuner.bench.results import DIGITS, Results, Title, best_rows, spread, test_f1
+from lacuner.bench.tables import NOT_CONVERGED, coded, emphasized, markdown_table
 from lacuner.corpus.corpus import open_for_writing
 from lacuner.errors import ConfigError
 
+MAX_COLUMNS = 7
+"""Of a table whose columns are chosen: a page has no room for more."""
 _COMMENT = re.compile(r"^<!-- lacuner bench: ([^;\n]+);([^\n]+) -->\n\n*(?:\|.*\n)*\n*", re.MULTILINE)
+_COLUMNS = "columns:"
+_MEAN = "mean"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """F1 on test data of all seeds, in percent, and whether all of them were trained long enough."""
+
+    values: tuple[float, ...] = ()
+    is_converged: bool = True
+
+    @property
+    def mean(self) -> float:
+        """As it is printed."""
+        return round(mean(self.values), DIGITS)
+
+    def text(self, is_best: bool = False) -> str:
+        """``mean ± deviation``, bold if it is the best, with a sign if a longer run would have changed it."""
+        return emphasized(spread(self.values), is_best) + ("" if self.is_converged else NOT_CONVERGED)
+
+
+_Table = dict[str, dict[str, Cell]]
+"""By column and row."""
 
 
 def renew_tables(page: Path) -> int:
@@ -40,35 +67,94 @@ def with_tables(text: str, base: Path) -> tuple[str, int]:
 
     def renew(found: re.Match[str]) -> str:
         folders = [base / folder for folder in found[1].split()]
-        rows = [row.strip() for row in found[2].split(";")]
-        return f"{found[0].splitlines()[0]}\n\n{f1_table(folders, rows)}\n\n"
+        parts = [part.strip() for part in found[2].split(";")]
+        chosen = next((part.removeprefix(_COLUMNS) for part in parts if part.startswith(_COLUMNS)), None)
+        columns = None if chosen is None else [column.strip() for column in chosen.split(",")]
+        rows = [part for part in parts if not part.startswith(_COLUMNS)]
+        return f"{found[0].splitlines()[0]}\n\n{f1_table(folders, rows, columns)}\n\n"
 
     return _COMMENT.subn(renew, text)
 
 
-def f1_table(folders: Sequence[Path], rows: Sequence[str]) -> str:
-    """F1 on test data in percent, of some rows in all columns of several benches."""
-    columns: dict[str, dict[str, list[float]]] = {}
+def f1_table(folders: Sequence[Path], rows: Sequence[str], columns: Sequence[str] | None = None) -> str:
+    """F1 on test data in percent, of some rows; the best of each column is bold.
+
+    Args:
+        folders: of benches.
+        rows: methods; of other encoders than the first, and of all labels, as the report calls them.
+        columns: at most seven, among them perhaps ``mean``; by default all of the benches, and their mean.
+    """
+    known = _joined(folders)
+    wanted = [*known, *([_MEAN] if len(known) > 1 else [])] if columns is None else list(columns)
+    _check(wanted, known, rows, is_chosen=columns is not None)
+    shown = {column: known[column] for column in wanted if column != _MEAN}
+    cells = {(row, column): cells.get(row, Cell()) for column, cells in shown.items() for row in rows}
+    texts: dict[tuple[str, str], str] = {}
+    for column in shown:
+        best = best_rows(_competing({row: cells[row, column] for row in rows}))
+        texts |= {(row, column): cells[row, column].text(row in best) for row in rows}
+    means = {row: _mean_cell([cells[row, column] for column in shown]) for row in rows}
+    best = best_rows(_competing(means))
+    texts |= {
+        (row, _MEAN): emphasized(f"{cell.mean:.{DIGITS}f}", row in best) for row, cell in means.items() if cell.values
+    }
+    lines = [[coded(row), *(texts.get((row, column), "") for column in wanted)] for row in rows]
+    corner = f"{NOT_CONVERGED} not converged" if any(NOT_CONVERGED in text for text in texts.values()) else ""
+    return markdown_table([corner, *wanted], lines)
+
+
+def _competing(cells: Mapping[str, Cell]) -> dict[str, float]:
+    return {row: cell.mean for row, cell in cells.items() if cell.values and not row.endswith(ALL_LABELS)}
+
+
+def _mean_cell(cells: Sequence[Cell]) -> Cell:
+    """The mean of the columns, if none is empty."""
+    return (
+        Cell((mean(mean(cell.values) for cell in cells),)) if cells and all(cell.values for cell in cells) else Cell()
+    )
+
+
+def _check(columns: Sequence[str], known: _Table, rows: Iterable[str], is_chosen: bool) -> None:
+    if is_chosen and len(columns) > MAX_COLUMNS:
+        raise ConfigError(f"{len(columns)} columns are chosen, and a page has room for {MAX_COLUMNS} — leave some out")
+    for column in columns:
+        if column not in known and column != _MEAN:
+            raise ConfigError(f"no result has a column {column!r} — choose from: {', '.join((*known, _MEAN))}")
+    for row in rows:
+        if not any(row in cells for cells in known.values()):
+            there = "; ".join(dict.fromkeys(name for cells in known.values() for name in cells))
+            raise ConfigError(f"no result has a row {row!r} — choose from: {there}")
+
+
+def _joined(folders: Sequence[Path]) -> _Table:
+    """The cells of several benches; what two of them have is refused."""
+    joined: _Table = {}
     for folder in folders:
-        columns |= read_scores(folder)
-    for row in rows:
-        if not any(row in scores for scores in columns.values()):
-            known = "; ".join(dict.fromkeys(name for scores in columns.values() for name in scores))
-            raise ConfigError(f"no result has a row {row!r} — choose from: {known}")
-    lines = []
-    for row in rows:
-        cells = [scores.get(row, []) for scores in columns.values()]
-        average = [f"{mean(map(mean, cells)):.1f}" if all(cells) else ""] if len(columns) > 1 else []
-        lines.append([coded(row), *map(spread, cells), *average])
-    return markdown_table(["", *columns, *(["mean"] if len(columns) > 1 else [])], lines)
+        for column, cells in read_cells(folder).items():
+            twice = next((row for row in cells if row in joined.get(column, ())), None)
+            if twice is not None:
+                raise ConfigError(
+                    f"{folder}: another folder has {twice!r} in the column {column!r}, too — name one of them"
+                )
+            joined.setdefault(column, {}).update(cells)
+    return joined
+
+
+def read_cells(folder: Path) -> _Table:
+    """The main table of a bench; the rows of the recipe's first encoder need not name it."""
+    results = Results.of(Title.read(folder), read_results(folder / RESULTS))
+    table: _Table = {column: {} for column in results.columns}
+    for (row, column), records in results.cells.items():
+        is_first = records[0]["encoder"] in ("", results.title.recipe.encoders[0])
+        name = results.curve(records[0]) if is_first else row
+        values = tuple(results.values(row, column, test_f1))
+        if values:
+            table[column][name] = Cell(values, results.is_converged(row, column))
+    return table
 
 
 def read_scores(folder: Path) -> dict[str, dict[str, list[float]]]:
-    """By column and row, F1 on test data of all seeds; the rows of the recipe's first encoder need not name it."""
-    results = Results.of(Title.read(folder), read_results(folder / RESULTS))
-    scores: dict[str, dict[str, list[float]]] = {column: {} for column in results.columns}
-    for (row, column), records in results.cells.items():
-        is_first = records[0]["encoder"] == results.title.recipe.encoders[0]
-        name = results.curve(records[0]) if is_first else row
-        scores[column][name] = results.values(row, column, test_f1)
-    return scores
+    """By column and row, F1 on test data of all seeds, in percent."""
+    return {
+        column: {row: list(cell.values) for row, cell in cells.items()} for column, cells in read_cells(folder).items()
+    }

@@ -8,6 +8,7 @@ from typing import Any
 
 from lacuner.analysis.hidden import span_method
 from lacuner.analysis.o_values import tagger
+from lacuner.bench import knowledge_base
 from lacuner.bench.corpora import (
     Corpora,
     check_gold,
@@ -15,9 +16,11 @@ from lacuner.bench.corpora import (
     encoder_hashes,
     read_complete,
     read_corpora,
+    read_dictionary,
 )
+from lacuner.bench.knowledge_base import check_names, match_settings
 from lacuner.bench.path_templates import PathTemplates
-from lacuner.bench.recipe import Dataset, Limits, Recipe
+from lacuner.bench.recipe import Dataset, Limits, Recipe, error_context
 from lacuner.bench.runs import Run
 from lacuner.errors import ConfigError, LacunerError
 from lacuner.recognizer import check_training
@@ -53,7 +56,8 @@ def plan(recipe: Recipe, paths: PathTemplates) -> list[Run]:
 
 def check_encoders(runs: Iterable[Run], paths: PathTemplates) -> None:
     """Load every encoder once, so that a wrong name is found before the first run."""
-    encoders = {json.dumps(run.config["settings"]["encoder"], sort_keys=True): run for run in runs}
+    trained = (run for run in runs if run.is_trained)
+    encoders = {json.dumps(run.config["settings"]["encoder"], sort_keys=True): run for run in trained}
     for run in encoders.values():
         try:
             run.settings(paths).encoder.check()
@@ -74,9 +78,14 @@ def _combinations(recipe: Recipe, paths: PathTemplates, seed: int) -> Iterator[d
             rules = [rule for rule in recipe.when if rule.fits(name, method, encoder, fraction, seed)]
             if any(rule.skip for rule in rules) or (complete and method != recipe.naive):
                 continue
+            is_first = (encoder, seed) == (recipe.encoders[0], recipe.seeds[0])
+            if _is_matched(recipe, method) and not (is_first and dataset.dictionary in files):
+                continue
+            language = recipe.language.get(dataset.language or "", {}).get(encoder, {})
             yield {
                 "data": name, "dataset": dataset, "files": files, "hidden": hidden, "complete": complete,
-                "encoder": encoder, "method": method, "seed": seed, "overrides": [rule.settings for rule in rules],
+                "encoder": encoder, "method": method, "seed": seed,
+                "overrides": [language, *(rule.settings for rule in rules)],
             }  # fmt: skip
 
 
@@ -90,48 +99,54 @@ def _build_run(
     recipe: Recipe, paths: PathTemplates, data: str, dataset: Dataset, files: dict[str, str], hidden: float, complete: bool,
     encoder: str, method: str, seed: int, overrides: Iterable[Mapping[str, Any]],
 ) -> Run:  # fmt: skip
+    config: dict[str, Any] = {"dataset": dataset.model_dump(mode="json")}
+    if _is_matched(recipe, method):
+        config |= _matching(recipe, method)
+        return Run(data, hidden, complete, method, "", seed, config, files)
     settings = _settings(recipe, paths, encoder, method, overrides, seed)
     try:
         _check_experiment(recipe, settings)
         read = encoder_hashes(settings, paths)
     except ConfigError as error:
         raise ConfigError(f"method {method!r} with encoder {encoder!r}: {error}") from error
-    described = settings.model_dump(mode="json")
-    return Run(
-        data=data,
-        hidden=hidden,
-        complete=complete,
-        method=method,
-        encoder=encoder,
-        seed=seed,
-        config={
-            "experiment": recipe.experiment,
-            "measure": list(recipe.measure),
-            "dataset": dataset.model_dump(mode="json"),
-            "settings": paths.hide(described),
-        },
-        files=files | read,
-    )
+    config |= {"experiment": recipe.experiment, "measure": list(recipe.measure)}
+    config["settings"] = paths.hide(settings.model_dump(mode="json"))
+    return Run(data, hidden, complete, method, encoder, seed, config, files | read)
+
+
+def _is_matched(recipe: Recipe, method: str) -> bool:
+    """Whether a dictionary is matched, instead of a model trained."""
+    return recipe.method_of(method)[0] == knowledge_base.METHOD
+
+
+def _matching(recipe: Recipe, method: str) -> dict[str, Any]:
+    """The configuration of a run in which a dictionary is matched."""
+    with error_context(f"method {method!r}"):
+        if recipe.experiment != "training":
+            raise ConfigError(f"it matches a dictionary, and the experiment {recipe.experiment} is about training")
+        settings = match_settings(_own_settings(recipe, method))
+    return {"experiment": knowledge_base.EXPERIMENT, "measure": [], "settings": settings.model_dump(mode="json")}
+
+
+def _own_settings(recipe: Recipe, method: str) -> Mapping[str, Any]:
+    _, settings = recipe.method_of(method)
+    return settings if isinstance(settings, Mapping) else parse_assignments(settings)
 
 
 def _settings(
     recipe: Recipe, paths: PathTemplates, encoder: str, method: str, overrides: Iterable[Mapping[str, Any]], seed: int
 ) -> RunSettings:
-    """Settings of a run: those of the recipe, the encoder, the rules that fit, and the method; the later ones win."""
+    """Settings of a run: of the recipe, the encoder, the language, the rules that fit, the method; the later ones win."""
     chosen = recipe.encoder_of(encoder)
     try:
-        if method in recipe.method:
-            name, own = recipe.method[method].method, recipe.method[method].settings
-        else:
-            name, *assignments = method.split()
-            own = parse_assignments(assignments)
+        own = _own_settings(recipe, method)
         merged: dict[str, Any] = {}
         for layer in (recipe.settings, chosen.settings, *overrides, own):
             _put(merged, paths.fill(layer))
         if "training.seed" in merged:
             raise ConfigError("training.seed comes from the seeds of the recipe; leave it out")
         merged["training.seed"] = seed
-        return resolve_settings(name, paths.fill(chosen.model), merged)
+        return resolve_settings(recipe.method_of(method)[0], paths.fill(chosen.model), merged)
     except ConfigError as error:
         raise ConfigError(f"method {method!r} with encoder {encoder!r}: {error}") from error
 
@@ -162,8 +177,9 @@ def _check_experiment(recipe: Recipe, settings: RunSettings) -> None:
         raise ConfigError("an audit is compared with cleanlab's ranking; install it with: pip install cleanlab")
     if recipe.experiment == "o-values":
         tagger(settings)
-    for what in (*recipe.measure, *(["uncertainty"] if recipe.experiment == "uncertainty" else ())):
-        span_method(settings, what)
+    for what in ("missampling", "vectors", "uncertainty"):
+        if what in (*recipe.measure, recipe.experiment):
+            span_method(settings, what)
 
 
 def _check_runs(runs: Iterable[Run], paths: PathTemplates) -> None:
@@ -175,6 +191,10 @@ def _check_runs(runs: Iterable[Run], paths: PathTemplates) -> None:
             if data not in known:
                 known[data] = read_corpora(run, paths)
             corpora = known[data]
+            _check_test_data(run, corpora)
+            if not run.is_trained:
+                check_names(read_dictionary(run, paths), corpora.test)
+                continue
             compared = "missampling" in run.config["measure"] or run.config["experiment"] != "training"
             if compared and corpora.hidden is None:
                 raise ConfigError("what is hidden is not known: it has no complete labels of the same sentences")
@@ -185,7 +205,6 @@ def _check_runs(runs: Iterable[Run], paths: PathTemplates) -> None:
                 )
             check_training(corpora.train, corpora.dev, run.settings(paths), corpora.trusted)
             _check_labels(run, corpora)
-            _check_test_data(run, corpora)
             if run.complete:
                 check_gold(run, paths)
         except LacunerError as error:

@@ -16,18 +16,25 @@ ALL_LABELS = ", all labels"
 """What follows the name of a method in the row of its model that is trained on complete labels."""
 SAMPLE = "sample"
 """The dataset that is part of the package."""
-PROFILES = ("quick", "standard", "full")
-Profile = Literal["quick", "standard", "full"]
+TRANSFORMER = "transformer"
+"""The profile of all recipes, and their encoder, that is a small pretrained transformer."""
+PROFILES = ("quick", "standard", TRANSFORMER, "full")
 Experiment = Literal["training", "uncertainty", "o-values", "audit", "review"]
-Measure = Literal["missampling", "vectors"]
+Measure = Literal["missampling", "vectors", "threshold-size"]
 
 _RECIPES = Path(__file__).parent / "recipes"
 """Recipes that come with the package."""
+_CORPORA = Path(__file__).parent / "corpora.toml"
+"""Tables that recipes can include."""
+_NAMED = {"dataset": "data", "method": "methods", "encoder": "encoders"}
+"""Kinds of tables, and the lists with their names."""
 _QUICK: dict[str, Any] = {
     "data": [SAMPLE], "encoders": ["recurrent"], "seeds": [1, 2], "sentences": {"train": 120, "dev": 60, "test": 60},
     "when": [], "settings": {"training": {"epochs": 3, "batch_tokens": 64}},
 }  # fmt: skip
 """What ``quick`` changes in any recipe: minutes, and no data but the built-in sample."""
+_TRANSFORMER: dict[str, Any] = {"encoders": [TRANSFORMER], "seeds": [1, 2]}
+"""What ``transformer`` changes in ``standard``."""
 _QUICK_HIDDEN = 0.5
 
 
@@ -47,11 +54,13 @@ class Dataset(Settings):
     """What to train on, and what to choose and to test by."""
 
     folder: str | None = Field(None, description="below LACUNER_DATA; by default the dataset's name")
+    language: str | None = Field(None, description="one of the recipe's, with the settings of encoders for it")
     train: tuple[str, ...] = Field(("train.conll",), min_length=1, description="labels with gaps")
     trusted: tuple[str, ...] = Field((), description="complete labels, trained on beside them")
     gold: str = Field("train.gold.conll", description="complete labels of the training sentences; masking needs them")
     dev: str = "dev.conll"
     test: str = "test.conll"
+    dictionary: str = Field("dictionary.tsv", description="names and labels, for the method kb; may be missing")
     mask_dev: bool | None = Field(None, description="hide as many labels of the dev data as of the training data")
     complete: bool = Field(False, description="nothing is missing in the training data")
     sentences: Limits = Limits()
@@ -117,6 +126,9 @@ class Recipe(Settings):
     dataset: dict[str, Dataset] = {}
     method: dict[str, MethodChoice] = {}
     encoder: dict[str, EncoderChoice] = {}
+    language: dict[str, dict[str, dict[str, Any]]] = Field(
+        {}, description="settings of the runs on datasets of a language: its name, then the encoder's"
+    )
     when: tuple[Rule, ...] = ()
     baseline: str | None = Field(None, description="the method that others are tested against")
     naive: str | None = Field(None, description="the method that is also trained on complete labels: the gap to close")
@@ -139,6 +151,13 @@ class Recipe(Settings):
     def dataset_of(self, name: str) -> Dataset:
         """What a name in ``data`` means; without a table it is a folder with the usual files."""
         return self.dataset.get(name, Dataset())
+
+    def method_of(self, name: str) -> tuple[str, Mapping[str, Any] | list[str]]:
+        """What a name in ``methods`` means: a method, and what is changed in it, as a table or as ``KEY=VALUE``."""
+        if name in self.method:
+            return self.method[name].method, self.method[name].settings
+        method, *assignments = name.split()
+        return method, assignments
 
     def encoder_of(self, name: str) -> EncoderChoice:
         """What a name in ``encoders`` means; without a table it is what ``--encoder`` takes."""
@@ -176,36 +195,78 @@ def recipe_name(path: Path) -> str:
 
 def read_recipe(path: Path, profile: str = "standard") -> Recipe:
     """A recipe, with what a profile changes in it."""
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror} — check the path") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: not TOML ({error}) — correct it there") from error
+    content = _read_toml(path)
     with error_context(path):
-        return build_recipe(content, profile)
+        return build_recipe(content, profile, path.parent)
 
 
-def build_recipe(content: Mapping[str, Any], profile: str) -> Recipe:
-    """A recipe from what a TOML file holds."""
+def build_recipe(content: Mapping[str, Any], profile: str, folder: Path | None = None) -> Recipe:
+    """A recipe from what a TOML file holds; ``folder`` is where that file is."""
     content = dict(content)
     profiles = content.pop("profile", {})
+    shared = _read_shared(content.pop("include", None), folder or Path())
     if not isinstance(profiles, Mapping):
         raise ConfigError("profile is no table; write [profile.standard]")
     if profile not in PROFILES and profile not in profiles:
         known = dict.fromkeys((*PROFILES, *profiles))
         raise ConfigError(f"there is no profile {profile}; there are: {', '.join(known)}")
-    recipes = {"": _checked_tables(content), "quick": _checked_tables(_quick(content))}
+    bases = {"": content, "quick": _quick(content), TRANSFORMER: _transformer(content, profiles.get("standard", {}))}
+    recipes = {name: _checked_tables(_with_shared(base, shared)) for name, base in bases.items()}
     for name, changes in profiles.items():  # those that are not asked for may be wrong, too
         meant = get_close_matches(name, PROFILES, n=1)
         if meant and name not in PROFILES:
             raise ConfigError(f"profile {name}: did you mean {meant[0]}? Give it another name if not")
         with error_context(f"profile {name}"):
-            recipes[name] = _checked_tables(_merged(_quick(content) if name == "quick" else content, changes))
+            recipes[name] = _checked_tables(_with_shared(_merged(bases.get(name, content), changes), shared))
     for name, recipe in recipes.items():
         with error_context(f"profile {name}") if name in profiles else nullcontext():
             _check_names(recipe, recipes.values())
     return recipes[profile if profile in recipes else ""]
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror} — check the path") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: not TOML ({error}) — correct it there") from error
+
+
+def _read_shared(include: Any, folder: Path) -> dict[str, Mapping[str, Any]]:
+    """Tables that a recipe need not have itself, by their kind: those of the file that it includes, and languages."""
+    known = {kind: _table(_read_toml(_CORPORA), kind) for kind in (*_NAMED, "language")}
+    if include == _CORPORA.stem:
+        return known
+    encoders = {TRANSFORMER: known["encoder"][TRANSFORMER]}
+    shared = {"dataset": {}, "method": {}, "encoder": encoders, "language": known["language"]}
+    if include is None:
+        return shared
+    if not isinstance(include, str):
+        raise ConfigError(f"include={include!r}: give {_CORPORA.stem}, or a file with tables for several recipes")
+    path = folder / include
+    content = _read_toml(path)
+    with error_context(path):
+        foreign = next((key for key in content if key not in known), None)
+        if foreign is not None:
+            raise ConfigError(f"{foreign} belongs into a recipe; here are only tables: {', '.join(known)}")
+        return {kind: _merged(tables, _table(content, kind)) for kind, tables in shared.items()}
+
+
+def _with_shared(content: dict[str, Any], shared: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """The content with the shared tables that it names below its own."""
+    merged = dict(content)
+    for kind, axis in _NAMED.items():
+        own, names = _table(content, kind), content.get(axis)
+        known = {name: shared[kind][name] for name in names if name in shared[kind]} if isinstance(names, list) else {}
+        merged[kind] = _merged(known, own)
+    return merged | {"language": _merged(shared["language"], _table(content, "language"))}
+
+
+def _transformer(content: dict[str, Any], standard: Any) -> dict[str, Any]:
+    """The content for the profile ``transformer``; what papers report about small encoders is not about it."""
+    changes = {key: value for key, value in standard.items() if key != "paper"} if isinstance(standard, Mapping) else {}
+    return _merged(_merged(content, changes), _TRANSFORMER)
 
 
 @contextmanager
@@ -259,6 +320,10 @@ def _check_names(recipe: Recipe, variants: Iterable[Recipe]) -> None:
         ("method", recipe.method, methods),
         ("dataset", recipe.dataset, axes["data"]),
         ("encoder", recipe.encoder, encoders),
+    ]
+    said += [
+        (f"dataset.{name}.language", dataset.language and (dataset.language,), set(recipe.language))
+        for name, dataset in recipe.dataset.items()
     ]
     for number, rule in enumerate(recipe.when, 1):
         said += [(f"when[{number}].{kind}", getattr(rule, kind), known) for kind, known in axes.items()]

@@ -6,6 +6,7 @@ from pathlib import Path
 from lacuner.bench.results import Results
 from lacuner.bench.tables import (
     audit_table,
+    convergence_list,
     cost_table,
     difference_table,
     estimate_table,
@@ -14,6 +15,7 @@ from lacuner.bench.tables import (
     missampling_table,
     o_value_table,
     precision_table,
+    threshold_table,
 )
 from lacuner.corpus.corpus import open_for_writing
 
@@ -40,9 +42,11 @@ def report(results: Results, figures: Sequence[tuple[str, str]] = ()) -> str:
         ("", main_table),
         ("Fraction of the gap that is closed", gap_table),
         (f"Differences to `{recipe.baseline}`", difference_table),
+        ("Not converged", convergence_list),
         ("Precision and recall", precision_table),
         ("O-values", o_value_table),
         ("Missampling", missampling_table),
+        ("Thresholds from few dev sentences", threshold_table),
         ("What an audit finds", audit_table),
         ("How many are missing", estimate_table),
         ("Cost", cost_table),

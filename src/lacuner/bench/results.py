@@ -10,12 +10,18 @@ from typing import Any
 
 import numpy as np
 
+from lacuner.bench.convergence import is_converged
 from lacuner.bench.folder import RECIPE
 from lacuner.bench.recipe import ALL_LABELS, Recipe, column_name, error_context
 from lacuner.bench.significance import Counts, Difference, compare, unpack
 from lacuner.corpus.corpus import open_for_writing
 from lacuner.errors import ConfigError
 from lacuner.parts import validate
+
+DIGITS = 1
+"""Decimals of percentages."""
+MIN_SEEDS = 3
+"""Fewer seeds tell nothing about how much they differ, and so nothing about significance."""
 
 
 @dataclass(frozen=True)
@@ -88,11 +94,11 @@ class Results:
 
     @cached_property
     def several_encoders(self) -> bool:
-        return len({record["encoder"] for record in self.records}) > 1
+        return len({record["encoder"] for record in self.records if is_trained(record)}) > 1
 
     def row(self, record: Mapping[str, Any]) -> str:
         """The row of a record."""
-        encoder = f" · {record['encoder']}" if self.several_encoders else ""
+        encoder = f" · {record['encoder']}" if self.several_encoders and is_trained(record) else ""
         return f"{record['method']}{encoder}{_labels(record)}"
 
     def curve(self, record: Mapping[str, Any]) -> str:
@@ -128,7 +134,8 @@ class Results:
 
         def rank(record: Mapping[str, Any]) -> tuple[Any, ...]:
             encoder, method = record["encoder"], record["method"]
-            number = recipe.encoders.index(encoder) if encoder in recipe.encoders else len(recipe.encoders)
+            others = len(recipe.encoders) if is_trained(record) else 0
+            number = recipe.encoders.index(encoder) if encoder in recipe.encoders else others
             own = [order for order, name in enumerate(recipe.methods) if f"{method}, ".startswith(f"{name}, ")]
             known = method in recipe.methods
             return bool(record.get("complete")), number, max(own, default=len(recipe.methods)), not known
@@ -153,24 +160,70 @@ class Results:
     def differences(self) -> dict[tuple[str, str], Difference]:
         """Of every row and column to the baseline of the same encoder, with the seeds that both have."""
         found: dict[tuple[str, str], Difference] = {}
+        for cell, pairs in self._pairs.items():
+            ours, theirs = ([_counts(pair[side]) for pair in pairs] for side in (0, 1))
+            if len(pairs) >= MIN_SEEDS and len({len(counts) for counts in (*ours, *theirs)}) == 1:
+                found[cell] = compare(ours, theirs)
+        return found
+
+    @cached_property
+    def too_few_seeds(self) -> bool:
+        """Whether something is not compared with the baseline only because it has too few seeds."""
+        return any(len(pairs) < MIN_SEEDS for pairs in self._pairs.values())
+
+    @cached_property
+    def _pairs(self) -> dict[tuple[str, str], list[tuple[dict[str, Any], dict[str, Any]]]]:
+        """Of every row and column that can be compared, its results beside those of the baseline with the same seed."""
+        found: dict[tuple[str, str], list[tuple[dict[str, Any], dict[str, Any]]]] = {}
         baseline = self.title.recipe.baseline
         for (row, column), records in self.cells.items():
             first = records[0]
             if baseline is None or first.get("complete") or first["method"] == baseline:
                 continue
-            others = self.cells.get((self.row(first | {"method": baseline}), column), ())
-            base = {record["seed"]: record for record in others if "counts" in record}
-            pairs = [(r, base[r["seed"]]) for r in records if r["seed"] in base and "counts" in r]
+            pairs = [
+                (ours, theirs)
+                for ours in records
+                for theirs in self._baseline_cell(first, column)
+                if "counts" in ours and "counts" in theirs
+                if ours["seed"] == theirs["seed"] or not (is_trained(ours) and is_trained(theirs))
+            ]
             if pairs:
-                ours, theirs = ([_counts(pair[side]) for pair in pairs] for side in (0, 1))
-                if len({len(counts) for counts in (*ours, *theirs)}) == 1:
-                    found[row, column] = compare(ours, theirs)
+                found[row, column] = pairs
         return found
+
+    def _baseline_cell(self, record: Mapping[str, Any], column: str) -> list[dict[str, Any]]:
+        """The results of the baseline that a record is compared with: of the same encoder, or of none."""
+        same = {**record, "method": self.title.recipe.baseline}
+        cells = ((self.row(described), column) for described in (same, {**same, "encoder": ""}))
+        return next((self.cells[cell] for cell in cells if cell in self.cells), [])
+
+    @cached_property
+    def winners(self) -> frozenset[tuple[str, str]]:
+        """Of each column, the rows with the best mean F1, as it is printed; complete labels do not compete."""
+        found: set[tuple[str, str]] = set()
+        for column in self.columns:
+            means = {
+                row: round(mean(values), DIGITS)
+                for row in self.rows
+                if not self.cells.get((row, column), [{}])[0].get("complete")
+                if (values := self.values(row, column, test_f1))
+            }
+            found |= {(row, column) for row in best_rows(means)}
+        return frozenset(found)
+
+    def is_converged(self, row: str, column: str) -> bool:
+        """Whether all runs of a cell were trained long enough."""
+        return all(map(is_converged, self.cells.get((row, column), ())))
 
     def values(self, row: str, column: str, value: Callable[[Mapping[str, Any]], float | None]) -> list[float]:
         """A figure of each seed."""
         found = (value(record) for record in self.cells.get((row, column), ()))
         return [one for one in found if one is not None]
+
+
+def is_trained(record: Mapping[str, Any]) -> bool:
+    """Whether it is the result of a model; without one, there is no encoder, and one seed is as good as several."""
+    return bool(record["encoder"])
 
 
 def summary(results: Results) -> dict[str, Any]:
@@ -191,7 +244,16 @@ def test_f1(record: Mapping[str, Any]) -> float | None:
     return None if f1 is None else 100 * f1
 
 
-def spread(values: Sequence[float], digits: int = 1) -> str:
+def best_rows(means: Mapping[str, float]) -> list[str]:
+    """The rows with the greatest mean; where all are alike, nobody has won.
+
+    >>> best_rows({"a": 80.1, "b": 80.1, "c": 79.0}), best_rows({"a": 80.1})
+    (['a', 'b'], [])
+    """
+    return [row for row, value in means.items() if min(means.values()) < value == max(means.values())]
+
+
+def spread(values: Sequence[float], digits: int = DIGITS) -> str:
     """``mean ± deviation``; of a single value there is no deviation.
 
     >>> spread([1.0, 2.0]), spread([1.25]), spread([])

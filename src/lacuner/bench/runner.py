@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lacuner.bench.folder import RESULT, RUNS, read_result, write_results
+from lacuner.bench.folder import RESULT, RUNS, read_failures, read_result, write_results
 from lacuner.bench.path_templates import PathTemplates
 from lacuner.bench.runs import Run
 from lacuner.bench.worker import Job, execute
@@ -68,23 +68,29 @@ def execute_runs(
     known: Mapping[str, dict[str, Any]],
     engine: Engine,
     observer: RunObserver | None = None,
+    chosen: Sequence[Run] | None = None,
 ) -> Outcome:
-    """Execute all runs that have no result yet; the caller has :func:`~lacuner.bench.folder.locked` the folder.
+    """Execute runs that have no result yet; the caller has :func:`~lacuner.bench.folder.locked` the folder.
 
     Args:
-        runs: all of them, in the order of the results.
+        runs: all of the recipe, in the order of the results.
         out: a folder; ``results.jsonl`` in it is rewritten whenever a run is done.
         paths: where the data is.
         known: results that need no training, as :func:`~lacuner.bench.folder.cached_results` finds them.
         engine: where runs are executed, each in a process of its own.
         observer: told about progress.
+        chosen: those of them that are executed now; by default all. Failures of the others are kept.
     """
     observer = observer or RunObserver()
-    outcome = Outcome(dict(known))
+    chosen = runs if chosen is None else chosen
+    wanted = {run.key for run in chosen}
+    others = {run.key for run in runs} - wanted - known.keys()
+    failures = {key: reason for key, reason in read_failures(out).items() if key in others}
+    outcome = Outcome(dict(known), failures)
     write_results(out, outcome.records(runs), outcome.failures)
-    observer.begun(runs, outcome.results)
+    observer.begun(chosen, {key: result for key, result in known.items() if key in wanted})
     missing: dict[str, Run] = {}  # without those that only have another name
-    for run in runs:
+    for run in chosen:
         if run.key not in known:
             missing.setdefault(run.key, run)
 

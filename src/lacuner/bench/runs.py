@@ -1,4 +1,4 @@
-"""A run: one model to be trained, with everything that decides how it turns out."""
+"""A run: one model to be trained, or a dictionary to be matched, with everything that decides how it turns out."""
 
 import hashlib
 import json
@@ -14,20 +14,22 @@ from lacuner.training.version import TRAINING_VERSION
 
 _DESCRIBED = ("name", "paper", "summary")
 """What a method says about itself, which does not change its models."""
-_FILES = ("train", "trusted", "gold", "dev", "test")
+_FILES = ("train", "trusted", "gold", "dev", "test", "dictionary")
 """Fields of a dataset that name files."""
+_LEARNED = ("train", "trusted", "gold")
+"""Those that only training reads."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """One model to be trained.
+    """One model to be trained, or a dictionary to be matched.
 
     Attributes:
         data: name of the dataset.
         hidden: fraction of its complete labels that is hidden; 0: it has gaps of its own, or none.
         complete: trained on the complete labels, to see how much the gaps cost.
         method: method and settings, as the recipe calls them.
-        encoder: as the recipe calls it.
+        encoder: as the recipe calls it; empty: nothing is trained, and the seed changes nothing.
         seed: of masking and of training.
         config: what decides the outcome: dataset, experiment, measures and all settings, without paths of this machine.
         files: hashes of the files that it reads.
@@ -48,19 +50,24 @@ class Run:
     def key(self) -> str:
         """A hash of what decides the outcome, not of names; what is measured meanwhile does not change it."""
         settings = dict(self.config["settings"])
-        settings["method"] = {name: part for name, part in settings["method"].items() if name not in _DESCRIBED}
+        settings["method"] = {name: part for name, part in settings.get("method", {}).items() if name not in _DESCRIBED}
         dataset, others = self._content()
         config = self.config | {"dataset": dataset, "settings": settings, "measure": None}
-        content = [_without_unset(config), others, self.hidden, self.complete, self.seed, self.training_version]
+        drawn = (self.hidden, self.complete, self.seed) if self.is_trained else ()
+        content = [_without_unset(config), others, *drawn, self.training_version]
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
     def _content(self) -> tuple[dict[str, Any], dict[str, str]]:
         """The dataset with the hashes of the files that are read, instead of names; and the hashes of all other files."""
-        dataset = self.config["dataset"] | {"folder": None, "unseen_labels": None}
+        dataset = self.config["dataset"] | {"folder": None, "language": None, "unseen_labels": None}
         named = {role: [names] if isinstance(names, str) else names for role in _FILES if (names := dataset.get(role))}
         dataset |= {role: [self.files.get(name, name) for name in names] for role, names in named.items()}
-        if self.hidden or self.complete:
+        if not self.is_trained:
+            dataset |= dict.fromkeys(_LEARNED)
+        elif self.hidden or self.complete:
             dataset["train"] = None  # it learns from all labels, or from what is left of them
+        if self.is_trained:
+            dataset["dictionary"] = None
         of_dataset = {name for names in named.values() for name in names}
         return dataset, {name: known for name, known in self.files.items() if name not in of_dataset}
 
@@ -87,13 +94,19 @@ class Run:
         return self.method + name.removeprefix(old) if name == old or name.startswith(f"{old}, ") else name
 
     @property
+    def is_trained(self) -> bool:
+        """Whether a model is trained; if not, a dictionary is matched."""
+        return bool(self.encoder)
+
+    @property
     def column(self) -> str:
         """The column of its table."""
         return column_name(self.data, self.hidden)
 
     def __str__(self) -> str:
         labels = ALL_LABELS if self.complete else ""
-        return f"{self.column}{labels}, {self.method}, {self.encoder}, seed {self.seed}"
+        trained = f", {self.encoder}, seed {self.seed}" if self.is_trained else ""
+        return f"{self.column}{labels}, {self.method}{trained}"
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""

@@ -1,11 +1,12 @@
 """The tables of a report, as Markdown; one that has nothing to say is empty."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from statistics import mean
 from typing import Any
 
+from lacuner.bench.convergence import MAX_GAIN, gain_in_tail, is_converged, tail_length
 from lacuner.bench.recipe import ALL_LABELS
-from lacuner.bench.results import Results, spread, test_f1
+from lacuner.bench.results import DIGITS, MIN_SEEDS, Results, best_rows, is_trained, spread, test_f1
 from lacuner.bench.significance import RESAMPLES, Difference
 
 _SURE = 0.05
@@ -13,6 +14,8 @@ _SURE = 0.05
 _SMALLEST_GAP = 5.0
 """Points of F1 that gaps must cost, so that a fraction of them can be told from noise."""
 _BETTER, _WORSE, _FEWER = "↑", "↓", "†"
+NOT_CONVERGED = "‡"
+"""After a figure that a longer run would have changed."""
 
 
 def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -23,42 +26,72 @@ def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def main_table(results: Results) -> str:
     """F1 of every row and column, with the papers' figures and signs of significance."""
-    recipe = results.title.recipe
-    several = len(results.columns) > 1
-    rows, any_paper, fewer = [], False, False
-    signs = _signs(results)
-    for row in results.rows:
-        cells, means = [], []
-        for column in results.columns:
-            values = results.values(row, column, test_f1)
-            text = spread(values) + signs.get((row, column), "")
-            if values and len(values) < results.max_seeds:
-                text, fewer = f"{text}{_FEWER}", True
-            paper = _paper(results, row, column)
-            if paper is not None and values:
-                text, any_paper = f"{text} ({paper:.1f})", True
-            cells.append(text)
-            means += [mean(values)] if values else []
-        if not any(cells):
-            continue
-        average = [f"{mean(means):.1f}" if len(means) == len(results.columns) else ""] if several else []
-        rows.append([coded(row), *cells, *average])
+    cells = {(row, column): _f1_cell(results, row, column) for row in results.rows for column in results.columns}
+    rows = [row for row in results.rows if any(cells[row, column] for column in results.columns)]
     if not rows:
         return ""
-    notes = [f"F1 on {results.data} data in percent, mean ± standard deviation over seeds."]
+    averages = _averages(results, rows) if len(results.columns) > 1 else {}
+    lines = [
+        [coded(row), *(cells[row, column] for column in results.columns), *([averages[row]] if averages else [])]
+        for row in rows
+    ]
+    head = ["", *results.columns, *(["mean"] if averages else [])]
+    return f"{markdown_table(head, lines)}\n\n{' '.join(_notes(results, ''.join(cells.values())))}"
+
+
+def _f1_cell(results: Results, row: str, column: str) -> str:
+    """``**mean ± deviation**`` of the best, signs, and in brackets the paper's figure."""
+    values = results.values(row, column, test_f1)
+    if not values:
+        return ""
+    text = emphasized(spread(values), (row, column) in results.winners)
+    difference = results.differences.get((row, column))
+    if difference is not None and difference.p < _SURE:
+        text += _BETTER if difference.f1 > 0 else _WORSE
+    if len(values) < results.max_seeds and is_trained(results.cells[row, column][0]):
+        text += _FEWER
+    if not results.is_converged(row, column):
+        text += NOT_CONVERGED
+    paper = _paper(results, row, column)
+    return text if paper is None else f"{text} ({paper:.1f})"
+
+
+def emphasized(text: str, is_best: bool) -> str:
+    """Bold, if it is the best of its column."""
+    return f"**{text}**" if is_best and text else text
+
+
+def _averages(results: Results, rows: Iterable[str]) -> dict[str, str]:
+    """The mean of all columns, of each row that has all of them; the best one is bold."""
+    means: dict[str, float] = {}
+    for row in rows:
+        values = [results.values(row, column, test_f1) for column in results.columns]
+        if all(values):
+            means[row] = round(mean(map(mean, values)), DIGITS)
+    best = best_rows({row: value for row, value in means.items() if not row.endswith(ALL_LABELS)})
+    return {row: emphasized(f"{means[row]:.{DIGITS}f}", row in best) if row in means else "" for row in rows}
+
+
+def _notes(results: Results, shown: str) -> Iterator[str]:
+    """What the signs mean that are shown in a table."""
+    yield f"F1 on {results.data} data in percent, mean ± standard deviation over seeds."
     if results.dev_columns and results.data != "dev":
-        notes.append(f"Of {', '.join(results.dev_columns)}: on dev data.")
-    if fewer:
-        notes.append(f"{_FEWER} fewer seeds than the others.")
-    if any_paper:
-        notes.append("In brackets: what the paper reports.")
-    if signs:
-        notes.append(
-            f"{_BETTER} better and {_WORSE} worse than `{recipe.baseline}`, p < {_SURE:g} "
+        yield f"Of {', '.join(results.dev_columns)}: on dev data."
+    if "**" in shown:
+        yield "Bold: the best of its column."
+    if _FEWER in shown:
+        yield f"{_FEWER} fewer seeds than the others."
+    if NOT_CONVERGED in shown:
+        yield f"{NOT_CONVERGED} not converged: dev F1 was still rising when its epochs were over."
+    if "(" in shown:
+        yield "In brackets: what the paper reports."
+    if _BETTER in shown or _WORSE in shown:
+        yield (
+            f"{_BETTER} better and {_WORSE} worse than `{results.title.recipe.baseline}`, p < {_SURE:g} "
             f"(paired bootstrap over sentences and seeds, {RESAMPLES:,} resamples)."
         )
-    head = ["", *results.columns, *(["mean"] if several else [])]
-    return f"{markdown_table(head, rows)}\n\n{' '.join(notes)}"
+    if results.too_few_seeds:
+        yield f"Where there are fewer than {MIN_SEEDS} seeds, nothing is said about significance."
 
 
 def _paper(results: Results, row: str, column: str) -> float | None:
@@ -67,6 +100,26 @@ def _paper(results: Results, row: str, column: str) -> float | None:
         return None
     figures, method = results.title.recipe.paper, records[0]["method"]
     return figures.get(f"{method} · {records[0]['encoder']}", figures.get(method, {})).get(column)
+
+
+def convergence_list(results: Results) -> str:
+    """The runs that were still getting better when their epochs were over."""
+    lines = []
+    for record in results.records:
+        if is_converged(record):
+            continue
+        planned = record["planned_epochs"]
+        gain = gain_in_tail(record["epochs"], planned)
+        assert gain is not None, "otherwise it would be converged"
+        where = f"{results.column(record)}, {results.row(record)}, seed {record['seed']}"
+        lines.append(f"* {where}: +{100 * gain:.1f} points in the last {tail_length(planned)} of {planned} epochs")
+    if not lines:
+        return ""
+    note = (
+        f"Dev F1 rose by more than {100 * MAX_GAIN:g} point in the last fifth of the planned epochs; a longer run may end "
+        "higher."
+    )
+    return "\n".join([note, "", *lines])
 
 
 def gap_table(results: Results) -> str:
@@ -115,10 +168,6 @@ def _difference(found: Difference | None) -> str:
     return f"{100 * found.f1:+.1f} [{100 * found.low:.1f}, {100 * found.high:.1f}] {p}"
 
 
-def _signs(results: Results) -> dict[tuple[str, str], str]:
-    return {cell: _BETTER if found.f1 > 0 else _WORSE for cell, found in results.differences.items() if found.p < _SURE}
-
-
 def precision_table(results: Results) -> str:
     """Precision and recall on test data."""
 
@@ -163,6 +212,39 @@ def missampling_table(results: Results) -> str:
 
     table = _grid(results, lambda row, column: spread(results.values(row, column, rate), 3))
     return f"{table}\n\nOf the negatives of a sentence, the percentage that are hidden entities; mean of all epochs."
+
+
+def threshold_table(results: Results) -> str:
+    """F1 with thresholds from ever more dev sentences."""
+    records = [record for record in results.records if "threshold-size" in record]
+    if not records:
+        return ""
+    rows = []
+    sizes = sorted({one["sentences"] for record in records for one in record["threshold-size"][:-1]})
+    for row in results.rows:
+        for size in (*sizes, None):
+            name = {0: "no threshold", None: "all dev sentences"}.get(size, f"{size} dev sentences")
+            cells = [spread(threshold_values(results, row, column, size)) for column in results.columns]
+            if any(cells):
+                rows.append([f"{coded(row)}, {name}", *cells])
+    note = (
+        "F1 on test data in percent with a threshold that is fitted on so many random sentences of the dev data; mean ± "
+        "standard deviation over draws and seeds."
+    )
+    return f"{markdown_table(['', *results.columns], rows)}\n\n{note}"
+
+
+def threshold_values(results: Results, row: str, column: str, sentences: int | None) -> list[float]:
+    """F1 in percent with thresholds from so many dev sentences, of every draw and seed; none: of all dev sentences."""
+    return [
+        100 * f1
+        for record in results.cells.get((row, column), ())
+        if "threshold-size" in record
+        for *parts, whole in (record["threshold-size"],)
+        for one in ([whole] if sentences is None else parts)
+        if sentences in (None, one["sentences"])
+        for f1 in one["f1"]
+    ]
 
 
 def audit_table(results: Results) -> str:

@@ -39,6 +39,7 @@ bench = typer.Typer(
     rich_markup_mode="markdown",
 )
 
+PART = "Part of the recipe"
 Figures = Annotated[bool, typer.Option("--figures/--no-figures", help="Draw figures, too (needs matplotlib).")]
 Out = Annotated[Path | None, typer.Option("--out", "-o", help="Folder for the results.", show_default="bench/RECIPE")]
 
@@ -66,6 +67,30 @@ def run(
     data: Annotated[
         Path | None, typer.Option(help="Folder with the datasets.", envvar="LACUNER_DATA", show_default=False)
     ] = None,
+    datasets: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Execute only runs on this dataset, or in this column of the table. May be given several times.",
+            show_default=False,
+            rich_help_panel=PART,
+        ),
+    ] = None,
+    methods: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Execute only runs of this method, as the recipe calls it. May be given several times.",
+            show_default=False,
+            rich_help_panel=PART,
+        ),
+    ] = None,
+    seeds: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N,M", help="Execute only runs with these seeds.", show_default=False, rich_help_panel=PART
+        ),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check the recipe, say what would be run, and stop.")
     ] = False,
@@ -74,7 +99,8 @@ def run(
 ) -> None:
     """Train every model of a recipe, and report.
 
-    Runs that are done are not repeated: after an interruption the same command resumes.
+    Runs that are done are not repeated: after an interruption the same command resumes. A recipe can be run part by part
+    into the same folder; the report has everything that is done by then.
 
     Example: `lacuner bench distant --profile quick --out results`
     """
@@ -86,6 +112,7 @@ def run(
     from lacuner.bench.report import write_report
     from lacuner.bench.results import Results, Title
     from lacuner.bench.runner import engine_for, execute_runs
+    from lacuner.bench.selection import Selection, parse_seeds
     from lacuner.cli.bench_progress import BenchProgress
 
     path = find_recipe(recipe)
@@ -94,10 +121,11 @@ def run(
     elsewhere = [result for file in reuse or () for result in read_results(file)]
     with error_context(path):
         runs = plan(content, paths)
+    chosen = Selection(tuple(datasets or ()), tuple(methods or ()), parse_seeds(seeds) if seeds else ()).of(runs)
     title = Title(recipe_name(path), profile, content, len(runs))
     folder = out or Path("bench", path.stem)
     if dry_run:
-        _show_plan(runs, json)
+        _show_plan(chosen, json)
         return
     if figures:
         check_drawing()
@@ -105,20 +133,21 @@ def run(
     try:
         with observer, locked(folder):
             known = cached_results(runs, folder, elsewhere)
-            missing = [run for run in runs if run.key not in known]
+            missing = [run for run in chosen if run.key not in known]
             with error_context(path):
                 check_encoders(missing, paths)
             title.write(folder)
-            outcome = execute_runs(runs, folder, paths, known, engine_for(runs, workers, engine), observer)
+            outcome = execute_runs(runs, folder, paths, known, engine_for(runs, workers, engine), observer, chosen)
     except KeyboardInterrupt:
         say(f"Stopped. {observer.count} runs are done; the same command resumes.")
         raise
     results = Results.of(title, outcome.records(runs), outcome.failures)
     written = write_report(results, folder, figures)
     _conclude(results, written, json)
-    for reason in outcome.failures.values():
+    failed = [reason for key, reason in outcome.failures.items() if key in {run.key for run in chosen}]
+    for reason in failed:
         say(f"failed: {reason}")
-    if outcome.failures:
+    if failed:
         raise typer.Exit(1)
 
 

@@ -6,15 +6,16 @@ become one text, and nothing is done for a word by itself.
 """
 
 import unicodedata
-from collections.abc import Collection, Sequence
-from itertools import accumulate, chain
+from collections.abc import Collection, Iterable, Sequence
+from itertools import accumulate, chain, islice
 from operator import itemgetter
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from ahocorasick_rs import BytesAhoCorasick, MatchKind
 
-from lacuner.corpus import OUTSIDE
+from lacuner.corpus import OUTSIDE, Entity, Source
+from lacuner.corpus.tokenize import are_characters
 from lacuner.errors import ConfigError
 from lacuner.matching.dictionary import Dictionary, Entry, folded
 from lacuner.matching.variants import Words, cut, same_signs, spellings, together
@@ -33,6 +34,10 @@ _BEGIN, _END, _BORDER = "\x01", "\x02", "\n"
 """What is put before and after a word, and between sentences."""
 _BETWEEN = _END + _BEGIN
 _NO_MARKS = str.maketrans(_BEGIN + _END, "\x00\x00")
+
+
+_LOOKED_AT = 200
+"""Sentences that tell whether words are single characters."""
 
 
 class Matches(NamedTuple):
@@ -102,6 +107,14 @@ class Matcher:
                 leads.append(names[0])
         self._leads = np.array(leads, dtype=np.int64)
 
+    @classmethod
+    def for_sentences(
+        cls, dictionary: Dictionary, sentences: Iterable[Sequence[str]], ignore_case: bool = False
+    ) -> "Matcher":
+        """One for sentences that are words, or single characters: the first of them tell which."""
+        words = chain.from_iterable(islice(sentences, _LOOKED_AT))
+        return cls(dictionary, ignore_case, characters=are_characters(list(words)))
+
     def _spelled(self, stopped: Collection[str]) -> _Tables:
         """All words that names may be spelled with."""
         never = frozenset(folded(same_signs(surface) if self._variants else surface) for surface in stopped)
@@ -145,6 +158,23 @@ class Matcher:
         if not sentences or not self._searches:
             return Matches([], [], [], [], [])
         return self._find_in_characters(sentences, texts) if self._characters else self._find(sentences)
+
+    def entities(
+        self, sentences: Sequence[Sequence[str]], texts: Sequence[str | None] | None = None
+    ) -> list[list[Entity]]:
+        """The names in each sentence as entities, with the source ``dictionary``; arguments as in :meth:`find`.
+
+        Names that may have several labels are left out.
+
+        >>> matcher = Matcher(Dictionary.of([("New York", "LOC")]))
+        >>> matcher.entities([["New", "York", "sleeps"], ["Nobody", "does"]])
+        [[Entity(start=0, end=2, label='LOC', source='dictionary')], []]
+        """
+        found: list[list[Entity]] = [[] for _ in sentences]
+        for row, start, end, label, _ in zip(*self.find(sentences, texts), strict=True):
+            if label is not None:
+                found[row].append(Entity(start, end, label, source=Source.DICTIONARY))
+        return found
 
     def _find(self, sentences: Sequence[Sequence[str]]) -> Matches:
         text = _Text(sentences, self._variants)

@@ -1,0 +1,47 @@
+"""Was training long enough? A run that was still getting better when its epochs were over says too little about its method.
+
+The learning rate falls to zero, so that the last epochs are nearly always a little better than those before: that alone
+is no sign. In the last fifth of training, however, only a twenty-fifth of all learning is left (the area below the rest of
+the schedule). Who still gains more than a point of dev F1 there would gain more in a longer run.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+TAIL = 0.2
+"""Fraction of the planned epochs in which a model should not get much better any more."""
+MAX_GAIN = 0.01
+"""Of dev F1 in the tail, over the best epoch before it."""
+
+
+def tail_length(planned: int) -> int:
+    """How many of the planned epochs are the tail.
+
+    >>> tail_length(15), tail_length(6), tail_length(1)
+    (3, 2, 1)
+    """
+    return math.ceil(TAIL * planned)
+
+
+def gain_in_tail(history: Sequence[float], planned: int) -> float | None:
+    """By how much the best epoch of the tail exceeds all before it; none: training stopped earlier, or has no more epochs.
+
+    >>> round(gain_in_tail([0.5, 0.6, 0.7, 0.8, 0.9], 5), 3), gain_in_tail([0.5, 0.6, 0.7], 5)
+    (0.1, None)
+
+    Args:
+        history: F1 on dev data after every epoch.
+        planned: epochs that training has if it is not stopped early.
+    """
+    tail = tail_length(planned)
+    if len(history) < planned or planned <= tail:
+        return None
+    return max(history[-tail:]) - max(history[:-tail])
+
+
+def is_converged(record: Mapping[str, Any]) -> bool:
+    """Whether a result is one of training that was long enough; of what is not known, it is assumed."""
+    history, planned = record.get("epochs"), record.get("planned_epochs")
+    gain = gain_in_tail(history, planned) if history and planned else None
+    return gain is None or gain <= MAX_GAIN

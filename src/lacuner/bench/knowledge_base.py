@@ -1,0 +1,47 @@
+"""The method ``kb``: the names of a dataset's dictionary, matched on test data. Nothing is trained.
+
+What a model adds to the list that its training data was labelled with is its distance from this row.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import Field
+
+from lacuner.corpus import Corpus, Entity, Sentence
+from lacuner.errors import ConfigError
+from lacuner.matching import Dictionary, Matcher
+from lacuner.parts import Settings, validate
+
+METHOD = "kb"
+"""What it is called among the methods of a recipe."""
+EXPERIMENT = "kb"
+"""What it is called in the configuration of a run."""
+
+
+class MatchSettings(Settings):
+    """How names are matched."""
+
+    ignore_case: bool = Field(False, description="upper and lower case do not matter")
+
+
+def match_settings(settings: Mapping[str, Any]) -> MatchSettings:
+    """Settings as a recipe gives them: ``kb ignore_case=true``."""
+    return validate(MatchSettings, settings, f"{METHOD} ")
+
+
+def match_names(dictionary: Dictionary, corpus: Corpus, settings: MatchSettings) -> list[tuple[Sentence, list[Entity]]]:
+    """Each sentence with the names that are found in it, as ``annotate`` finds them."""
+    tokens = corpus.tokens
+    matcher = Matcher.for_sentences(dictionary, tokens, settings.ignore_case)
+    return list(zip(corpus, matcher.entities(tokens, [sentence.text for sentence in corpus]), strict=True))
+
+
+def check_names(dictionary: Dictionary, corpus: Corpus) -> None:
+    """Refuse a dictionary with labels of its own: nothing that it finds could be right."""
+    if set(dictionary.labels).isdisjoint(corpus.labels):
+        known = ", ".join(dictionary.labels) or "none"
+        raise ConfigError(
+            f"the dictionary has no label of the test data, which are {', '.join(corpus.labels)}; it has {known} — "
+            "rename them in one of the two"
+        )
