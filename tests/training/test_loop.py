@@ -119,11 +119,15 @@ def test_patience_begins_when_something_is_found(toy, small_settings):
     assert (len(result.history), result.best_epoch) == (6, 6)
 
 
-def test_a_small_corpus_is_read_more_often(small_settings):
-    config = resolve_settings(overrides=small_settings).training
-    few, many = config.for_corpus(1_000, 15), config.for_corpus(1_000_000, 15)
-    assert few.epochs > many.epochs == 15
-    assert few.patience / few.epochs == pytest.approx(many.patience / many.epochs, rel=0.1)
+def test_a_small_corpus_is_read_more_often_and_a_large_one_less_often():
+    config = resolve_settings(overrides={"training.batch_tokens": 100}).training
+    words = [500, 1_000, 2_500, 10_000, 25_000, 30_000, 40_000, 50_000, 1_000_000]
+    epochs = [config.for_corpus(count, 15).epochs for count in words]
+    assert epochs == [80, 40, 16, 15, 15, 14, 10, 8, 8], (
+        "at least 400 steps; 4,000 are enough, but half of the epochs are not"
+    )
+    assert config.for_corpus(1, 15).epochs == 200
+    assert [config.for_corpus(count, 15).patience for count in (1_000, 10_000, 1_000_000)] == [13, 5, 5]
     assert config.model_copy(update={"epochs": 3}).for_corpus(1_000, 15).epochs == 3
 
 

@@ -20,13 +20,17 @@ DEFAULT_METHOD = "lacuner"
 DEFAULT_ENCODER = "recurrent"
 
 _MIN_STEPS, _MAX_EPOCHS = 400, 200
+_ENOUGH_STEPS = 4000
+"""A corpus so large that the usual epochs have more steps is read less often, but at least half as often."""
 
 
 class TrainingConfig(Settings):
     """How a model is fitted. What is not given depends on the encoder."""
 
     epochs: int | None = Field(
-        None, ge=1, description="passes over the training data; none: 15 (transformer: 10), more for a small corpus"
+        None,
+        ge=1,
+        description="passes over the training data; none: 15 (transformer: 10), more for a small corpus, fewer for a large one",
     )
     seed: int = Field(1, ge=0, description="decides initial weights, order, dropout, and what a method draws")
     batch_tokens: int = Field(ge=1, description="tokens in a batch, padding included")
@@ -78,14 +82,14 @@ class TrainingConfig(Settings):
         return self
 
     def for_corpus(self, words: int, usual: int) -> "TrainingConfig":
-        """With what depends on the corpus: one of few words is read often enough to learn something from it.
+        """With what depends on the corpus: a small one is read more often, a large one less often.
 
         Args:
             words: of the corpus.
-            usual: epochs, if the corpus is large enough.
+            usual: epochs, if the corpus is neither.
         """
-        needed = -(-_MIN_STEPS * self.batch_tokens // max(1, words))
-        epochs = self.epochs or min(max(usual, needed), _MAX_EPOCHS)
+        least, enough = (-(-steps * self.batch_tokens // max(1, words)) for steps in (_MIN_STEPS, _ENOUGH_STEPS))
+        epochs = self.epochs or min(max(least, -(-usual // 2), min(usual, enough)), _MAX_EPOCHS)
         patience = max(5, epochs // 3) if self.patience == "auto" else self.patience
         return self.model_copy(update={"epochs": epochs, "patience": patience})
 
