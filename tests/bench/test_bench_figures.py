@@ -1,6 +1,8 @@
+import colorsys
 import importlib.util
 from collections.abc import Sequence
 from dataclasses import asdict
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +11,11 @@ import pytest
 pytest.importorskip("matplotlib")
 
 from handmade import record, results
+from matplotlib.text import Text
 
 from lacuner.analysis.missampling import EpochMissampling
 from lacuner.analysis.o_values import FRACTIONS, Detection, EpochOValues, OValueRun
-from lacuner.bench.figures import draw_figures, epochs_figure, masking_figure, vector_figure
+from lacuner.bench.figures import draw_figures, epochs_figure, masking_figure, threshold_figure, vector_figure
 from lacuner.bench.results import Results
 from lacuner.errors import ConfigError
 
@@ -75,7 +78,13 @@ def vectors() -> Results:
     return results([record("full", vectors=points), record("uniform", vectors=points[:6])])
 
 
+def sized() -> Results:
+    sizes = [{"sentences": count, "thresholds": [0.5], "f1": [0.5]} for count in (0, 25, 100)]
+    return results([record("full") | {"threshold-size": sizes}])
+
+
 KINDS = {
+    "threshold-size": sized,
     "masking": masked, "epochs": learned, "missampling-toy-0.5": missampled, "uncertainty-toy-0.5": uncertain,
     "o-values-toy-0.5": o_values, "vectors-toy-0.5": vectors,
 }  # fmt: skip
@@ -102,6 +111,11 @@ def curves(axes: Any) -> dict[str, tuple[list[float], list[float]]]:
     return {line.get_label(): (list(line.get_xdata()), list(line.get_ydata())) for line in axes.get_lines()}
 
 
+def ends(axes: Any) -> dict[str, tuple[float, float]]:
+    """Where the line ends that each name of a panel stands beside."""
+    return {text.get_text().replace("\n", " "): pytest.approx(text.xy) for text in axes.texts}
+
+
 def approx(*values: float) -> Any:
     return pytest.approx(list(values))
 
@@ -125,7 +139,8 @@ def test_curves_by_epoch_go_on_with_the_seeds_that_do() -> None:
     figure = epochs_figure(learned())
     (axes,) = figure.axes
     assert curves(axes) == {"full": ([1, 2, 3], approx(20, 20, 40)), "crf": ([1, 2, 3], approx(50, 60, 70))}
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["full", "crf"]
+    assert ends(axes) == {"full": (3, 40), "crf": (3, 70)}
+    assert figure.legends == []
 
 
 def test_curves_can_be_told_apart_without_colours() -> None:
@@ -135,21 +150,83 @@ def test_curves_can_be_told_apart_without_colours() -> None:
 
 
 @pytest.mark.parametrize("length", [4, 30, 160])
-def test_the_legend_has_room_however_long_the_names_are(length: int) -> None:
-    names = [f"{number} {'long ' * (length // 5)}" for number in range(6)]
-    figure = epochs_figure(results([record(name, 0.5, epochs=[0.1, 0.2]) for name in names], runs=names))
+@pytest.mark.parametrize("count", [6, 20])
+def test_names_have_room_however_long_and_many_they_are(length: int, count: int) -> None:
+    names = [f"{number} {'long ' * (length // 5)}".strip() for number in range(count)]
+    figure = epochs_figure(results([record(name, 0.5, epochs=[0.1, 0.2]) for name in names]))
     figure.draw_without_rendering()
-    place, (axes,) = figure.legends[0].get_window_extent(), figure.axes
-    assert -1 <= place.x0 < place.x1 <= figure.bbox.width + 1
-    assert place.y1 <= axes.get_window_extent().y0
-    assert axes.get_window_extent().height / figure.dpi > 2
+    (axes,) = figure.axes
+    panel = axes.get_window_extent()
+    assert min(panel.width, panel.height) / figure.dpi > 2
+    boxes = sorted((Text.get_window_extent(text) for text in axes.texts), key=lambda box: box.y0)
+    assert len(boxes) == count
+    assert all(panel.x1 < box.x0 < box.x1 <= figure.bbox.width + 1 for box in boxes)
+    assert all(-1 <= box.y0 < box.y1 <= figure.bbox.height + 1 for box in boxes)
+    assert all(lower.y1 <= upper.y0 + 1 for lower, upper in pairwise(boxes))
 
 
-def test_the_legend_is_in_the_order_of_the_recipe() -> None:
-    records = [record("crf", data="a", epochs=[0.1, 0.2]), record("full", data="b", epochs=[0.1, 0.2])]
-    figure = epochs_figure(results(records, methods=["full", "crf"]))
-    colors = [line.get_color() for axes in figure.axes for line in axes.get_lines()]
-    assert [line.get_color() for line in figure.legends[0].get_lines()] == colors[::-1]
+def test_a_curve_that_ends_early_stays_where_it_is() -> None:
+    (axes,) = epochs_figure(results([record("full", epochs=[0.1, 0.3]), record("crf", epochs=[0.1, 0.2, 0.5])])).axes
+    assert ends(axes) == {"full": (3, 30), "crf": (3, 50)}
+    (level,) = (path.vertices.tolist() for group in axes.collections for path in group.get_paths())
+    assert level == [[2, 30], [3, 30]]
+
+
+def test_a_method_has_the_same_color_in_all_figures_and_ours_is_bold() -> None:
+    few = epochs_figure(results([record("crf", epochs=[0.1, 0.2]), record("lacuner", epochs=[0.1, 0.2])]))
+    records = [record(name, hidden=h) for name in ("lacuner", "full", "kb", "crf") for h in (0.2, 0.5)]
+    many = masking_figure(results(records))
+    first, second = ({line.get_label(): line for line in figure.axes[0].get_lines()} for figure in (few, many))
+    for name in ("crf", "lacuner"):
+        assert first[name].get_color() == second[name].get_color()
+    assert len({line.get_color() for line in second.values()}) == 4
+    assert all(
+        line.get_linewidth() < second["lacuner"].get_linewidth()
+        for line in second.values()
+        if line is not second["lacuner"]
+    )
+    weights = {text.get_text(): text.get_fontweight() for text in many.axes[0].texts}
+    assert weights == {"lacuner": "bold", "full": "normal", "kb": "normal", "crf": "normal"}
+
+
+def test_a_variant_of_a_method_is_recognized_by_its_color() -> None:
+    method = {"half": {"method": "uniform"}}
+    names = ["uniform", "half", "uniform, 200 findings reviewed", "crf"]
+    found = results(
+        [record(name, epochs=[0.1, 0.2]) for name in names], methods=["uniform", "half", "crf"], method=method
+    )
+    (axes,) = epochs_figure(found).axes
+    colors = {line.get_label(): tint(line.get_color()) for line in axes.get_lines()}
+    assert colors["uniform"] == pytest.approx(colors["half"], abs=0.02) == colors["uniform, 200 findings reviewed"]
+    assert colors["crf"] != pytest.approx(colors["uniform"], abs=0.02)
+
+
+def tint(color: str) -> float:
+    """The hue of a color."""
+    red, green, blue = (int(color[begin : begin + 2], 16) / 255 for begin in (1, 3, 5))
+    return colorsys.rgb_to_hsv(red, green, blue)[0]
+
+
+def test_thresholds_are_drawn_by_the_number_of_dev_sentences() -> None:
+    sizes = [
+        {"sentences": 0, "thresholds": [0.0], "f1": [0.1]},
+        {"sentences": 25, "thresholds": [0.5, 1.0], "f1": [0.2, 0.4]},
+        {"sentences": 60, "thresholds": [0.5], "f1": [0.5]},
+    ]
+    (axes,) = threshold_figure(results([record("full", seed=seed) | {"threshold-size": sizes} for seed in (1, 2)])).axes
+    assert curves(axes)["full"] == ([25, 60], approx(30, 50))
+    assert axes.get_xscale() == "log"
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["25", "60"]
+    assert [line.get_ydata() for line in axes.get_lines() if line.get_label() != "full"] == [approx(10, 10)]
+    assert {text.get_text() for text in axes.texts} == {"full", "no threshold"}
+
+
+def test_what_is_not_trained_is_in_no_panel_of_an_encoder() -> None:
+    kb = [record("kb", 0.3, encoder="", hidden=h) for h in (0.2, 0.6)]
+    small, large = ([record("full", 0.5, encoder=name, hidden=h) for h in (0.2, 0.6)] for name in ("small", "large"))
+    assert list(curves(masking_figure(results([*kb, *small])).axes[0])) == ["kb", "full"]
+    both = masking_figure(results([*kb, *small, *large], encoders=["small", "large"]))
+    assert [list(curves(axes)) for axes in both.axes] == [["full"], ["full"]]
 
 
 def test_every_encoder_has_a_panel_in_which_runs_look_alike() -> None:
@@ -171,7 +248,7 @@ def test_every_encoder_has_a_panel_in_which_runs_look_alike() -> None:
         assert (list(curves(small)), list(curves(large))) == (["full", "crf"], ["crf"])
         assert curves(large)["crf"][1][-1] == pytest.approx(80)
         assert large.get_lines()[0].get_color() == small.get_lines()[1].get_color()
-        assert [text.get_text() for text in figure.legends[0].get_texts()] == ["full", "crf"]
+        assert [list(ends(axes)) for axes in (small, large)] == [["full", "crf"], ["crf"]]
 
 
 def test_every_dataset_has_a_panel_and_only_those_with_several_shares() -> None:

@@ -10,6 +10,7 @@ from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any
 
 from lacuner.analysis.bound import BoundRow, first_informative_length
+from lacuner.analysis.line_styles import LineStyle, label_ends, method_styles
 from lacuner.analysis.sparsity import SparsityRow
 from lacuner.errors import ConfigError, DataError
 
@@ -73,14 +74,18 @@ def save_figure(figure: "Figure", path: Path) -> None:
 def missampling_figure(methods: "Mapping[str, Sequence[EpochMissampling]]") -> "Figure":
     """``γ`` by epoch, and beside it how many hidden entities have been a negative by then."""
     figure, (left, right) = canvas(1, 2)
-    for (name, epochs), (color, marker, line) in zip(methods.items(), styles(len(methods)), strict=True):
+    looks = method_styles({name: name.split()[0].rstrip(",") for name in methods})
+    ends: dict[str, tuple[float, float]] = {}
+    labels: dict[str, LineStyle] = {}
+    for name, epochs in methods.items():
         best = max((epoch.dev_f1 for epoch in epochs if epoch.dev_f1 is not None), default=None)
         label = name if best is None else f"{name} (dev F1 {100 * best:.1f})"
         numbers = [epoch.epoch for epoch in epochs]
-        style: dict[str, Any] = {"color": color, "marker": marker, "linestyle": line, "label": label}
-        style |= {"markevery": max(1, math.ceil(len(numbers) / _MAX_MARKERS)), "clip_on": False, "zorder": 3}
+        style = looks[name].plotted | {"label": label, "clip_on": False}
+        style["markevery"] = max(1, math.ceil(len(numbers) / _MAX_MARKERS))
         left.plot(numbers, [100 * epoch.rate for epoch in epochs], **style)
         right.plot(numbers, [100 * epoch.ever_drawn for epoch in epochs], **style)
+        ends[label], labels[label] = (numbers[-1], 100 * epochs[-1].ever_drawn), looks[name]
     figure.suptitle("Hidden entities that are trained on as negatives", fontsize=17, fontweight="bold")
     left.set(title="in each epoch", ylabel="missampling rate γ (%)")
     right.set(title="so far", ylabel="hidden entities drawn (%)")
@@ -90,8 +95,8 @@ def missampling_figure(methods: "Mapping[str, Sequence[EpochMissampling]]") -> "
         axes.set_ylim(bottom=0)
         axes.locator_params(axis="x", integer=True, nbins=6, min_n_ticks=3)
     right.set_ylim(top=max(right.get_ylim()[1], 1))
-    handles, labels = left.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False, handlelength=3.2)
+    figure.draw_without_rendering()  # now it is known how high the panels are
+    label_ends(right, ends, labels)
     return figure
 
 

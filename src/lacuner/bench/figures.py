@@ -17,10 +17,11 @@ from lacuner.analysis.figures import (
     styles,
     uncertainty_figure,
 )
+from lacuner.analysis.line_styles import LineStyle, label_ends, label_size, method_styles
 from lacuner.analysis.missampling import EpochMissampling
 from lacuner.analysis.o_values import OValueRun
 from lacuner.analysis.uncertainty import BandResult, UncertaintyRun
-from lacuner.bench.recipe import column_name
+from lacuner.bench.recipe import ALL_LABELS, column_name
 from lacuner.bench.results import Results, is_trained, test_f1
 from lacuner.errors import ConfigError
 
@@ -58,6 +59,12 @@ def draw_figures(results: Results, out: Path) -> list[tuple[str, str]]:
 def _figures(results: Results) -> Iterator[tuple[str, str, "Figure"]]:
     if any(len(found) > 1 for found in _fractions(results).values()):
         yield "masking", "F1 by the fraction of hidden labels", masking_figure(results)
+    if any("threshold-size" in record for record in results.records):
+        yield (
+            "threshold-size",
+            "F1 by the number of dev sentences that the threshold is fitted on",
+            threshold_figure(results),
+        )
     if any(len(record.get("epochs", ())) > 1 for record in results.records):
         yield "epochs", "F1 on dev data by epoch", epochs_figure(results)
     for column in results.columns:
@@ -84,7 +91,7 @@ def _file_name(name: str) -> str:
 
 
 def masking_figure(results: Results) -> "Figure":
-    """F1 on test data by the share of hidden labels, a panel for each dataset and encoder."""
+    """F1 on test data by the fraction of hidden labels, a panel for each dataset and encoder."""
     panels: dict[str, _Curves] = {}
     fractions = _fractions(results).items()
     for data, fraction in ((data, each) for data, found in fractions if len(found) > 1 for each in found):
@@ -112,6 +119,35 @@ def epochs_figure(results: Results) -> "Figure":
     return figure
 
 
+def threshold_figure(results: Results) -> "Figure":
+    """F1 on test data by the number of dev sentences that the threshold is fitted on, a panel for each column and encoder."""
+    panels: dict[str, _Curves] = {}
+    bases: dict[str, dict[str, list[float]]] = {}
+    for column in results.columns:
+        for title, name, records in _curves(results, column, column):
+            measured = [record["threshold-size"] for record in records if "threshold-size" in record]
+            values: dict[int, list[float]] = {}
+            for one in (one for sizes in measured for one in sizes):
+                values.setdefault(one["sentences"], []).extend(100 * f1 for f1 in one["f1"])
+            if measured:
+                bases.setdefault(title, {})[name] = values.pop(0)
+                panels.setdefault(title, {})[name] = sorted(values.items())
+    figure = _curve_figure(results, panels, "dev sentences", "test F1 (%)")
+    looks = _looks(results)
+    for (title, curves), axes in zip(panels.items(), figure.axes, strict=True):
+        axes.set_xscale("log")
+        ticks = sorted({x for points in curves.values() for x, _ in points})
+        axes.set_xticks(ticks, [f"{tick:,.0f}" for tick in ticks], rotation=45)
+        axes.minorticks_off()
+        for name, unfitted in bases[title].items():
+            axes.axhline(mean(unfitted), color=looks[name].color, linestyle=":", linewidth=1.5, zorder=2)
+            axes.annotate(
+                "no threshold", (0.02, mean(unfitted)), xycoords=("axes fraction", "data"), xytext=(0, 4),
+                textcoords="offset points", color=looks[name].color, fontsize=12,
+            )  # fmt: skip
+    return figure
+
+
 def vector_figure(vectors: Mapping[str, Sequence[Mapping[str, Any]]]) -> "Figure":
     """Points in a plane, coloured by label, a panel for each row; what is no entity is grey."""
     labels = sorted({point["label"] for points in vectors.values() for point in points})
@@ -133,12 +169,18 @@ def vector_figure(vectors: Mapping[str, Sequence[Mapping[str, Any]]]) -> "Figure
     return figure
 
 
-def _panels(count: int) -> tuple["Figure", list[Any]]:
-    """So many axes, at most three beside each other; four are a square."""
+def _panels(count: int, room: tuple[float, float] = (0.0, 0.0)) -> tuple["Figure", list[Any]]:
+    """So many axes, at most three beside each other; four are a square.
+
+    Args:
+        count: how many.
+        room: inches for names: how much wider each is because of them, and how high it is at least.
+    """
     wide = 2 if count == 4 else min(_WIDE, count)
     high = math.ceil(count / wide)
     figure, axes = canvas(high, wide)
-    figure.set_size_inches(1 + 4.5 * wide if wide > 1 else 8, 0.4 + 3.8 * high)
+    width, height = (4.5 if wide > 1 else 7) + room[0], max(3.8, room[1] + 1.2)
+    figure.set_size_inches(1 + width * wide, 0.4 + height * high)
     flat = list(axes.flat) if wide * high > 1 else [axes]
     for unused in flat[count:]:
         unused.remove()
@@ -155,31 +197,46 @@ def _curves(results: Results, column: str, title: str) -> Iterator[tuple[str, st
 
 
 def _curve_figure(results: Results, panels: "Mapping[str, _Curves]", xlabel: str, ylabel: str) -> "Figure":
-    """A curve looks the same in all panels."""
-    names = [name for name in results.curves if any(name in curves for curves in panels.values())]
-    looks = {
-        name: {"color": color, "marker": marker, "linestyle": line, "label": name}
-        for name, (color, marker, line) in zip(names, styles(len(names)), strict=True)
-    }
+    """A curve looks the same in all panels, and has its name at its end."""
+    looks = _looks(results)
+    sizes = [label_size(list(curves)) for curves in panels.values()]
     with look():
-        figure, grid = _panels(len(panels))
+        figure, grid = _panels(len(panels), (max(width for width, _ in sizes), max(height for _, height in sizes)))
         for (title, curves), axes in zip(panels.items(), grid, strict=True):
             for name, points in curves.items():
-                _line(axes, [x for x, _ in points], [values for _, values in points], looks[name])
+                _line(axes, name, [x for x, _ in points], [values for _, values in points], looks[name])
             axes.set(title=title, xlabel=xlabel, ylabel=ylabel)
             axes.set_ylim(bottom=0)
-        _legend(figure, grid, names)
+        figure.draw_without_rendering()  # now it is known how high the panels are
+        for curves, axes in zip(panels.values(), grid, strict=True):
+            ends = {name: (points[-1][0], mean(points[-1][1])) for name, points in curves.items()}
+            label_ends(axes, ends, looks)
     return figure
 
 
-def _line(axes: Any, positions: Sequence[float], values: Sequence[Sequence[float]], style: Mapping[str, Any]) -> None:
+def _looks(results: Results) -> dict[str, LineStyle]:
+    """The look of every curve of the results."""
+    return method_styles({name: _method_of(results, name.removesuffix(ALL_LABELS)) for name in results.curves})
+
+
+def _method_of(results: Results, name: str) -> str:
+    """The method that a curve is about; one method of the recipe may have several, with something after a comma."""
+    recipe = results.title.recipe
+    own = (method for method in recipe.methods if f"{name}, ".startswith(f"{method}, "))
+    return recipe.method_of(max(own, key=len, default=name))[0].rstrip(",")
+
+
+def _line(
+    axes: Any, name: str, positions: Sequence[float], values: Sequence[Sequence[float]], style: LineStyle
+) -> None:
     """The mean of the seeds as a line, their standard deviation as a band around it."""
     middle = [mean(same) for same in values]
-    axes.plot(positions, middle, **style, markevery=max(1, len(middle) // 8), zorder=3)
+    axes.plot(positions, middle, label=name, markevery=max(1, len(middle) // 8), **style.plotted)
     if any(len(same) > 1 for same in values):
         half = [stdev(same) if len(same) > 1 else 0.0 for same in values]
         low, high = ([m + sign * h for m, h in zip(middle, half, strict=True)] for sign in (-1, 1))
-        axes.fill_between(positions, low, high, color=style["color"], alpha=0.15, linewidth=0, zorder=2)
+        alpha = 0.2 if style.is_bold else 0.08
+        axes.fill_between(positions, low, high, color=style.color, alpha=alpha, linewidth=0, zorder=2)
 
 
 def _legend(figure: "Figure", grid: Sequence[Any], names: Sequence[str]) -> None:

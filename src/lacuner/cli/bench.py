@@ -50,7 +50,11 @@ def run(
         str, typer.Argument(metavar="RECIPE", help="A TOML file, or a name: `lacuner bench list`.", show_default=False)
     ],
     profile: Annotated[
-        str, typer.Option(help="quick (minutes, built-in sample), standard (hours), full (as in the papers).")
+        str,
+        typer.Option(
+            help="quick (minutes, built-in sample), standard (hours to days), transformer (the same with a pretrained "
+            "encoder), full (as in the papers)."
+        ),
     ] = "standard",
     out: Out = None,
     workers: Annotated[
@@ -175,8 +179,8 @@ def tables(
 ) -> None:
     """Renew the tables of Markdown pages from the results of benches.
 
-    A table of F1 follows a comment that names folders with results, and methods as its rows:
-    `<!-- lacuner bench: results/masked results/distant; full; uniform -->`.
+    A table of F1 follows a comment that names folders with results, columns if not all are wanted, and methods as its rows:
+    `<!-- lacuner bench: results/masked results/distant; columns: conll03 0.5, ec; full; uniform -->`.
 
     Example: `lacuner bench tables README.md`
     """
