@@ -232,9 +232,9 @@ def _show(
         say(f"{len(names) - len(used):,} of {len(names):,} names are left out (--stop, --min-length).")
     if several:
         say(f"{several:,} names have several labels: {_WHAT_HAPPENS[ambiguous]} (--ambiguous).")
+    say(f"{never:,} of {len(used):,} names were never found (--unmatched FILE lists them).")
     if case is not None:
         say(_what_case_hides(case, found))
-    say(f"{never:,} of {len(used):,} names were never found (--unmatched FILE lists them).")
     if frequent:
         say("Found most often; wrong names hide here, and --stop takes them out:")
         for entry, count in frequent:
