@@ -224,3 +224,24 @@ def test_no_process_outlives_the_command(files: Path, sent: str, code: set[int])
         assert process.stderr.read().count(b"Traceback") == 0  # ends when every process has closed it
         assert process.wait() in code
     assert not (files / "out.jsonl").exists()
+
+
+def test_what_ignoring_case_would_add_is_said_unless_case_is_ignored(files: Path) -> None:
+    arguments = [files / "raw.txt", "-d", files / "names.tsv", "-o", files / "out.jsonl"]
+    assert "--ignore-case would find 1 more entities (+50%)." in run(*arguments).stderr
+    more = json.loads(run(*arguments, "--json").stdout)["more_with_ignore_case"]
+    assert more == {"entities": 1, "tokens_searched": 11}
+    result = run(*arguments, "--ignore-case", "--json")
+    assert "more_with_ignore_case" not in json.loads(result.stdout)
+    (files / "raw.txt").write_text("Turin sleeps.\n", encoding="utf-8")
+    assert "--ignore-case would find no more entities." in run(*arguments).stderr
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_what_ignoring_case_would_add_is_estimated_for_long_inputs(files: Path, workers: str) -> None:
+    (files / "raw.txt").write_text("turin met Turin , again and again .\n" * 20_000, encoding="utf-8")
+    arguments = [files / "raw.txt", "-d", files / "names.tsv", "-o", files / "out.jsonl", "--workers", workers]
+    result = run(*arguments)
+    assert "--ignore-case would find about 20,000 more entities (+100%), estimated from " in result.stderr
+    searched = json.loads(run(*arguments, "--json").stdout)["more_with_ignore_case"]["tokens_searched"]
+    assert 20_000 < searched < 80_000

@@ -16,6 +16,7 @@ from lacuner.corpus.tokenize import split_words
 from lacuner.errors import ConfigError, LacunerError, ModelError
 from lacuner.evaluation import score_entities
 from lacuner.inference.passages import MAX_PASSAGE
+from lacuner.matching import Dictionary, Matcher
 from lacuner.methods.uniform import Uniform
 from lacuner.training.loop import Observer
 from lacuner.training.settings import resolve_settings
@@ -168,6 +169,36 @@ def test_a_minimum_score_leaves_out_the_less_probable(model):
     everything = model.predict(TEXT)
     threshold = max(entity.score for entity in everything)
     assert [e for e in everything if e.score >= threshold] == model.predict(TEXT, min_score=threshold)
+
+
+def test_a_dictionary_is_searched_in_every_kind_of_text(model):
+    names = Dictionary.of([("Rome", "LOC"), ("YORK", "PER")])
+    text = "Ada moved from Rome to Oslo ."
+    found = model.predict(text, dictionary=names)
+    assert Entity(15, 19, "LOC") in found
+    assert [e.text for e in found if e.source == "dictionary"] == ["Rome"]
+    assert {e.text for e in found} == {e.text for e in model.predict(text)} | {"Rome"}
+    assert model.predict([text], dictionary=names) == [found] == list(model.predict(iter([text]), dictionary=names))
+    by_words = model.predict(text.split(), tokens=True, dictionary=names)
+    assert [e.text for e in by_words] == [e.text for e in found]
+    assert model.predict(Sentence(tuple(text.split())), dictionary=names) == by_words
+    ignoring = Matcher(names, ignore_case=True)
+    assert Entity(0, 4, "PER") in model.predict("York sleeps", dictionary=ignoring, min_score=1.0)
+    assert Entity(0, 4, "PER") not in model.predict("York sleeps", dictionary=names, min_score=1.0)
+
+
+def test_a_dictionary_counts_in_an_evaluation(model, toy):
+    sentence = Sentence(("nobody", "likes", "Zanzibar"), (Entity(2, 3, "LOC"),))
+    names = Dictionary.of([("Zanzibar", "LOC")])
+    corpus = Corpus((*toy, sentence))
+    assert model.evaluate(corpus, dictionary=names).recall >= model.evaluate(corpus).recall
+    assert model.evaluate([sentence], dictionary=names).recall == 1.0
+
+
+def test_a_dictionary_is_cut_as_the_model_cuts_text(model):
+    reads_characters = Recognizer(model.model, model.settings, "characters", model.record)
+    found = reads_characters.predict("我在上海", dictionary=Dictionary.of([("上海", "LOC")]))
+    assert [e for e in found if e.source == "dictionary"] == [Entity(2, 4, "LOC")]
 
 
 def test_labels_for_some_types_only_become_one_model(toy, small_settings):

@@ -18,6 +18,7 @@ from lacuner.errors import ConfigError, TrainingError
 from lacuner.evaluation import Scores, score_entities
 from lacuner.inference.passages import MAX_PASSAGE, TrainingPassages, cut_for_training
 from lacuner.inference.predict import Text, predict_pairs, predict_texts
+from lacuner.matching import Dictionary, Matcher
 from lacuner.model_folder import ModelFolder, check_target, is_model_folder, read_model_folder, write_model_folder
 from lacuner.models.model import Model
 from lacuner.training.checkpoints import RunFolder
@@ -26,6 +27,9 @@ from lacuner.training.run import TrainingRun
 from lacuner.training.settings import RunSettings, resolve_settings
 
 logger = logging.getLogger(__name__)
+
+Names = Dictionary | Matcher
+"""Names to find beside the model's entities."""
 
 
 @dataclass(frozen=True)
@@ -182,21 +186,35 @@ class Recognizer:
 
     @overload  # a string is a sequence of strings, too, but nobody means that
     def predict(  # type: ignore[overload-overlap]
-        self, text: str | Sentence, *, nested: bool = ..., min_score: float = ...
+        self, text: str | Sentence, *, nested: bool = ..., min_score: float = ..., dictionary: Names | None = ...
     ) -> list[Entity]: ...
     @overload
     def predict(
-        self, text: Sequence[str], *, tokens: Literal[True], nested: bool = ..., min_score: float = ...
+        self,
+        text: Sequence[str],
+        *,
+        tokens: Literal[True],
+        nested: bool = ...,
+        min_score: float = ...,
+        dictionary: Names | None = ...,
     ) -> list[Entity]: ...
     @overload
-    def predict(self, text: Sequence[Text], *, nested: bool = ..., min_score: float = ...) -> list[list[Entity]]: ...
+    def predict(
+        self, text: Sequence[Text], *, nested: bool = ..., min_score: float = ..., dictionary: Names | None = ...
+    ) -> list[list[Entity]]: ...
     @overload
     def predict(
-        self, text: Iterator[Text], *, nested: bool = ..., min_score: float = ...
+        self, text: Iterator[Text], *, nested: bool = ..., min_score: float = ..., dictionary: Names | None = ...
     ) -> Iterator[list[Entity]]: ...
 
     def predict(
-        self, text: Text | Iterable[Text], *, tokens: bool = False, nested: bool = False, min_score: float = 0.0
+        self,
+        text: Text | Iterable[Text],
+        *,
+        tokens: bool = False,
+        nested: bool = False,
+        min_score: float = 0.0,
+        dictionary: Names | None = None,
     ) -> Any:
         """Find entities.
 
@@ -205,26 +223,51 @@ class Recognizer:
         inside a list of texts; with ``tokens=True`` the argument itself is one list of words.
 
         Offsets count characters where raw text was given, words where words were.
+
+        With a ``dictionary``, its names are entities, too (:func:`~lacuner.inference.combination.combine`);
+        ``min_score`` does not concern them. A :class:`~lacuner.matching.Matcher` is built once, a
+        :class:`~lacuner.matching.Dictionary` is made into one in each call.
         """
+        names = self._matcher(dictionary)
         if tokens:
-            return next(self._predict_all([list(cast(Sequence[str], text))], nested, min_score))
+            return next(self._predict_all([list(cast(Sequence[str], text))], nested, min_score, names))
         if isinstance(text, str | Sentence):
-            return next(self._predict_all([text], nested, min_score))
-        found = self._predict_all(text, nested, min_score)
+            return next(self._predict_all([text], nested, min_score, names))
+        found = self._predict_all(text, nested, min_score, names)
         return list(found) if isinstance(text, Sequence) else found
 
-    def evaluate(self, corpus: Iterable[Sentence], nested: bool = False) -> Scores:
-        """Exact-match precision, recall and F1 on annotated sentences; ``nested`` keeps entities that overlap better ones."""
-        return score_entities(self.predict_pairs(corpus, nested))
+    def evaluate(
+        self,
+        corpus: Iterable[Sentence],
+        nested: bool = False,
+        dictionary: Names | None = None,
+    ) -> Scores:
+        """Exact-match precision, recall and F1 on annotated sentences, of the model or of model and dictionary together.
+
+        ``nested`` keeps entities that overlap better ones.
+        """
+        return score_entities(self.predict_pairs(corpus, nested, dictionary=dictionary))
 
     def predict_pairs(
-        self, corpus: Iterable[Sentence], nested: bool = False, min_score: float = 0.0
+        self,
+        corpus: Iterable[Sentence],
+        nested: bool = False,
+        min_score: float = 0.0,
+        dictionary: Names | None = None,
     ) -> Iterator[tuple[Sentence, list[Entity]]]:
         """Each sentence with what is found in it, in words; streamed."""
-        return predict_pairs(self.model, corpus, nested, min_score)
+        return predict_pairs(self.model, corpus, nested, min_score, dictionary=self._matcher(dictionary))
 
-    def _predict_all(self, texts: Iterable[Text], nested: bool, min_score: float) -> Iterator[list[Entity]]:
-        return predict_texts(self.model, texts, self.split, nested, min_score)
+    def _predict_all(
+        self, texts: Iterable[Text], nested: bool, min_score: float, dictionary: Matcher | None
+    ) -> Iterator[list[Entity]]:
+        return predict_texts(self.model, texts, self.split, nested, min_score, dictionary=dictionary)
+
+    def _matcher(self, dictionary: Names | None) -> Matcher | None:
+        """Finds the names in text that is cut as the training data was."""
+        if isinstance(dictionary, Dictionary):
+            return Matcher(dictionary, characters=self.split == "characters")
+        return dictionary
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write the model folder. It takes its name when it is whole; one that is there already is replaced."""

@@ -7,6 +7,7 @@ from lacuner import Corpus, Entity, Recognizer, Sentence
 from lacuner.corpus.tokenize import split_words
 from lacuner.inference.passages import MAX_PASSAGE, passages_of
 from lacuner.inference.predict import find_entities, predict_pairs, predict_texts
+from lacuner.matching import Dictionary, Matcher
 from lacuner.models.model import EncodedBatch, Model
 
 FILLER = ("Nothing", "to", "see", "here", ".")
@@ -113,3 +114,42 @@ def test_sentences_are_worked_off_as_they_come(model, toy):
     assert next(pairs) == (toy[0], find_entities(model.model, [toy[0].tokens])[0])
     assert len(taken) < 3_000
     assert sum(1 for _ in pairs) == 2_999
+
+
+NAMES = Matcher(Dictionary.of([("Rome", "LOC"), ("York", "PER"), ("moved to", "VERB")]))
+
+
+def test_names_of_a_dictionary_are_found_beside_the_entities_of_the_model(model, toy):
+    text = " ".join(toy[1].tokens)  # Ada moved to New York .
+    ((sentence, pair),) = predict_pairs(model.model, toy[1:2], dictionary=NAMES)
+    (found,) = predict_texts(model.model, [text], dictionary=NAMES)
+    assert sentence == toy[1]
+    assert [(e.start, e.end, e.label, e.source) for e in pair] == [
+        (0, 1, "PER", "model"),
+        (1, 3, "VERB", "dictionary"),
+        (3, 5, "LOC", "model"),  # longer than York
+    ]
+    assert [(e.text, e.label) for e in found] == [("Ada", "PER"), ("moved to", "VERB"), ("New York", "LOC")]
+    assert [(e.start, e.end) for e in found] == [(0, 3), (4, 12), (13, 21)]
+
+
+def test_names_of_a_dictionary_need_no_score_and_are_found_in_every_passage(model):
+    words = (*FILLER * 60, "Rome", *FILLER * 60, "Rome")
+    (found,) = predict_texts(model.model, [words], min_score=1.0, dictionary=NAMES)
+    assert [(e.start, e.end, e.label, e.score, e.source) for e in found] == [
+        (300, 301, "LOC", None, "dictionary"),
+        (601, 602, "LOC", None, "dictionary"),
+    ]
+
+
+def test_nested_entities_stay_beside_names(model, toy):
+    (_, found), *_ = predict_pairs(model.model, toy[1:2], nested=True, dictionary=NAMES)
+    assert {Entity(3, 5, "LOC"), Entity(4, 5, "PER")} <= set(found)
+
+
+def test_the_text_of_a_sentence_tells_which_characters_are_words(model):
+    names = Matcher(Dictionary.of([("IT", "ORG")]), characters=True)
+    sentences = [Sentence(tuple("WITHIT"), text="WITH IT"), Sentence(tuple("WITHIT"))]
+    by_pairs = [found for _, found in predict_pairs(model.model, sentences, min_score=1.0, dictionary=names)]
+    assert by_pairs == list(predict_texts(model.model, sentences, min_score=1.0, dictionary=names))
+    assert by_pairs == [[Entity(4, 6, "ORG")], []]

@@ -55,7 +55,7 @@ def test_a_result_is_written_beside_what_its_record_holds(
     assert found == record
     assert entity["text"] == "Ada"
     assert entity["end"] == (1 if name == "a.conll" else 3)
-    assert report == {"texts": 1, "entities": 1, "without_words": 0}
+    assert report == {"texts": 1, "entities": 1, "from_dictionary": 0, "without_words": 0}
 
 
 def test_columns_show_raw_text_as_words_and_leave_out_what_has_none(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_columns_show_raw_text_as_words_and_leave_out_what_has_none(tmp_path: Pa
     (tmp_path / "out.conll").write_text(text)
     found = Corpus.read(tmp_path / "out.conll")
     assert [sentence.entities for sentence in found] == [(Entity(0, 1, "NAME"), Entity(2, 3, "NAME")), ()]
-    assert report == {"texts": 3, "entities": 2, "without_words": 1}
+    assert report == {"texts": 3, "entities": 2, "from_dictionary": 0, "without_words": 1}
 
 
 @pytest.mark.parametrize("format", ["jsonl", "conll"])

@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from lacuner.corpus import Entity, Sentence
 from lacuner.errors import DataError
 from lacuner.matching import Dictionary, Entry
 from lacuner.matching.dictionary import read_stop_list
@@ -68,3 +69,15 @@ def test_stopped_and_short_names_are_left_out(tmp_path: Path) -> None:
 def test_accents_of_stopped_names_may_be_composed_or_not() -> None:
     names = Dictionary.of([("Jos\u00e9", "PER"), ("Rene\u0301", "PER")])
     assert names.without(["JOSE\u0301", "ren\u00e9"]).entries == ()
+
+
+def test_the_names_that_a_dictionary_has_annotated_are_a_dictionary() -> None:
+    words = ("Ada", "met", "Grace", "Hopper", "in", "Turin")
+    entities = (
+        Entity(0, 1, "PER", source="human"),
+        Entity(2, 4, "PER", source="dictionary"),
+        Entity(5, 6, "LOC", source="dictionary"),
+    )
+    names = Dictionary.of_annotation([Sentence(words, entities), Sentence(words, entities[1:2])])
+    assert names.entries == (Entry("Grace Hopper", "PER"), Entry("Turin", "LOC"))
+    assert not Dictionary.of_annotation([Sentence(words, entities[:1])]).entries

@@ -11,12 +11,13 @@ import typer
 
 from lacuner.cli.console import print_json, say, track
 from lacuner.cli.help import DATA, MATCHING, OUTPUT, RUNNING
-from lacuner.cli.options import Engine, InputFormat, Json, Strict, Texts, check_inputs
+from lacuner.cli.options import Engine, InputFormat, Json, Strict, Texts, check_inputs, read_names
 from lacuner.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from lacuner.corpus.files import ReadingReport
     from lacuner.matching.annotation import AnnotationReport, TextSource
+    from lacuner.matching.case import CaseEstimate
     from lacuner.matching.dictionary import Dictionary
     from lacuner.matching.matcher import Matcher
 
@@ -104,7 +105,8 @@ def annotate(
     from lacuner.corpus.files import STANDARD_INPUT, ReadingReport, refuse_overwriting
     from lacuner.corpus.formats.registry import format_of
     from lacuner.matching.annotation import AnnotationReport
-    from lacuner.matching.dictionary import Dictionary, read_stop_list
+    from lacuner.matching.case import SpreadSample, estimate_ignoring_case
+    from lacuner.matching.dictionary import read_stop_list
     from lacuner.matching.matcher import Matcher
     from lacuner.streams.annotate import annotate_stream
     from lacuner.streams.engine import available_cores, make_engine
@@ -121,13 +123,12 @@ def annotate(
         refuse_overwriting(unmatched, read | {"the output": [out]}, "--unmatched")
     report = ReadingReport(strict=strict)
     found = AnnotationReport()
+    estimates: list[CaseEstimate | None] = []
     pool = make_engine(engine, workers or available_cores())
     with ExitStack() as files:
         file = _open_for_writing(out, files)
         rest = None if unmatched is None else _open_for_writing(unmatched, files)
-        names = Dictionary.read(dictionary, strict)
-        if not names.entries:
-            raise DataError("no name is in the list", "write surface<TAB>label, one a line", dictionary)
+        names = read_names(dictionary, strict)
         stopped = read_stop_list(stop) if stop else []
         used = names.without(stopped, min_length)
         if not used.entries:
@@ -136,15 +137,24 @@ def annotate(
         opened = _open_inputs(inputs, input_format, split, report)
         for (chosen, characters), group in groupby(opened, lambda texts: (texts.split, texts.characters)):
             matcher = matcher_for(characters=characters)
-            texts = track(chain.from_iterable(each.texts for each in group), "texts")
+            sample = SpreadSample()
+            texts = sample.watch(track(chain.from_iterable(each.texts for each in group), "texts"))
             first = found.sentences + 1
             found.add(annotate_stream(matcher, texts, file, written, chosen, pool, str(out), first))
+            if not ignore_case:
+                estimates.append(estimate_ignoring_case(matcher, sample.texts, chosen))
         never = list(found.never_found(matcher))
         if rest is not None:
             rest.writelines(f"{entry.surface}\t{entry.label}\n" for entry in never)
     report.log()
     log_losses(found.losses, out)
-    _show(found, names, matcher, len(never), ambiguous, json)
+    _show(found, names, matcher, len(never), ambiguous, _total(estimates), json)
+
+
+def _total(estimates: "Sequence[CaseEstimate | None]") -> "CaseEstimate | None":
+    """What all say together; None if one is not known."""
+    known = [estimate for estimate in estimates if estimate is not None]
+    return sum(known[1:], known[0]) if known and len(known) == len(estimates) else None
 
 
 def _open_for_writing(path: Path, files: ExitStack) -> TextIO:
@@ -186,7 +196,13 @@ def _open_inputs(
 
 
 def _show(
-    found: "AnnotationReport", names: "Dictionary", matcher: "Matcher", never: int, ambiguous: str, json: bool
+    found: "AnnotationReport",
+    names: "Dictionary",
+    matcher: "Matcher",
+    never: int,
+    ambiguous: str,
+    case: "CaseEstimate | None",
+    json: bool,
 ) -> None:
     used, several = matcher.dictionary, matcher.ambiguous_entries
     frequent = found.most_frequent(used.entries, _SHOWN)
@@ -201,6 +217,8 @@ def _show(
             "ambiguous": several,
             "never_matched": never,
         }
+        if case is not None:
+            result["more_with_ignore_case"] = {"entities": case.scaled_to(found.words), "tokens_searched": case.words}
         print_json(result | {"most_frequent": surfaces})
         return
     say(f"{found.matches:,} entities in {found.sentences:,} sentences with {found.words:,} words.")
@@ -215,10 +233,22 @@ def _show(
     if several:
         say(f"{several:,} names have several labels: {_WHAT_HAPPENS[ambiguous]} (--ambiguous).")
     say(f"{never:,} of {len(used):,} names were never found (--unmatched FILE lists them).")
+    if case is not None:
+        say(_what_case_hides(case, found))
     if frequent:
         say("Found most often; wrong names hide here, and --stop takes them out:")
         for entry, count in frequent:
             say(f"  {count:>10,}  {entry.surface}  {entry.label}")
+
+
+def _what_case_hides(case: "CaseEstimate", found: "AnnotationReport") -> str:
+    more = case.scaled_to(found.words)
+    if more <= 0:
+        return "--ignore-case would find no more entities."
+    growth = f" (+{more / found.matches:.0%})" if found.matches else ""
+    if case.words == found.words:
+        return f"--ignore-case would find {more:,} more entities{growth}."
+    return f"--ignore-case would find about {more:,} more entities{growth}, estimated from {case.words:,} words."
 
 
 _WHAT_HAPPENS = {

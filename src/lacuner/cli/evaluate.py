@@ -2,21 +2,42 @@
 
 from json import dumps
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lacuner.cli.console import print_json, say, track
 from lacuner.cli.help import OUTPUT
-from lacuner.cli.options import DataFormat, Device, Json, MinScore, ModelPath, Strict
+from lacuner.cli.options import (
+    DataFormat,
+    Device,
+    DictionaryFile,
+    IgnoreCase,
+    Json,
+    MinScore,
+    Strict,
+    read_dictionary,
+)
 from lacuner.corpus import Corpus
 from lacuner.corpus.corpus import open_for_writing
 from lacuner.corpus.files import refuse_overwriting
+from lacuner.errors import ConfigError
+
+if TYPE_CHECKING:
+    from lacuner.evaluation import Scores
+    from lacuner.evaluation.comparison import DictionaryComparison, Pairs
 
 
 def evaluate(
-    model: ModelPath,
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="Completely annotated data.", show_default=False)],
+    model: Annotated[
+        Path,
+        typer.Argument(
+            metavar="MODEL", help="Folder of a trained model; can be left out with --dictionary.", show_default=False
+        ),
+    ],
+    data: Annotated[
+        Path | None, typer.Argument(metavar="DATA", help="Completely annotated data.", show_default=False)
+    ] = None,
     errors: Annotated[
         Path | None,
         typer.Option(
@@ -31,6 +52,8 @@ def evaluate(
         typer.Option("--nested", help="Also predict entities that overlap more probable ones.", rich_help_panel=OUTPUT),
     ] = False,
     min_score: MinScore = 0.0,
+    dictionary: DictionaryFile = None,
+    ignore_case: IgnoreCase = False,
     device: Device = None,
     data_format: DataFormat = None,
     strict: Strict = False,
@@ -38,27 +61,56 @@ def evaluate(
 ) -> None:
     """Score a model: exact-match precision, recall and F1, as conlleval counts them.
 
+    With --dictionary, the model alone, the list alone and both together are scored; without MODEL, the list alone.
+
     Example: `lacuner evaluate model test.conll --errors errors.jsonl`
     """
     from lacuner.evaluation import score_entities
-    from lacuner.evaluation.mistakes import find_mistakes
+    from lacuner.evaluation.comparison import combine_pairs, compare_with_dictionary, match_corpus
+    from lacuner.matching.matcher import Matcher
     from lacuner.recognizer import Recognizer
 
+    folder, file = (None, model) if data is None else (model, data)
+    if folder is None and (dictionary is None or file.is_dir()):
+        raise ConfigError("DATA is missing — give the model and the data: lacuner evaluate MODEL DATA")
     if errors is not None:
-        refuse_overwriting(errors, {"the data": [data], "a file of the model": [model]}, "--errors")
-    recognizer = Recognizer.from_pretrained(model, device)
-    corpus = Corpus.read(data, data_format, strict, recognizer.split)
-    for label in sorted(set(corpus.labels) - set(recognizer.labels)):
-        say(f"warning: The model does not know the label {label}; all its entities count as missed.")
+        read = {"the data": file, "a file of the model": folder, "the dictionary": dictionary}
+        refuse_overwriting(errors, {what: [path] for what, path in read.items()}, "--errors")
+    names = read_dictionary(dictionary, ignore_case, strict)
+    recognizer = None if folder is None else Recognizer.from_pretrained(folder, device)
+    corpus = Corpus.read(file, data_format, strict, "words" if recognizer is None else recognizer.split)
+    listed = () if names is None else names.labels
+    if recognizer is not None:
+        for label in sorted(set(corpus.labels) - set(recognizer.labels)):
+            missed = "only the dictionary finds its entities" if label in listed else "all its entities count as missed"
+            say(f"warning: The model does not know the label {label}; {missed}.")
+    for label in sorted(set(listed) - set(corpus.labels)):
+        say(f"warning: The label {label} of the dictionary is not in the data; all its matches count as wrong.")
 
-    pairs = list(track(recognizer.predict_pairs(corpus, nested, min_score), "sentences", len(corpus)))
-    scores = score_entities(pairs)
+    matches = match_corpus(Matcher.for_sentences(names, corpus.tokens, ignore_case), corpus) if names else None
+    if recognizer is None:
+        assert matches is not None
+        pairs: Pairs = list(zip(corpus, matches, strict=True))
+    else:
+        pairs = list(track(recognizer.predict_pairs(corpus, nested, min_score), "sentences", len(corpus)))
+    scores: Scores | DictionaryComparison = score_entities(pairs)
+    if recognizer is not None and matches is not None:
+        scores = compare_with_dictionary(pairs, matches, nested)
+        pairs = combine_pairs(pairs, matches, nested)
+        if min_score:
+            say(f"The model alone is scored with --min-score {min_score:g}, too.")
     if errors:
-        with open_for_writing(errors) as file:
-            mistakes = list(find_mistakes(pairs))
-            file.writelines(dumps(mistake, ensure_ascii=False) + "\n" for mistake in mistakes)
-        say(f"{len(mistakes):,} mistakes are listed in {errors}.")
+        _write_mistakes(errors, pairs)
     if json:
         print_json(scores.as_dict())
     else:
         print(scores.table())
+
+
+def _write_mistakes(path: Path, pairs: "Pairs") -> None:
+    from lacuner.evaluation.mistakes import find_mistakes
+
+    with open_for_writing(path) as file:
+        mistakes = list(find_mistakes(pairs))
+        file.writelines(dumps(mistake, ensure_ascii=False) + "\n" for mistake in mistakes)
+    say(f"{len(mistakes):,} mistakes are listed in {path}.")

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lacuner.cli.help import DATA, OUTPUT, RUNNING, TRAINING
+from lacuner.cli.help import DATA, MATCHING, OUTPUT, RUNNING, TRAINING
 from lacuner.corpus.files import STANDARD_INPUT
-from lacuner.errors import DataError
+from lacuner.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
+    from lacuner.matching.dictionary import Dictionary
     from lacuner.parts import Settings
 
 Json = Annotated[bool, typer.Option("--json", help="Print the figures as one JSON value on standard output.")]
@@ -69,6 +70,25 @@ InputFormat = Annotated[
         rich_help_panel=DATA,
     ),
 ]
+DictionaryFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--dictionary",
+        "-d",
+        metavar="FILE",
+        help="Names to find beside the model's entities: one `NAME<TAB>LABEL` per line.",
+        show_default=False,
+        rich_help_panel=MATCHING,
+    ),
+]
+IgnoreCase = Annotated[
+    bool,
+    typer.Option(
+        "--ignore-case",
+        help="Ignore case when matching the dictionary, except for names marked `exact`.",
+        rich_help_panel=MATCHING,
+    ),
+]
 Encoder = Annotated[
     str | None,
     typer.Option(
@@ -101,6 +121,25 @@ def check_inputs(paths: Iterable[Path]) -> None:
     for path in paths:
         if str(path) != STANDARD_INPUT and not path.exists():
             raise DataError("there is no such file", "check the path", path)
+
+
+def read_names(path: Path, strict: bool = False) -> "Dictionary":
+    """The names of a list, in which there must be some."""
+    from lacuner.matching.dictionary import Dictionary
+
+    names = Dictionary.read(path, strict)
+    if not names.entries:
+        raise DataError("no name is in the list", "write surface<TAB>label, one a line", path)
+    return names
+
+
+def read_dictionary(path: Path | None, ignore_case: bool = False, strict: bool = False) -> "Dictionary | None":
+    """What ``--dictionary`` names, if anything."""
+    if path is not None:
+        return read_names(path, strict)
+    if ignore_case:
+        raise ConfigError("--ignore-case is about the names of a list — give one with --dictionary, or leave it out")
+    return None
 
 
 def files_of(settings: "Settings") -> list[Path]:

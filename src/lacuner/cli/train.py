@@ -2,17 +2,22 @@
 
 import logging
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from lacuner.cli.console import print_json, say
 from lacuner.cli.help import DATA, TRAINING
-from lacuner.cli.options import DataFormat, Encoder, Epochs, Json, Set, Strict, files_of
+from lacuner.cli.options import DataFormat, Encoder, Epochs, Json, Set, Strict, files_of, read_dictionary
 from lacuner.corpus import Corpus
 from lacuner.corpus.corpus import merge
 from lacuner.corpus.files import refuse_overwriting
 from lacuner.corpus.tokenize import Splitting
+
+if TYPE_CHECKING:
+    from lacuner.evaluation.comparison import DictionaryChoice
+    from lacuner.matching.dictionary import Dictionary
+    from lacuner.recognizer import Recognizer
 
 logger = logging.getLogger(__name__)
 
@@ -82,6 +87,18 @@ def train(
             rich_help_panel=DATA,
         ),
     ] = False,
+    dictionary: Annotated[
+        Path | None,
+        typer.Option(
+            "--dictionary",
+            "-d",
+            metavar="FILE",
+            help="The list that the labels come from: what it reaches on the development data, alone and with the model, "
+            "is shown at the end.",
+            show_default="names with the source dictionary in TRAIN",
+            rich_help_panel=DATA,
+        ),
+    ] = None,
     data_format: DataFormat = None,
     strict: Strict = False,
     json: Json = False,
@@ -93,10 +110,12 @@ def train(
     from accelerate import PartialState
 
     from lacuner.cli.progress import TerminalObserver, describe_dev
+    from lacuner.matching.dictionary import Dictionary
     from lacuner.recognizer import Recognizer
     from lacuner.training.settings import parse_assignments, read_config, resolve_settings
 
-    refuse_overwriting(out, {"training data": [*data, *(trusted or ())], "the dev data": [dev], "the config": [config]})
+    read = {"training data": [*data, *(trusted or ())], "the dev data": [dev], "the config": [config]}
+    refuse_overwriting(out, read | {"the dictionary": [dictionary]})
     overrides: dict[str, Any] = parse_assignments(settings or ())
     given = {"training.epochs": epochs, "training.seed": seed, "training.metric": "pu" if dev_incomplete else None}
     overrides |= {key: value for key, value in given.items() if value is not None}
@@ -108,17 +127,21 @@ def train(
         corpora = [corpus.with_annotated_labels(corpus.labels) for corpus in corpora]
     dev_corpus = Corpus.read(dev, data_format, strict, split) if dev else None
     trusted_corpus = merge(Corpus.read(path, data_format, strict, split) for path in trusted) if trusted else None
+    names = read_dictionary(dictionary, strict=strict)
     if dev_corpus is None:
         logger.warning("There is no --dev data: all epochs are run, and the last one is kept.")
     if out.exists() and not resume:
         logger.warning("%s exists; it will be replaced at the end of training.", out)
+    if dictionary and (dev_corpus is None or resolved.training.metric == "pu"):
+        logger.warning("--dictionary has no effect: it is compared with the model on complete dev data only.")
     precision = "" if resolved.training.precision == "fp32" else f" in {resolved.training.precision}"
     say(f"Method {resolved.method.name}, encoder {resolved.encoder.name}{precision}, head {resolved.method.head.name}.")
+    train_corpus = merge(corpora)
     main_process = PartialState().is_main_process
     observer = TerminalObserver(metric=resolved.training.metric) if main_process else None
     try:
         model = Recognizer.train(
-            merge(corpora),
+            train_corpus,
             dev_corpus,
             trusted=trusted_corpus,
             settings=resolved,
@@ -132,11 +155,40 @@ def train(
     record = model.record
     if not main_process:
         return
+    choice = None
+    if dev_corpus is not None and resolved.training.metric != "pu":
+        choice = _compare_with_dictionary(model, dev_corpus, names or Dictionary.of_annotation(train_corpus))
     if json:
-        names = ("precision", "recall", "f1", *(["pu_estimate"] if dev_incomplete else []))
-        scores = record.dev and {name: record.dev[name] for name in names}
-        result = {"dev": scores, "best_epoch": record.best_epoch, "epochs": len(record.history)}
-        print_json(result | {"seconds": record.seconds, "model": str(out)})
+        keys = ("precision", "recall", "f1", *(["pu_estimate"] if dev_incomplete else []))
+        scores = record.dev and {key: record.dev[key] for key in keys}
+        result: dict[str, Any] = {"dev": scores, "best_epoch": record.best_epoch, "epochs": len(record.history)}
+        result |= {"seconds": record.seconds, "model": str(out)}
+        print_json(result | ({} if choice is None else {"dictionary": choice.as_dict()}))
         return
     best = f" ({describe_dev(record.dev, resolved.training.metric)})" if record.dev else ""
     say(f"The model of epoch {record.best_epoch}{best} is in {out}, after {record.seconds:,.0f} seconds.")
+    if choice is not None:
+        say(_describe(choice, out, dictionary))
+
+
+def _compare_with_dictionary(model: "Recognizer", dev: Corpus, names: "Dictionary") -> "DictionaryChoice | None":
+    """What the list that the labels come from reaches on dev data, alone and with the model; None if there is no list."""
+    from lacuner.evaluation.comparison import choose_dictionary_use
+
+    if not names.entries:
+        return None
+    nested = model.settings.training.nested
+    return choose_dictionary_use(names, list(model.predict_pairs(dev, nested)), nested)
+
+
+def _describe(choice: "DictionaryChoice", model: Path, dictionary: Path | None) -> str:
+    """One sentence, and the command that reaches the best of it."""
+    f1 = {name: scores["f1"] for name, scores in choice.as_dict().items() if isinstance(scores, dict)}
+    shown = ", ".join(f"{name} {100 * value:.2f}" for name, value in f1.items())
+    given = "" if dictionary else f" (the {choice.names:,} names that it found in the training data)"
+    text = f"F1 on the dev data: {shown.replace('dictionary', f'dictionary alone{given}')}."
+    if f1["both"] <= max(f1["model"], f1["dictionary"]):
+        return text
+    options = [f"--dictionary {dictionary or 'NAMES.tsv'}", *(["--ignore-case"] if choice.ignore_case else [])]
+    options += [f"--min-score {choice.min_score:g}"] if choice.min_score else []
+    return f"{text} Both together: lacuner predict {model} INPUT {' '.join(options)}"

@@ -9,7 +9,7 @@ from json import dumps
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol, TextIO
 
-from lacuner.corpus import Entity, Sentence
+from lacuner.corpus import Entity, Sentence, Source
 from lacuner.corpus.corpus import format_of_texts, sentence_from_text, stream_sentences
 from lacuner.corpus.files import read_lines
 from lacuner.corpus.formats.conll import write_conll
@@ -25,7 +25,7 @@ _CHUNK = 1024
 
 
 class Predictor(Protocol):
-    """What finds entities: a :class:`~lacuner.Recognizer`."""
+    """What finds entities: a :class:`~lacuner.Recognizer`, perhaps with a dictionary."""
 
     split: Splitting
 
@@ -43,16 +43,25 @@ class PredictionInput(NamedTuple):
 
 @dataclass
 class PredictionReport:
-    """Counts of what was read and found; ``without_words``: texts that a column file cannot show."""
+    """Counts of what was read and found.
+
+    Attributes:
+        texts: that were searched.
+        entities: that were found in them.
+        from_dictionary: of these, names of a dictionary.
+        without_words: texts that a column file cannot show.
+    """
 
     texts: int = 0
     entities: int = 0
+    from_dictionary: int = 0
     without_words: int = 0
 
     def add(self, other: "PredictionReport") -> None:
         """Count what another has counted."""
         self.texts += other.texts
         self.entities += other.entities
+        self.from_dictionary += other.from_dictionary
         self.without_words += other.without_words
 
 
@@ -126,7 +135,8 @@ def _predict(
     found: Sequence[list[Entity]] = predictor.predict(
         [item.text for item in chunk.inputs], nested=nested, min_score=min_score
     )
-    report = PredictionReport(len(chunk.inputs), sum(map(len, found)))
+    names = sum(entity.source == Source.DICTIONARY for entities in found for entity in entities)
+    report = PredictionReport(len(chunk.inputs), sum(map(len, found)), names)
     text = io.StringIO()
     for item, entities in zip(chunk.inputs, found, strict=True):
         if format == "jsonl":

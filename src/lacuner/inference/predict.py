@@ -7,7 +7,9 @@ from itertools import islice
 from lacuner.corpus import Entity, Sentence
 from lacuner.corpus.tokenize import Passage, Splitting, split_passages, split_words
 from lacuner.inference.backends import Backend, TorchBackend
+from lacuner.inference.combination import combine
 from lacuner.inference.passages import MAX_PASSAGE, SearchPassages, collect, passages_of
+from lacuner.matching.matcher import Matcher
 from lacuner.models.model import Model, batches_of, evaluating
 
 _READ_AHEAD = 1024
@@ -49,11 +51,16 @@ def predict_pairs(
     nested: bool = False,
     min_score: float = 0.0,
     backend: Backend | None = None,
+    dictionary: Matcher | None = None,
 ) -> Iterator[tuple[Sentence, list[Entity]]]:
-    """Each sentence with what is found in it, in words; streamed."""
+    """Each sentence with what is found in it, in words, by the model or by both model and dictionary; streamed."""
     sentences = iter(corpus)
     while chunk := list(islice(sentences, _READ_AHEAD)):
-        found = find_entities(model, [sentence.tokens for sentence in chunk], nested, min_score, backend)
+        words = [sentence.tokens for sentence in chunk]
+        found = find_entities(model, words, nested, min_score, backend)
+        if dictionary is not None:
+            matches = dictionary.entities(words, [sentence.text for sentence in chunk])
+            found = [combine(*pair, nested) for pair in zip(matches, found, strict=True)]
         yield from zip(chunk, found, strict=True)
 
 
@@ -64,8 +71,9 @@ def predict_texts(
     nested: bool = False,
     min_score: float = 0.0,
     backend: Backend | None = None,
+    dictionary: Matcher | None = None,
 ) -> Iterator[list[Entity]]:
-    """The entities of each text; streamed, in constant memory.
+    """The entities of each text, found by the model, or by both model and dictionary; streamed, in constant memory.
 
     Offsets count characters where raw text is given, words where words are.
     """
@@ -73,9 +81,19 @@ def predict_texts(
     while chunk := list(islice(remaining, _READ_AHEAD)):
         documents = [_Document.of(text, split) for text in chunk]
         parts = [part for document in documents for part in document.parts()]
-        found = iter(find_entities(model, parts, nested, min_score, backend))
-        for document in documents:
-            yield document.located(collect(document.passages, list(islice(found, len(document.passages)))))
+        remaining_parts = iter(find_entities(model, parts, nested, min_score, backend))
+        matches: list[list[Entity]] = [[] for _ in documents]
+        if dictionary is not None:
+            matches = dictionary.entities(
+                [document.words for document in documents], [_raw_text(text) for text in chunk]
+            )
+        for document, names in zip(documents, matches, strict=True):
+            found = collect(document.passages, list(islice(remaining_parts, len(document.passages))))
+            yield document.located(combine(names, found, nested))
+
+
+def _raw_text(text: Text) -> str | None:
+    return text if isinstance(text, str) else text.text if isinstance(text, Sentence) else None
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, get_args
 
-from lacuner.corpus import OUTSIDE
+from lacuner.corpus import OUTSIDE, Sentence, Source
 from lacuner.corpus.files import ReadingReport, read_lines
 
 Case = Literal["exact", "ignore"]
@@ -51,6 +51,16 @@ class Dictionary:
         (Entry(surface='Ada Lovelace', label='PER', case=None),)
         """
         return cls(tuple(dict.fromkeys(Entry(" ".join(surface.split()), label) for surface, label in pairs)))
+
+    @classmethod
+    def of_annotation(cls, sentences: Iterable[Sentence]) -> "Dictionary":
+        """The names that were found in sentences when a dictionary annotated them: those with the source ``dictionary``."""
+        return cls.of(
+            (" ".join(sentence.tokens[entity.start : entity.end]), entity.label)
+            for sentence in sentences
+            for entity in sentence.entities
+            if entity.source == Source.DICTIONARY
+        )
 
     def __len__(self) -> int:
         return len(self.entries)

@@ -71,6 +71,8 @@ class Matcher:
         stopped: names that are not to be found, whatever their case, and whichever name may be spelled so, too.
 
     Attributes:
+        variants: whether names are found with other punctuation.
+        characters: whether words are single characters.
         ambiguous_entries: how many names have several labels.
         dropped: the numbers of names that are not searched for, because they have several labels.
     """
@@ -88,7 +90,7 @@ class Matcher:
             raise ConfigError(f"ambiguous={ambiguous!r}: choose {', '.join(AMBIGUOUS)}")
         self.dictionary = dictionary
         self._settings = ignore_case, ambiguous, variants, characters, stopped
-        self._ignore_case, self._variants, self._characters = ignore_case, variants, characters
+        self._ignore_case, self.variants, self.characters = ignore_case, variants, characters
         meanings, unclear = _resolved(self._spelled(stopped), dictionary.entries, ambiguous)
         concerned = {number for table in unclear.values() for numbers in table.values() for number in numbers}
         own = (self._own_words(dictionary.entries[number]) for number in concerned)
@@ -115,13 +117,17 @@ class Matcher:
         words = chain.from_iterable(islice(sentences, _LOOKED_AT))
         return cls(dictionary, ignore_case, characters=are_characters(list(words)))
 
+    def ignoring_case(self, dictionary: Dictionary) -> "Matcher":
+        """One for these names that ignores case, and is like this one otherwise."""
+        return type(self)(dictionary, True, *self._settings[1:])
+
     def _spelled(self, stopped: Collection[str]) -> _Tables:
         """All words that names may be spelled with."""
-        never = frozenset(folded(same_signs(surface) if self._variants else surface) for surface in stopped)
+        never = frozenset(folded(same_signs(surface) if self.variants else surface) for surface in stopped)
         tables: _Tables = {False: {}, True: {}}
         for number, entry in enumerate(self.dictionary.entries):
             folds = self._ignores_case(entry)
-            for words in _forms(entry, self._variants, self._characters, never):
+            for words in _forms(entry, self.variants, self.characters, never):
                 numbers = tables[folds].setdefault(_key(words, folds), [])
                 if not numbers or numbers[-1] != number:
                     numbers.append(number)
@@ -129,8 +135,8 @@ class Matcher:
 
     def _own_words(self, entry: Entry) -> tuple[bool, Words]:
         """The words of a name as the list has it, and whether their case is ignored."""
-        surface = same_signs(_normal(entry.surface)) if self._variants else _normal(entry.surface)
-        words = together("".join(surface.split()), surface) if self._characters else surface.split()
+        surface = same_signs(_normal(entry.surface)) if self.variants else _normal(entry.surface)
+        words = together("".join(surface.split()), surface) if self.characters else surface.split()
         folds = self._ignores_case(entry)
         return folds, _key(tuple(words), folds)
 
@@ -157,7 +163,7 @@ class Matcher:
         """
         if not sentences or not self._searches:
             return Matches([], [], [], [], [])
-        return self._find_in_characters(sentences, texts) if self._characters else self._find(sentences)
+        return self._find_in_characters(sentences, texts) if self.characters else self._find(sentences)
 
     def entities(
         self, sentences: Sequence[Sequence[str]], texts: Sequence[str | None] | None = None
@@ -177,7 +183,7 @@ class Matcher:
         return found
 
     def _find(self, sentences: Sequence[Sequence[str]]) -> Matches:
-        text = _Text(sentences, self._variants)
+        text = _Text(sentences, self.variants)
         found = [search.run(text) for search in self._searches]
         first_words, sizes, numbers, labels = found[0] if len(found) == 1 else _leftmost_longest(found)
         rows = np.searchsorted(text.first_words, first_words, side="right") - 1

@@ -1,0 +1,105 @@
+"""What ignoring case would add, measured on some texts of a stream, because a second search of all would cost too much."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+
+from lacuner.corpus import Sentence
+from lacuner.corpus.tokenize import Splitting
+from lacuner.matching.annotation import annotate_sentences, cut_into_words
+from lacuner.matching.dictionary import Dictionary, Entry, folded
+from lacuner.matching.matcher import Matcher
+from lacuner.matching.variants import runs, together
+
+_ASCII_WORD = re.compile("[a-z0-9]+")
+_FEW = 5000
+"""So many names are searched for a second time; of a longer list, up to a tenth."""
+
+
+class SpreadSample:
+    """Texts that are spread evenly over a stream: as many as fit, whatever its length.
+
+    Every text is kept at first; when they are too many, every second one is dropped, and from then on only every second one
+    is kept, and so on.
+
+    Args:
+        max_characters: of all texts that are kept, unless a single one has more.
+
+    Attributes:
+        texts: those that are kept.
+    """
+
+    def __init__(self, max_characters: int = 200_000) -> None:
+        self.texts: list[str | Sentence] = []
+        self._max_characters = max_characters
+        self._characters = 0
+        self._step = 1
+
+    def watch(self, texts: Iterable[str | Sentence]) -> Iterator[str | Sentence]:
+        """Pass texts on, and keep some."""
+        for number, text in enumerate(texts):
+            if number % self._step == 0:
+                self.texts.append(text)
+                self._characters += _characters(text)
+                while self._characters > self._max_characters and len(self.texts) > 1:
+                    self.texts = self.texts[::2]
+                    self._characters = sum(map(_characters, self.texts))
+                    self._step *= 2
+            yield text
+
+
+@dataclass(frozen=True)
+class CaseEstimate:
+    """How many more entities there are if case is ignored.
+
+    Attributes:
+        more: entities; fewer than 0 where names that differ in case only have several labels, and so are not matched.
+        words: that were searched for them.
+    """
+
+    more: int = 0
+    words: int = 0
+
+    def scaled_to(self, words: int) -> int:
+        """How many there are in so many words, if these were typical."""
+        return round(self.more * words / self.words) if self.words else 0
+
+    def __add__(self, other: "CaseEstimate") -> "CaseEstimate":
+        return CaseEstimate(self.more + other.more, self.words + other.words)
+
+
+def estimate_ignoring_case(matcher: Matcher, texts: Sequence[str | Sentence], split: Splitting) -> CaseEstimate | None:
+    """How many more entities a matcher would find in texts if it ignored case; None if that would take too long."""
+    sentences = [cut_into_words(text, split) for text in texts]
+    max_names = max(_FEW, len(matcher.dictionary) // 10)
+    names = Dictionary(tuple(islice(_names_within(matcher, sentences), max_names + 1)))
+    if len(names) > max_names:
+        return None
+    (_, exact), (_, ignoring) = (annotate_sentences(m, sentences) for m in (matcher, matcher.ignoring_case(names)))
+    return CaseEstimate(ignoring.matches - exact.matches, exact.words)
+
+
+def _names_within(matcher: Matcher, sentences: Sequence[Sentence]) -> Iterator[Entry]:
+    """The names whose words are there, in any case: few, where a list is long. Others need not be searched for."""
+    cut = (together(s.tokens, s.text) if matcher.characters else s.tokens for s in sentences)
+    words = set(_words(" ".join(chain.from_iterable(cut))))
+    joins = matcher.variants or matcher.characters
+    starts = {word[:length] for word in words for length in range(1, len(word) + 1)} if joins else words
+
+    def is_there(entry: Entry) -> bool:
+        own = _words(entry.surface)
+        # A name may be written without what separates its words, but always begins in the same way.
+        return own[0] in starts if joins and own else words.issuperset(own)
+
+    return filter(is_there, matcher.dictionary.entries)
+
+
+def _words(text: str) -> list[str]:
+    if text.isascii():  # quicker, and a list may be long
+        return _ASCII_WORD.findall(text.lower())
+    return [run for run in runs(folded(text)) if run.isalnum()]
+
+
+def _characters(text: str | Sentence) -> int:
+    return len(text) if isinstance(text, str) else sum(map(len, text.tokens))
