@@ -69,7 +69,7 @@ def contrastive_loss(unit: Tensor, label: Tensor, temperature: float, only_other
     anchors = counted.nonzero().squeeze(-1)
     if not len(anchors):
         return 0.0 * unit.sum()
-    parts = anchors.split(max(1, _MAX_PAIRS // len(unit)))
+    parts = torch.split(anchors, max(1, _MAX_PAIRS // len(unit)))
     if len(parts) == 1:
         apart = _denominators(unit, label, anchors, temperature, only_others)
     else:  # the table of all pairs is made piece by piece, and again for the backward pass
