@@ -9,7 +9,7 @@ from lacuner.evaluation.comparison import (
     compare_with_dictionary,
     match_corpus,
 )
-from lacuner.matching import Dictionary, Matcher
+from lacuner.matching import Dictionary
 
 NAMES = Dictionary.of([("Ada", "PER"), ("Turin", "LOC")])
 
@@ -25,7 +25,7 @@ def guess(start: int, end: int, label: str, score: float) -> Entity:
 def test_each_is_scored_alone_and_both_together() -> None:
     gold = sentence("Ada left Turin for Oslo", Entity(0, 1, "PER"), Entity(2, 3, "LOC"), Entity(4, 5, "LOC"))
     pairs = [(gold, [guess(0, 1, "PER", 0.9), guess(4, 5, "LOC", 0.8), guess(1, 2, "LOC", 0.6)])]
-    matches = match_corpus(Matcher(NAMES), [gold])
+    matches = match_corpus(NAMES, [gold])
     compared = compare_with_dictionary(pairs, matches)
     assert (compared.model.precision, compared.model.recall) == pytest.approx((2 / 3, 2 / 3))
     assert (compared.dictionary.precision, compared.dictionary.recall) == pytest.approx((1, 2 / 3))
@@ -35,7 +35,7 @@ def test_each_is_scored_alone_and_both_together() -> None:
 
 def test_json_has_the_scores_of_both_where_those_of_a_model_are_and_the_others_beside_them() -> None:
     gold = sentence("Ada left", Entity(0, 1, "PER"))
-    compared = compare_with_dictionary([(gold, [])], match_corpus(Matcher(NAMES), [gold]))
+    compared = compare_with_dictionary([(gold, [])], match_corpus(NAMES, [gold]))
     shown = compared.as_dict()
     assert shown.items() >= score_entities([(gold, [Entity(0, 1, "PER")])]).as_dict().items()
     assert (shown["f1"], shown["model"]["f1"], shown["dictionary"]["f1"]) == (1.0, 0.0, 1.0)
@@ -44,7 +44,7 @@ def test_json_has_the_scores_of_both_where_those_of_a_model_are_and_the_others_b
 
 def test_a_list_is_matched_whatever_is_annotated() -> None:
     known = Corpus([sentence("Ada left", Entity(0, 2, "ORG")), Sentence(("Turin",), complete=True)])
-    assert match_corpus(Matcher(NAMES), known) == [[Entity(0, 1, "PER")], [Entity(0, 1, "LOC")]]
+    assert match_corpus(NAMES, known) == [[Entity(0, 1, "PER")], [Entity(0, 1, "LOC")]]
 
 
 def test_dev_data_chooses_the_case_and_the_least_score() -> None:

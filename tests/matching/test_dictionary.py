@@ -81,3 +81,19 @@ def test_the_names_that_a_dictionary_has_annotated_are_a_dictionary() -> None:
     names = Dictionary.of_annotation([Sentence(words, entities), Sentence(words, entities[1:2])])
     assert names.entries == (Entry("Grace Hopper", "PER"), Entry("Turin", "LOC"))
     assert not Dictionary.of_annotation([Sentence(words, entities[:1])]).entries
+
+
+def test_names_that_cannot_be_in_a_text_need_not_be_searched_for() -> None:
+    names = Dictionary.of(
+        [("New York", "LOC"), ("new guinea", "LOC"), ("York", "LOC"), ("U.S.", "LOC"), ("É", "PER"), ("&", "X")]
+    )
+    text = [Sentence(("NEW", "YORK", ",", "US")), Sentence(("e\u0301",))]
+    assert [entry.surface for entry in names.occurring_in(text)] == ["New York", "York", "É", "&"]
+    loose = [entry.surface for entry in names.occurring_in(text, variants=True)]
+    assert loose == ["New York", "new guinea", "York", "U.S.", "É", "&"]
+    characters = [Sentence(tuple("inNewYork"), text="in New York")]
+    assert [entry.surface for entry in names.occurring_in(characters, characters=True)][:3] == [
+        "New York",
+        "new guinea",
+        "York",
+    ]

@@ -67,7 +67,6 @@ def evaluate(
     """
     from lacuner.evaluation import score_entities
     from lacuner.evaluation.comparison import combine_pairs, compare_with_dictionary, match_corpus
-    from lacuner.matching.matcher import Matcher
     from lacuner.recognizer import Recognizer
 
     folder, file = (None, model) if data is None else (model, data)
@@ -87,7 +86,7 @@ def evaluate(
     for label in sorted(set(listed) - set(corpus.labels)):
         say(f"warning: The label {label} of the dictionary is not in the data; all its matches count as wrong.")
 
-    matches = match_corpus(Matcher.for_sentences(names, corpus.tokens, ignore_case), corpus) if names else None
+    matches = match_corpus(names, corpus, ignore_case) if names else None
     if recognizer is None:
         assert matches is not None
         pairs: Pairs = list(zip(corpus, matches, strict=True))

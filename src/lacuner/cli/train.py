@@ -183,11 +183,13 @@ def _compare_with_dictionary(model: "Recognizer", dev: Corpus, names: "Dictionar
 
 def _describe(choice: "DictionaryChoice", model: Path, dictionary: Path | None) -> str:
     """One sentence, and the command that reaches the best of it."""
-    f1 = {name: scores["f1"] for name, scores in choice.as_dict().items() if isinstance(scores, dict)}
-    shown = ", ".join(f"{name} {100 * value:.2f}" for name, value in f1.items())
-    given = "" if dictionary else f" (the {choice.names:,} names that it found in the training data)"
-    text = f"F1 on the dev data: {shown.replace('dictionary', f'dictionary alone{given}')}."
-    if f1["both"] <= max(f1["model"], f1["dictionary"]):
+    compared = choice.scores
+    model_f1, list_f1, both_f1 = (100 * scores.f1 for scores in (compared.model, compared.dictionary, compared.both))
+    about = [] if dictionary else [f"{choice.names:,} names found in the training data"]
+    about += ["case ignored"] if choice.ignore_case else []
+    listed = f"dictionary alone ({', '.join(about)})" if about else "dictionary alone"
+    text = f"F1 on the dev data: model {model_f1:.2f}, {listed} {list_f1:.2f}, both {both_f1:.2f}."
+    if both_f1 <= max(model_f1, list_f1):
         return text
     options = [f"--dictionary {dictionary or 'NAMES.tsv'}", *(["--ignore-case"] if choice.ignore_case else [])]
     options += [f"--min-score {choice.min_score:g}"] if choice.min_score else []

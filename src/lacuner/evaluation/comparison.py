@@ -1,14 +1,14 @@
 """Is the model better than the list that it was trained from? Scores of both, alone and together."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lacuner.corpus import Corpus, Entity, Sentence
+from lacuner.corpus import Entity, Sentence
 from lacuner.evaluation.scores import Scores, score_entities
 from lacuner.inference.combination import combine
 from lacuner.matching.dictionary import Dictionary
-from lacuner.matching.matcher import Matcher
+from lacuner.matching.matcher import Matcher, are_cut_into_characters
 
 Pairs = Sequence[tuple[Sentence, list[Entity]]]
 """Annotated sentences, and what a model finds in them."""
@@ -62,10 +62,13 @@ class DictionaryChoice:
         }
 
 
-def match_corpus(matcher: Matcher, corpus: Iterable[Sentence]) -> list[list[Entity]]:
-    """What a dictionary finds in sentences, whatever is annotated in them."""
-    sentences = list(corpus)
-    return matcher.entities([sentence.tokens for sentence in sentences], [sentence.text for sentence in sentences])
+def match_corpus(dictionary: Dictionary, corpus: Sequence[Sentence], ignore_case: bool = False) -> list[list[Entity]]:
+    """What a dictionary finds in sentences, whatever is annotated in them; names that are not there cost next to nothing."""
+    words = [sentence.tokens for sentence in corpus]
+    characters = are_cut_into_characters(words)
+    names = Dictionary(tuple(dictionary.occurring_in(corpus, characters)))
+    matcher = Matcher(names, ignore_case, characters=characters)
+    return matcher.entities(words, [sentence.text for sentence in corpus])
 
 
 def combine_pairs(pairs: Pairs, matches: Sequence[list[Entity]], nested: bool = False) -> Pairs:
@@ -99,11 +102,11 @@ def choose_dictionary_use(dictionary: Dictionary, pairs: Pairs, nested: bool = F
         pairs: annotated dev sentences, and what the model finds in them.
         nested: entities may overlap.
     """
-    corpus = Corpus(tuple(sentence for sentence, _ in pairs))
+    corpus = [sentence for sentence, _ in pairs]
     model = score_entities(pairs)
     choices = []
     for ignore_case in (False, True):
-        matches = match_corpus(Matcher.for_sentences(dictionary, corpus.tokens, ignore_case), corpus)
+        matches = match_corpus(dictionary, corpus, ignore_case)
         alone = score_entities(zip(corpus, matches, strict=True))
         for min_score in MIN_SCORES:
             both = score_entities(combine_pairs(_without_lower(pairs, min_score), matches, nested))

@@ -18,9 +18,9 @@ def combine(matches: Sequence[Entity], found: Sequence[Entity], nested: bool = F
         found: by the model.
         nested: entities may overlap, so everything stays; the match decides about the label of its span.
 
-    >>> heart, aspirin = Entity(3, 4, "ORGAN"), Entity(6, 7, "DRUG")
+    >>> heart, aspirin = Entity(3, 4, "ORGAN"), Entity(6, 8, "DRUG")
     >>> combine([heart, aspirin], [Entity(0, 1, "DRUG"), Entity(3, 5, "DISEASE"), Entity(5, 7, "DRUG")])
-    [Entity(start=0, end=1, label='DRUG'), Entity(start=3, end=5, label='DISEASE'), Entity(start=6, end=7, label='DRUG')]
+    [Entity(start=0, end=1, label='DRUG'), Entity(start=3, end=5, label='DISEASE'), Entity(start=6, end=8, label='DRUG')]
     """
     if not matches or not found:
         return list(matches or found)

@@ -1,18 +1,15 @@
 """What ignoring case would add, measured on some texts of a stream, because a second search of all would cost too much."""
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import islice
 
 from lacuner.corpus import Sentence
 from lacuner.corpus.tokenize import Splitting
 from lacuner.matching.annotation import annotate_sentences, cut_into_words
-from lacuner.matching.dictionary import Dictionary, Entry, folded
+from lacuner.matching.dictionary import Dictionary
 from lacuner.matching.matcher import Matcher
-from lacuner.matching.variants import runs, together
 
-_ASCII_WORD = re.compile("[a-z0-9]+")
 _FEW = 5000
 """So many names are searched for a second time; of a longer list, up to a tenth."""
 
@@ -73,32 +70,12 @@ def estimate_ignoring_case(matcher: Matcher, texts: Sequence[str | Sentence], sp
     """How many more entities a matcher would find in texts if it ignored case; None if that would take too long."""
     sentences = [cut_into_words(text, split) for text in texts]
     max_names = max(_FEW, len(matcher.dictionary) // 10)
-    names = Dictionary(tuple(islice(_names_within(matcher, sentences), max_names + 1)))
+    occurring = matcher.dictionary.occurring_in(sentences, matcher.characters, matcher.variants)
+    names = Dictionary(tuple(islice(occurring, max_names + 1)))
     if len(names) > max_names:
         return None
     (_, exact), (_, ignoring) = (annotate_sentences(m, sentences) for m in (matcher, matcher.ignoring_case(names)))
     return CaseEstimate(ignoring.matches - exact.matches, exact.words)
-
-
-def _names_within(matcher: Matcher, sentences: Sequence[Sentence]) -> Iterator[Entry]:
-    """The names whose words are there, in any case: few, where a list is long. Others need not be searched for."""
-    cut = (together(s.tokens, s.text) if matcher.characters else s.tokens for s in sentences)
-    words = set(_words(" ".join(chain.from_iterable(cut))))
-    joins = matcher.variants or matcher.characters
-    starts = {word[:length] for word in words for length in range(1, len(word) + 1)} if joins else words
-
-    def is_there(entry: Entry) -> bool:
-        own = _words(entry.surface)
-        # A name may be written without what separates its words, but always begins in the same way.
-        return own[0] in starts if joins and own else words.issuperset(own)
-
-    return filter(is_there, matcher.dictionary.entries)
-
-
-def _words(text: str) -> list[str]:
-    if text.isascii():  # quicker, and a list may be long
-        return _ASCII_WORD.findall(text.lower())
-    return [run for run in runs(folded(text)) if run.isalnum()]
 
 
 def _characters(text: str | Sentence) -> int:

@@ -1,17 +1,21 @@
 """A list of names with their labels: ``surface<TAB>label``, one a line, perhaps with a third column ``exact`` or ``ignore``."""
 
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Literal, get_args
 
 from lacuner.corpus import OUTSIDE, Sentence, Source
 from lacuner.corpus.files import ReadingReport, read_lines
+from lacuner.matching.variants import runs, together
 
 Case = Literal["exact", "ignore"]
 CASES: tuple[Case, ...] = get_args(Case)
+_ASCII_RUN = re.compile("[a-z0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,30 @@ class Dictionary:
         """Names of each label."""
         return Counter(entry.label for entry in self.entries)
 
+    def occurring_in(
+        self, sentences: Iterable[Sentence], characters: bool = False, variants: bool = False
+    ) -> Iterator[Entry]:
+        """The names whose words are in the sentences, in any case: often few of a long list, which are quickly searched for.
+
+        Every name that :class:`~lacuner.matching.Matcher` finds there is among them.
+
+        Args:
+            sentences: the text.
+            characters: whether its words are single characters.
+            variants: whether names may be written with other punctuation.
+        """
+        cut = (together(s.tokens, s.text) if characters else s.tokens for s in sentences)
+        words = set(_runs_of(" ".join(chain.from_iterable(cut))))
+        joins = characters or variants
+        starts = {word[:length] for word in words for length in range(1, len(word) + 1)} if joins else words
+
+        def is_there(entry: Entry) -> bool:
+            own = _runs_of(entry.surface)
+            # A name may be written without what separates its words, but always begins in the same way.
+            return own[0] in starts if joins and own else words.issuperset(own)
+
+        return filter(is_there, self.entries)
+
     def without(self, surfaces: Collection[str], min_length: int = 0) -> "Dictionary":
         """The same without some names, whatever their case, and without those that have too few characters."""
         stopped = {folded(surface) for surface in surfaces}
@@ -84,6 +112,13 @@ class Dictionary:
 def folded(surface: str) -> str:
     """What a name and its like have in common, whatever their case, and whether their accents are composed or not."""
     return unicodedata.normalize("NFC", " ".join(surface.split())).casefold()
+
+
+def _runs_of(text: str) -> list[str]:
+    """Adjacent letters and digits, whatever their case."""
+    if text.isascii():  # quicker, and a list may be long
+        return _ASCII_RUN.findall(text.lower())
+    return [run for run in runs(folded(text)) if run.isalnum()]
 
 
 def read_stop_list(path: str | Path) -> list[str]:

@@ -114,8 +114,7 @@ class Matcher:
         cls, dictionary: Dictionary, sentences: Iterable[Sequence[str]], ignore_case: bool = False
     ) -> "Matcher":
         """One for sentences that are words, or single characters: the first of them tell which."""
-        words = chain.from_iterable(islice(sentences, _LOOKED_AT))
-        return cls(dictionary, ignore_case, characters=are_characters(list(words)))
+        return cls(dictionary, ignore_case, characters=are_cut_into_characters(sentences))
 
     def ignoring_case(self, dictionary: Dictionary) -> "Matcher":
         """One for these names that ignores case, and is like this one otherwise."""
@@ -204,6 +203,11 @@ class Matcher:
             for words in (found.starts, found.ends)
         )
         return found._replace(starts=starts, ends=ends)
+
+
+def are_cut_into_characters(sentences: Iterable[Sequence[str]]) -> bool:
+    """Whether the words of sentences are single characters; the first sentences tell."""
+    return are_characters(list(chain.from_iterable(islice(sentences, _LOOKED_AT))))
 
 
 class _Text:
