@@ -165,6 +165,11 @@ def test_names_have_room_however_long_and_many_they_are(length: int, count: int)
     assert all(lower.y1 <= upper.y0 + 1 for lower, upper in pairwise(boxes))
 
 
+def test_curves_that_stay_at_zero_are_not_magnified() -> None:
+    (axes,) = epochs_figure(results([record("full", 0.0, epochs=[0.0, 0.0])])).axes
+    assert axes.get_ylim() == (0, 5)
+
+
 def test_a_curve_that_ends_early_stays_where_it_is() -> None:
     (axes,) = epochs_figure(results([record("full", epochs=[0.1, 0.3]), record("crf", epochs=[0.1, 0.2, 0.5])])).axes
     assert ends(axes) == {"full": (3, 30), "crf": (3, 50)}

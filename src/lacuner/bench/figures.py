@@ -32,6 +32,8 @@ _FOLDER = "figures"
 _WIDE = 3
 """Panels beside each other."""
 _LEGEND_COLUMNS = 4
+_LEAST = 5
+"""Points of F1 that a panel shows at least: where all curves are at 0, nothing looks like a difference."""
 _AFTER = 3
 """The epoch after which O-values are shown in detail."""
 _Curves = dict[str, list[tuple[float, list[float]]]]
@@ -206,7 +208,7 @@ def _curve_figure(results: Results, panels: "Mapping[str, _Curves]", xlabel: str
             for name, points in curves.items():
                 _line(axes, name, [x for x, _ in points], [values for _, values in points], looks[name])
             axes.set(title=title, xlabel=xlabel, ylabel=ylabel)
-            axes.set_ylim(bottom=0)
+            axes.set_ylim(0, max(axes.get_ylim()[1], _LEAST))
         figure.draw_without_rendering()  # now it is known how high the panels are
         for curves, axes in zip(panels.values(), grid, strict=True):
             ends = {name: (points[-1][0], mean(points[-1][1])) for name, points in curves.items()}
