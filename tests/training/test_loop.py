@@ -127,7 +127,7 @@ def test_a_small_corpus_is_read_more_often_and_a_large_one_less_often():
         "at least 400 steps; 4,000 are enough, but half of the epochs are not"
     )
     assert config.for_corpus(1, 15).epochs == 200
-    assert [config.for_corpus(count, 15).patience for count in (1_000, 10_000, 1_000_000)] == [13, 5, 5]
+    assert [config.for_corpus(count, 15).patience for count in (1_000, 10_000, 1_000_000)] == [27, 10, 6]
     assert config.model_copy(update={"epochs": 3}).for_corpus(1_000, 15).epochs == 3
 
 

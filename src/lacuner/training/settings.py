@@ -62,7 +62,7 @@ class TrainingConfig(Settings):
     )
     patience: PositiveInt | Literal["auto"] | None = Field(
         "auto",
-        description="epochs without a better dev F1 before training stops (auto: a third, at least 5); none: never",
+        description="epochs without a better dev F1 before training stops (auto: two thirds of them, at least 5); none: never",
     )
     precision: Literal["fp32", "bf16", "auto"] = Field(
         "fp32",
@@ -90,7 +90,7 @@ class TrainingConfig(Settings):
         """
         least, enough = (-(-steps * self.batch_tokens // max(1, words)) for steps in (_MIN_STEPS, _ENOUGH_STEPS))
         epochs = self.epochs or min(max(least, -(-usual // 2), min(usual, enough)), _MAX_EPOCHS)
-        patience = max(5, epochs // 3) if self.patience == "auto" else self.patience
+        patience = max(5, -(-2 * epochs // 3)) if self.patience == "auto" else self.patience
         return self.model_copy(update={"epochs": epochs, "patience": patience})
 
     def stretched(self, factor: float) -> "TrainingConfig":
