@@ -74,10 +74,10 @@ def test_what_cannot_be_reviewed_is_said_in_a_sentence(audit: Path, tmp_path: Pa
     assert "this is not an audit (summary.json is missing) — give the folder that lacuner audit has written" in said
     code, _, said = run("review", audit, "--token", "short")
     assert (code, said) == (2, "--token: 5 characters are easy to guess — use at least 8\n")
-    for token in ("пароль12345678", "schlüssel-123", "two\nlines-123"):
+    for token in ("пароль12345678", "schlüssel-123", "two\nlines-123", "two words-123"):
         code, _, said = run("review", audit, "--no-browser", "--token", token)
         assert code == 2
-        assert said == "--token: cookies hold ASCII only — use letters from A to Z, digits and punctuation\n"
+        assert said == "--token: headers hold ASCII only — use letters from A to Z, digits and punctuation\n"
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -97,15 +97,73 @@ def test_the_server_listens_here_only_and_ends_in_order(audit: Path, number: int
         assert url.startswith("http://127.0.0.1:")
         with urllib.request.urlopen(url) as answer:
             assert b"<title>Review</title>" in answer.read()
+        page, _, token = url.partition("#token=")
+        about = urllib.request.Request(f"{page}api/review", headers={"X-Reviewer": "ada-12345678"})
         with pytest.raises(urllib.error.HTTPError) as refused:
-            urllib.request.urlopen(url.partition("?")[0])
+            urllib.request.urlopen(about)
         assert refused.value.code == 401
+        about.add_header("Authorization", f"Bearer {token}")
+        with urllib.request.urlopen(about) as answer:
+            assert json.load(answer)["labels"] == ["LOC", "PER"]
     finally:
         os.kill(process.pid, number)
         _, said = process.communicate(timeout=20)
     assert process.returncode == 0
     assert "Stopped; everything is stored. 2 findings are left" in said
     assert "Traceback" not in said
+
+
+def test_a_server_whose_database_is_gone_does_not_say_that_everything_is_stored(audit: Path) -> None:
+    process, _ = serve(audit, "--port", "0")
+    (audit / "review.sqlite").unlink()
+    os.kill(process.pid, signal.SIGTERM)
+    _, said = process.communicate(timeout=20)
+    assert process.returncode == 1
+    assert "everything is stored" not in said
+    assert "review.sqlite cannot be used any more" in said
+    assert "was deleted, moved or replaced" in said
+    assert "Traceback" not in said
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="sets the limits of another process")
+def test_a_thousand_half_open_connections_neither_starve_the_server_nor_fill_its_log(audit: Path) -> None:
+    import resource
+
+    process, url = serve(audit, "--port", "0")
+    resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (256, 256))
+    port = int(url.partition("127.0.0.1:")[2].partition("/")[0])
+    needed, (soft, hard) = 1400, resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(needed, hard)), hard))
+    clients = []
+    try:
+        for _ in range(1100):
+            clients.append(socket.create_connection(("127.0.0.1", port), timeout=10))
+            clients[-1].sendall(b"GET / HTTP/1.1\r\nHost:")
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            assert b"<title>Review</title>" in answer.read()
+    finally:
+        for client in clients:
+            client.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        os.kill(process.pid, signal.SIGTERM)
+        _, said = process.communicate(timeout=20)
+    assert len(said) < 1000
+    assert "out of system resource" not in said
+
+
+def test_decisions_in_a_folder_that_cannot_be_written_are_exported(
+    audit: Path, tmp_path: Path, run, monkeypatch
+) -> None:
+    with Review(AuditFolder.open(audit)) as review:
+        review.decide("ada-12345678", 0, 0, "accept")
+    before = {path.name: path.stat().st_mtime_ns for path in audit.iterdir()}
+    access = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode, **_: mode != os.W_OK and access(path, mode))
+    out = tmp_path / "reviewed.jsonl"
+    assert run("review", audit, "--export", out)[0] == 0
+    assert Corpus.read(out)[0].entities == (Entity(0, 1, "PER"), Entity(2, 3, "LOC"))
+    assert {path.name: path.stat().st_mtime_ns for path in audit.iterdir()} == before
 
 
 def test_importing_lacuner_needs_no_web_framework() -> None:

@@ -98,6 +98,25 @@ def test_a_label_with_hardly_any_spans_is_like_the_others() -> None:
     assert calibrate(scores, annotated, labels, start=2).shares[1] < 0.75, "although all one of them are annotated"
 
 
+def test_a_handful_of_spans_hardly_moves_the_scores_and_thousands_do() -> None:
+    """The strength of the prior: without data, scores are right as they are; much data outvotes it."""
+    untouched = calibrate(np.zeros(0), np.zeros(0, dtype=bool), np.zeros(0, dtype=np.int64))
+    assert (untouched.low_slope, untouched.high_slope, untouched.shift) == pytest.approx((1.0, 1.0, 0.0), abs=1e-6)
+    scores = {n: np.full(n, 0.1) for n in (2, 5000)}  # all of them annotated, which a score of 0.1 does not let expect
+    few, many = (calibrate(low, np.ones(len(low), dtype=bool), all_alike(low)) for low in scores.values())
+    assert few.entity(np.array([0.1]))[0] < 0.25
+    assert many.entity(np.array([0.1]))[0] > 0.9
+
+
+def test_the_priors_cost_what_the_formula_says() -> None:
+    """Without spans the log-likelihood is the prior: 10 for slopes and shift, 0.05 for each logit, 0.5 between labels."""
+    nothing = _Spans(np.zeros((3, 0)), np.zeros(0, dtype=bool), np.zeros(0, dtype=np.int64), np.zeros(0))
+    value, gradient, curvature = _likelihood(np.array([1.5, 0.0, 2.0, 1.0, -1.0]), nothing)
+    assert value == pytest.approx(-(10 * (0.5**2 + 1.0**2 + 2.0**2) + 0.05 * (1 + 1) + 0.5 * (1 + 1)) / 2)
+    assert gradient == pytest.approx([-5.0, 10.0, -20.0, -0.55, 0.55])
+    assert np.diag(curvature)[:3] == pytest.approx([10.0, 10.0, 10.0])
+
+
 def test_the_gradient_is_that_of_finite_differences() -> None:
     scores, _, annotated = simulated(0.5, seed=7, count=300)
     generator = np.random.default_rng(3)

@@ -101,6 +101,35 @@ def test_labels_and_borders_that_look_wrong_are_found() -> None:
     assert (found[202].kind, found[202].label) == ("label", "O")
 
 
+def with_rows(
+    corpus: Corpus, predicted: SpanProbabilities, sentence: Sentence, *spans
+) -> tuple[Corpus, SpanProbabilities]:
+    """One more sentence, with the probabilities of its spans."""
+    rows = believed(*((len(corpus), *span) for span in spans))
+    both = SpanProbabilities(*(np.concatenate([getattr(predicted, n), getattr(rows, n)]) for n in vars(predicted)))
+    return Corpus([*corpus, sentence]), both
+
+
+@pytest.mark.parametrize(
+    ("source", "doubted"), [(None, True), ("human", True), ("dictionary", True), ("reviewer", False)]
+)
+def test_what_a_reviewer_decided_is_not_doubted(source: str | None, doubted: bool) -> None:
+    sentence = Sentence(("Turin",), (Entity(0, 1, "PER", source=source),))
+    corpus, predicted = with_rows(*many(50, 50, 100), sentence, (0, 1, (0.05, 0.9, 0.05)))
+    found = [f for f in AuditModel.of(predicted, corpus, LABELS).findings(corpus, 0.1) if f.sentence == 200]
+    assert [(f.kind, f.label) for f in found] == ([("label", "LOC")] if doubted else [])
+
+
+@pytest.mark.parametrize(("start", "end"), [(0, 1), (2, 3)], ids=["before", "after"])
+def test_a_missing_entity_may_touch_an_annotated_one(start: int, end: int) -> None:
+    """Spans are half-open: what ends where an annotated entity begins does not overlap it, nor does what begins at its end."""
+    sentence = Sentence(("Turin", "Ada", "Oslo"), (Entity(1, 2, "PER"),))
+    rows = ((start, end, (0.03, 0.95, 0.02)), (1, 2, (0.02, 0.01, 0.97)))
+    corpus, predicted = with_rows(*many(50, 50, 100), sentence, *sorted(rows))
+    found = [f for f in AuditModel.of(predicted, corpus, LABELS).findings(corpus, 0.3) if f.sentence == 200]
+    assert [(f.kind, f.start, f.end, f.label) for f in found] == [("missing", start, end, "LOC")]
+
+
 def test_findings_come_best_first() -> None:
     corpus, predicted = many(60, 40, 200)
     found = AuditModel.of(predicted, corpus, LABELS).findings(corpus, 0.0)

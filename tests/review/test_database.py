@@ -8,7 +8,7 @@ import pytest
 from handmade_audit import TURIN, finding, small_audit, small_corpus, statuses, write_audit
 from lacuner.audit.folder import AuditFolder
 from lacuner.errors import DataError
-from lacuner.review.database import transaction
+from lacuner.review.database import SCHEMA_VERSION, file_identity, open_database, transaction
 from lacuner.review.review import Review
 
 ADA = "ada-12345678"
@@ -121,3 +121,78 @@ def test_findings_that_do_not_belong_to_the_corpus_are_refused(folder: Path) -> 
         write_audit(folder, corpus, [broken | wrong])
         with pytest.raises(DataError, match=message):
             Review(AuditFolder.open(folder))
+
+
+def test_a_commit_is_on_the_disk_before_it_is_acknowledged(folder: Path) -> None:
+    connection = open_database(AuditFolder.open(folder))
+    assert connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
+    assert (
+        connection.execute("PRAGMA synchronous").fetchone()[0] == 2
+    )  # FULL: in WAL mode, anything less may lose commits
+    connection.close()
+
+
+def test_files_are_told_apart_even_if_they_have_the_same_content(folder: Path) -> None:
+    audit = AuditFolder.open(folder)
+    with Review(audit):
+        before = file_identity(audit)
+        assert None not in before
+        assert file_identity(audit) == before
+        for name in ("review.sqlite", "review.sqlite-wal", "review.sqlite-shm"):
+            path = folder / name
+            shutil.copy(path, folder / "copy")
+            path.rename(folder / "kept")
+            assert file_identity(audit) != before, "it is gone"
+            (folder / "copy").rename(path)
+            assert file_identity(audit) != before, "it is another one"
+            (folder / "kept").rename(path)
+            assert file_identity(audit) == before
+
+
+def test_a_folder_that_cannot_be_written_can_be_read(folder: Path) -> None:
+    with Review(AuditFolder.open(folder), read_only=True) as nothing_decided:
+        assert statuses(nothing_decided) == {"open": 7}
+    assert not list(folder.glob("review.sqlite*"))
+    with Review(AuditFolder.open(folder)) as opened:
+        opened.decide(ADA, TURIN, 0, "accept")
+        with Review(AuditFolder.open(folder), read_only=True) as meanwhile:
+            assert statuses(meanwhile) == {"accepted": 1, "open": 6}
+    kept = (folder / "review.sqlite").read_bytes()
+    with Review(AuditFolder.open(folder), read_only=True) as reader:
+        assert statuses(reader) == {"accepted": 1, "open": 6}
+        reader.decide(ADA, TURIN, 1, "reject")
+    assert (folder / "review.sqlite").read_bytes() == kept
+    assert [path.name for path in folder.glob("review.sqlite*")] == ["review.sqlite"]
+
+
+def as_version_1(path: Path) -> None:
+    """Turn a review into one that an older version has written."""
+    with sqlite3.connect(path) as old:
+        old.execute("DROP TRIGGER findings_counted")
+        for table in ("counts", "labels"):
+            old.execute(f"DROP TABLE {table}")
+        for index, columns in (
+            ("findings_in_order", "status, number"),
+            ("findings_counted", "status, kind, label, probability"),
+            ("findings_by_surface", "text, kind, label"),
+        ):
+            old.execute(f"DROP INDEX IF EXISTS {index}")
+            old.execute(f"CREATE INDEX {index} ON findings ({columns})")
+        old.execute("PRAGMA user_version = 1")
+    old.close()
+
+
+def test_a_review_of_an_older_version_goes_on_with_all_its_decisions(folder: Path) -> None:
+    with Review(AuditFolder.open(folder)) as opened:
+        opened.decide(ADA, TURIN, 0, "accept", label="CITY")
+        counts, labels = [(c.status, c.kind, c.label, c.count) for c in opened.counts()], opened.labels()
+    as_version_1(folder / "review.sqlite")
+    with Review(AuditFolder.open(folder)) as again:
+        assert [(c.status, c.kind, c.label, c.count) for c in again.counts()] == counts
+        assert sum(count.expected for count in again.counts()) == pytest.approx(4.65)
+        assert again.labels() == labels == ["LOC", "ORG", "PER", "CITY"]
+        again.undo(ADA)
+        assert statuses(again) == {"open": 7}
+    with sqlite3.connect(folder / "review.sqlite") as updated:
+        assert updated.execute("PRAGMA user_version").fetchone()[0] == SCHEMA_VERSION
+    updated.close()

@@ -23,8 +23,9 @@ from handmade_audit import (
 from lacuner import Corpus, Entity, Sentence
 from lacuner.audit.folder import AuditFolder
 from lacuner.review.conflicts import ConflictError
-from lacuner.review.items import Filter
-from lacuner.review.review import LEASE_SECONDS, Review
+from lacuner.review.items import LEASE_SECONDS, Filter
+from lacuner.review.review import Review
+from lacuner.review.store import StorageError
 
 ADA, GRACE, BOB = "ada-12345678", "grace-12345678", "bob-12345678"
 
@@ -105,6 +106,58 @@ def test_two_reviewers_do_not_get_the_same_finding(review: Review, clock: Clock)
     assert number_of(review.next(GRACE)) == NEWSPAPER  # Ada still looks
     clock.now += LEASE_SECONDS
     assert number_of(review.next(GRACE)) == TURIN  # Ada has gone
+
+
+def test_whoever_goes_to_another_finding_gives_the_last_one_back(review: Review) -> None:
+    assert number_of(review.next(ADA)) == TURIN
+    assert number_of(review.next(GRACE)) == NEWSPAPER
+    assert number_of(review.next(ADA, after=NEWSPAPER)) == TEAM
+    assert number_of(review.next(BOB)) == TURIN, "Ada has left it, and need not wait for her lease to end"
+    review.decide(GRACE, NEWSPAPER, 0, "skip")
+    review.view(GRACE, MONTH)
+    assert number_of(review.next(ADA, Filter("skipped"))) == NEWSPAPER
+    assert review._store.held_by_others("nobody-at-all", 1000.0) == {MONTH, NEWSPAPER, TURIN}
+
+
+@pytest.mark.parametrize("jump", [-86_400.0, -LEASE_SECONDS - 1, LEASE_SECONDS + 1, 86_400.0])
+def test_a_clock_that_is_set_back_or_forward_holds_no_finding_back(review: Review, clock: Clock, jump: float) -> None:
+    clock.now = 1e6
+    assert number_of(review.next(ADA)) == TURIN
+    clock.now += jump
+    assert review.next(GRACE).held_by_others == 0
+    assert number_of(review.next(GRACE)) == TURIN
+    assert number_of(review.next(ADA)) == NEWSPAPER, "leases are given out as before"
+
+
+def test_the_clock_of_a_review_does_not_follow_the_time_of_day(folder: Path, monkeypatch) -> None:
+    import time
+
+    with Review(AuditFolder.open(folder)) as review:
+        assert number_of(review.next(ADA)) == TURIN
+        monkeypatch.setattr(time, "time", lambda: 4e9)
+        assert number_of(review.next(GRACE)) == NEWSPAPER
+
+
+def test_pieces_of_work_that_are_stored_together_fail_alone(review: Review) -> None:
+    results = review.together(
+        [
+            lambda: review.decide(ADA, TURIN, 0, "accept"),
+            lambda: review.decide(GRACE, TURIN, 0, "reject"),
+            lambda: review.decide(GRACE, MAY, 0, "reject"),
+        ]
+    )
+    assert [getattr(result, "status", None) or result.reason for result in results] == [
+        "accepted", "already_decided", "rejected",
+    ]  # fmt: skip
+    assert statuses(review) == {"accepted": 1, "rejected": 1, "open": 5}
+
+
+def test_pieces_of_work_whose_commit_fails_all_fail(review: Review, folder: Path) -> None:
+    works = [lambda: review.decide(ADA, TURIN, 0, "accept"), lambda: (folder / "review.sqlite").rename(folder / "gone")]
+    with pytest.raises(StorageError):
+        review.together(works)
+    (folder / "gone").rename(folder / "review.sqlite")
+    assert statuses(review) == {"open": 7}
 
 
 def test_who_finds_nothing_free_hears_how_many_others_look_at(review: Review) -> None:

@@ -102,3 +102,82 @@ def test_records_of_the_database_are_json_that_anybody_can_read(folder: Path, st
     with sqlite3.connect(folder / "review.sqlite") as reader:
         (record,) = reader.execute("SELECT record FROM sentences WHERE number = 0").fetchone()
     assert json.loads(record)["tokens"][4] == "Turin"
+
+
+@pytest.mark.parametrize("name", ["review.sqlite", "review.sqlite-wal", "review.sqlite-shm"])
+def test_nothing_is_stored_in_a_file_that_nobody_finds_any_more(folder: Path, store: ReviewStore, name: str) -> None:
+    (folder / name).rename(folder / "elsewhere")
+    with pytest.raises(StorageError, match="was deleted, moved or replaced"), store.transaction():
+        pass
+    (folder / "elsewhere").rename(folder / name)
+
+    def decide_and_move() -> None:
+        accept(store, TURIN, store.add_step(ADA))
+        (folder / name).rename(folder / "elsewhere")  # before the commit
+
+    with pytest.raises(StorageError, match="Nothing was stored"), store.transaction():
+        decide_and_move()
+    (folder / "elsewhere").rename(folder / name)
+    assert statuses(store) == {"open": 7}
+
+
+def test_a_folder_that_became_read_only_is_said(store: ReviewStore) -> None:
+    store._connection.execute("PRAGMA query_only = ON")
+    with (
+        pytest.raises(StorageError, match=r"readonly database\) — see that the folder can be written"),
+        store.transaction(),
+    ):
+        store.set_name(ADA, "Ada")
+
+
+def test_another_program_that_writes_for_long_is_named(folder: Path, store: ReviewStore) -> None:
+    store._connection.execute("PRAGMA busy_timeout = 1")
+    other = sqlite3.connect(folder / "review.sqlite", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StorageError, match=r"another program has been writing to review\.sqlite"), store.transaction():
+        pass
+    other.close()
+
+
+def counted_anew(store: ReviewStore) -> dict[tuple[str, str, str], tuple[int, float]]:
+    query = "SELECT status, kind, label, count(*), sum(probability) FROM findings GROUP BY 1, 2, 3"
+    return {tuple(row[:3]): (row[3], pytest.approx(row[4])) for row in store._connection.execute(query)}
+
+
+def test_counts_are_kept_and_always_those_of_counting_anew(store: ReviewStore) -> None:
+    def kept() -> dict[tuple[str, str, str], tuple[int, float]]:
+        return {(c.status, c.kind, c.label): (c.count, c.expected) for c in store.counts()}
+
+    assert kept() == counted_anew(store)
+    with store.transaction():
+        for number in range(7):
+            accept(store, number, store.add_step(ADA))
+            assert kept() == counted_anew(store)
+        for number in range(7):
+            store.restore(number, None)
+            assert kept() == counted_anew(store)
+    assert {count.status for count in store.counts()} == {"open"}
+
+
+def test_counts_are_not_counted_anew_for_each_answer(store: ReviewStore) -> None:
+    """Otherwise each answer takes longer, the more findings there are."""
+    asked: list[str] = []
+    store._connection.set_trace_callback(asked.append)
+    store.counts()
+    store.suggested_labels()
+    store.chosen_labels()
+    store._connection.set_trace_callback(None)
+    assert len(asked) == 3
+    assert not any("findings" in query or "decisions" in query for query in asked)
+
+
+def test_part_of_a_transaction_may_fail_alone(store: ReviewStore) -> None:
+    def decide_and_fail() -> None:
+        accept(store, TEAM, store.add_step(ADA))
+        raise ZeroDivisionError
+
+    with store.transaction():
+        accept(store, TURIN, store.add_step(ADA))
+        with pytest.raises(ZeroDivisionError), store.part():
+            decide_and_fail()
+    assert statuses(store) == {"accepted": 1, "open": 6}

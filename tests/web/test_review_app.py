@@ -1,16 +1,20 @@
+import asyncio
 import sqlite3
+import time
 from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
-from httpx2 import Response
+from httpx2 import ASGITransport, AsyncClient, Response
 
-from handmade_audit import MAY, TURIN, TURIN_THIRD, small_audit
+from handmade_audit import MAY, TURIN, TURIN_THIRD, finding, small_audit, small_corpus, write_audit
 from lacuner import Corpus, Entity, Sentence
 from lacuner.audit.folder import AuditFolder
 from lacuner.review.review import Review
 from lacuner.web.access import AccessPolicy
+from lacuner.web.limits import MAX_BODY
 from lacuner.web.review_app import STATIC, create_app
+from lacuner.web.work_queue import WorkQueue
 
 TOKEN = "a-token-for-tests"
 ADDRESS = "http://127.0.0.1:8620"
@@ -32,8 +36,8 @@ def stranger(review: Review) -> TestClient:
 
 @pytest.fixture
 def browser(stranger: TestClient) -> TestClient:
-    """A browser that has opened the address with the token."""
-    assert stranger.get("/", params={"token": TOKEN}).status_code == 200
+    """A page that sends the token."""
+    stranger.headers["Authorization"] = f"Bearer {TOKEN}"
     return stranger
 
 
@@ -46,11 +50,12 @@ def post(browser: TestClient, path: str, body: object = None, who=ADA, **headers
 
 
 def test_nothing_is_shown_or_changed_without_the_token(stranger: TestClient, review: Review) -> None:
-    for path in ("/", "/static/review.js", "/api/review"):
-        assert stranger.get(path, headers=ADA).status_code == 401
+    assert stranger.get("/api/review", headers=ADA).status_code == 401
     for path, body in (accept(TURIN), ("/api/next", {}), ("/api/undo", {}), ("/api/reviewer", {"name": "Eve"})):
         assert post(stranger, path, body).status_code == 401
-    assert stranger.get("/", params={"token": TOKEN[:-1]}).status_code == 401
+    corpus = {word for sentence in small_corpus() for word in sentence.tokens if word[0].isupper()}
+    for path in ("/", *(f"/static/{file.name}" for file in STATIC.iterdir())):
+        assert not corpus & set(stranger.get(path, params={"token": TOKEN}).text.split()), path
     assert {count.status for count in review.counts()} == {"open"}
 
 
@@ -193,8 +198,6 @@ def test_a_decision_is_not_stored_if_the_next_finding_cannot_be_given(
 
 
 def test_words_and_gaps_are_those_of_the_raw_text(tmp_path: Path) -> None:
-    from handmade_audit import finding, write_audit
-
     text = "他在 北京👩‍👩‍👧工作。"
     sentence = Sentence(("他", "在", "北", "京", "👩‍👩‍👧", "工作", "。"), (Entity(4, 5, "PER"),), text=text)
     corpus = Corpus((sentence,))
@@ -207,3 +210,77 @@ def test_words_and_gaps_are_those_of_the_raw_text(tmp_path: Path) -> None:
     assert view["text"] == "北京"
     assert "".join(gap + word for gap, word in zip(view["gaps"], [*view["words"], ""], strict=True)) == text
     assert (view["start"], view["end"], view["entities"][0]["start"]) == (2, 4, 4)
+
+
+@pytest.mark.parametrize(
+    "label", ["PER\x00", "\x1b[31mPER", "PER\x7f", "P\u202eER", "PER\ufeff", "P ER", "P\u2028ER", ""]
+)
+def test_labels_with_invisible_characters_are_refused(browser: TestClient, review: Review, label: str) -> None:
+    answer = post(browser, *accept(TURIN, label=label))
+    assert (answer.status_code, answer.json()["reason"]) == (409, "invalid")
+    assert "no spaces or control characters" in answer.json()["message"]
+    assert {count.status for count in review.counts()} == {"open"}
+
+
+@pytest.mark.parametrize("label", ["PER", "人名", "می\u200cروم", "person/author", "B-PER"])
+def test_labels_of_any_language_are_taken(browser: TestClient, label: str) -> None:
+    assert post(browser, *accept(TURIN, label=label)).status_code == 200
+
+
+def test_a_name_cannot_change_how_others_see_the_page(browser: TestClient) -> None:
+    assert post(browser, "/api/reviewer", {"name": "\x1b[2JAda\u202e\n L."}).json() == {"name": "[2JAda L."}
+
+
+def test_decisions_are_not_acknowledged_after_the_database_was_deleted(browser: TestClient, review: Review) -> None:
+    assert post(browser, *accept(TURIN)).status_code == 200
+    (review.folder.path / "review.sqlite").unlink()
+    for path, body in (accept(MAY), ("/api/next", {}), ("/api/heartbeat", {"number": MAY}), ("/api/undo", {})):
+        answer = post(browser, path, body)
+        assert (answer.status_code, answer.json()["reason"]) == (503, "storage"), path
+        assert "was deleted, moved or replaced while it was in use — move it back, or" in answer.json()["message"]
+    assert browser.get("/api/review", headers=ADA).status_code == 503
+
+
+def test_a_database_that_is_moved_back_is_used_again(browser: TestClient, review: Review) -> None:
+    path = review.folder.path / "review.sqlite"
+    path.rename(path.with_name("moved.sqlite"))
+    assert post(browser, *accept(TURIN)).status_code == 503
+    path.with_name("moved.sqlite").rename(path)
+    assert post(browser, *accept(TURIN)).status_code == 200
+
+
+def test_a_large_body_is_refused_before_it_is_read(browser: TestClient) -> None:
+    for size, status in ((MAX_BODY + 1, 413), (MAX_BODY, 422)):
+        answer = browser.post("/api/next", content=b"x" * size, headers=ADA | JSON)
+        assert (answer.status_code, answer.json()["reason"]) == (status, "invalid")
+    pieces = browser.post("/api/next", content=iter([b"{", b"}"]), headers=ADA | JSON)
+    assert pieces.status_code == 411
+
+
+def test_a_program_that_holds_the_database_stops_neither_the_page_nor_the_server(review: Review) -> None:
+    """More requests wait for the database than there are threads; the page comes nevertheless."""
+    queue = WorkQueue(review.together, max_waiting=50, max_seconds=0.5)
+    app = create_app(review, AccessPolicy(TOKEN), queue)
+    review._store._connection.execute("PRAGMA busy_timeout = 2000")
+    other = sqlite3.connect(review.folder.path / "review.sqlite", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+
+    async def use() -> tuple[list[Response], Response, float]:
+        headers = ADA | {"Authorization": f"Bearer {TOKEN}"}
+        async with AsyncClient(transport=ASGITransport(app), base_url=ADDRESS, headers=headers) as client:
+            waiting = [asyncio.create_task(client.post("/api/next", json={})) for _ in range(60)]
+            await asyncio.sleep(0.2)
+            began = time.perf_counter()
+            script = await client.get("/static/review.js")
+            seconds = time.perf_counter() - began
+            return await asyncio.gather(*waiting), script, seconds
+
+    answers, script, seconds = asyncio.run(use())
+    other.execute("ROLLBACK")
+    other.close()
+    assert (script.status_code, script.text[:2]) == (200, "//")
+    assert seconds < 1
+    assert {(answer.status_code, answer.json()["reason"]) for answer in answers} == {(503, "storage")}
+    messages = [answer.json()["message"] for answer in answers]
+    assert sum("the server is busy" in message for message in messages) >= 10
+    assert any("another program has been writing to review.sqlite" in message for message in messages)

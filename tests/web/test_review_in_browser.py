@@ -672,12 +672,28 @@ def test_the_page_asks_nobody_else_and_the_token_leaves_the_address(server: Serv
     assert len(asked) > 5
     assert all(url.startswith(f"http://127.0.0.1:{server.port}/") for url in asked)
     assert page.url == f"http://127.0.0.1:{server.port}/"
-    assert "token" not in page.evaluate("document.cookie")
+    assert page.evaluate("document.cookie") == ""
+
+
+def test_a_page_without_the_token_says_what_to_open_and_takes_it_in_the_same_tab(server: Server, chromium) -> None:
+    stranger = chromium.new_context()
+    page = stranger.new_page()
+    page.goto(f"http://127.0.0.1:{server.port}/")
+    expect(page.locator("#notice")).to_contain_text("This page needs a token: open the whole address")
+    page.goto(server.url)  # only the fragment differs, so the browser itself loads nothing
+    question(page, "Is “Turin”")
+    assert page.url == f"http://127.0.0.1:{server.port}/"
+    page.reload()
+    question(page, "Is “Turin”")
+    stranger.close()
 
 
 def test_pages_of_other_servers_cannot_decide(server: Server, visit) -> None:
+    heard: list[str] = []
+
     class Foreign(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
+            heard.append(f"{self.path} {self.headers}")
             self.send_response(200)
             self.send_header("Content-Type", "text/html")
             self.end_headers()
@@ -687,7 +703,7 @@ def test_pages_of_other_servers_cannot_decide(server: Server, visit) -> None:
             pass
 
     page = visit(server)
-    elsewhere = HTTPServer(("127.0.0.1", 0), Foreign)  # the same machine is the same site, so the cookie comes along
+    elsewhere = HTTPServer(("127.0.0.1", 0), Foreign)  # the same machine is the same site, so cookies would come along
     threading.Thread(target=elsewhere.serve_forever, daemon=True).start()
     page.goto(f"http://127.0.0.1:{elsewhere.server_port}/")
     attack = """async (url) => {
@@ -697,6 +713,9 @@ def test_pages_of_other_servers_cannot_decide(server: Server, visit) -> None:
     }"""
     assert page.evaluate(attack, f"http://127.0.0.1:{server.port}/api/items/0/decide") == ["blocked", "blocked"]
     elsewhere.shutdown()
+    assert heard
+    assert not any(TOKEN in request or "Cookie" in request for request in heard)
+    assert page.evaluate("[...Object.values(sessionStorage), ...Object.values(localStorage)]") == []
     assert server.statuses() == {"open": 7}
 
 

@@ -61,7 +61,8 @@ def review(
         say(f"warning: {warning}.")
     if not (folder / DECISIONS).exists() and audit.summary.get("findings", 0) > _SLOW_TO_LOAD:
         say("Loading the findings; this is done once.")
-    with Review(audit) as opened:
+    only_read = export is not None and not os.access(folder, os.W_OK)
+    with Review(audit, read_only=only_read) as opened:
         if export is not None:
             _export(opened, export, json)
         else:
@@ -86,6 +87,9 @@ def _export(review: "Review", out: Path, json: bool) -> None:
 
 
 def _serve(review: "Review", host: str, port: int | None, token: str | None, browser: bool, json: bool) -> None:
+    from lacuner.audit.folder import DECISIONS
+    from lacuner.errors import DataError
+    from lacuner.review.store import StorageError
     from lacuner.web.access import AccessPolicy, check_token, is_local, new_token
     from lacuner.web.review_app import create_app
     from lacuner.web.server import DEFAULT_PORT, address, listen, serve
@@ -109,8 +113,13 @@ def _serve(review: "Review", host: str, port: int | None, token: str | None, bro
         if browser and _has_screen():
             webbrowser.open(url)
 
-    serve(create_app(review, AccessPolicy(secret, host, f"lacuner-{chosen}")), sock, started)
-    undecided = sum(count.count for count in review.counts() if count.status in ("open", "skipped"))
+    serve(create_app(review, AccessPolicy(secret, host)), sock, started)
+    try:
+        undecided = sum(count.count for count in review.counts() if count.status in ("open", "skipped"))
+    except StorageError as error:
+        what = f"{DECISIONS} cannot be used any more: {error}"
+        remedy = "decisions that the page reported as stored before are in that file; look for it, or for a copy of it"
+        raise DataError(what, remedy, review.folder.path) from error
     say(f"\nStopped; everything is stored. {undecided:,} findings are left; the same command resumes the review.")
 
 

@@ -9,6 +9,7 @@ from lacuner.errors import LacunerError
 from lacuner.review.decisions import Decision, patch_of
 from lacuner.review.items import ReviewItem
 
+_JOINERS = "\u200c\u200d"
 Reason = Literal["already_decided", "overlap", "nothing_to_undo", "unknown_item", "invalid"]
 
 
@@ -73,8 +74,8 @@ def check_decision(decision: Decision, sentence: Sentence) -> None:
     """Refuse spans outside the sentence, and labels that no file could hold."""
     if not 0 <= decision.start < decision.end <= len(sentence):
         raise ConflictError("invalid", f"The sentence has no words {decision.start} to {decision.end}.")
-    if not decision.label or decision.label != "".join(decision.label.split()):
-        raise ConflictError("invalid", "A label has at least one character, and no spaces.")
+    if not decision.label or not all(map(_fits_a_label, decision.label)):
+        raise ConflictError("invalid", "A label has at least one character, and no spaces or control characters.")
 
 
 def overlap_error(sentence: Sentence, item: ReviewItem, decision: Decision, conflict: Conflict) -> ConflictError:
@@ -101,6 +102,11 @@ def check_undo(earlier: Sentence, before: Sentence, after: Sentence) -> None:
     for one, other in sorted(_overlaps(after) - _overlaps(before) - _overlaps(earlier)):
         both = f"{_quoted(after, one)} and {_quoted(after, other)}"
         raise ConflictError("overlap", f"Undoing this would let {both} overlap; change the later one of them first.")
+
+
+def _fits_a_label(character: str) -> bool:
+    """Neither a space nor invisible; some scripts cannot do without joiners inside words."""
+    return character in _JOINERS or (character.isprintable() and not character.isspace())
 
 
 def _list(sentence: Sentence, entities: tuple[Entity, ...]) -> str:

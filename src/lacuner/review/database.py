@@ -1,9 +1,10 @@
 """The SQLite file of a review: its tables, and how an audit is loaded into them."""
 
 import json
+import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from lacuner.audit.finding import Finding
@@ -12,8 +13,9 @@ from lacuner.corpus.formats.records import sentence_to_record
 from lacuner.errors import DataError
 
 APPLICATION = 0x4C41434E  # "LACN"
-SCHEMA_VERSION = 1
-_BUSY_TIMEOUT = 30.0  # seconds to wait for another process that writes
+SCHEMA_VERSION = 2
+BUSY_SECONDS = 10.0
+"""How long to wait for another process that writes."""
 _SCHEMA = """
 CREATE TABLE files (name TEXT PRIMARY KEY, hash TEXT NOT NULL);
 CREATE TABLE sentences (number INTEGER PRIMARY KEY, record TEXT NOT NULL);
@@ -33,9 +35,6 @@ CREATE TABLE findings (
     version INTEGER NOT NULL DEFAULT 0,
     decision INTEGER REFERENCES decisions
 );
-CREATE INDEX findings_in_order ON findings (status, number);
-CREATE INDEX findings_counted ON findings (status, kind, label, probability);
-CREATE INDEX findings_by_surface ON findings (text, kind, label);
 CREATE INDEX findings_by_sentence ON findings (sentence);
 CREATE TABLE reviewers (id TEXT PRIMARY KEY, name TEXT NOT NULL);
 CREATE TABLE steps (
@@ -59,17 +58,47 @@ CREATE TABLE decisions (
 CREATE INDEX decisions_by_step ON decisions (step);
 CREATE TABLE leases (finding INTEGER PRIMARY KEY REFERENCES findings, reviewer TEXT NOT NULL, until REAL NOT NULL);
 """
+_DERIVED = """
+CREATE INDEX findings_in_order ON findings (status, number, kind, label);
+CREATE INDEX findings_by_surface
+    ON findings (text, kind, label, status, old_label, old_start - start, old_end - end);
+CREATE TABLE labels (label TEXT PRIMARY KEY, suggested INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE counts (
+    status TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    label TEXT NOT NULL,
+    count INTEGER NOT NULL,
+    expected REAL NOT NULL,
+    PRIMARY KEY (status, kind, label)
+) WITHOUT ROWID
+"""  # what version 1 did not have: answers must not take longer the more findings there are
+_KEEP_COUNTING = """
+CREATE TRIGGER findings_counted AFTER UPDATE OF status ON findings WHEN old.status <> new.status BEGIN
+    UPDATE counts SET count = count - 1, expected = CASE count WHEN 1 THEN 0 ELSE expected - old.probability END
+        WHERE status = old.status AND kind = old.kind AND label = old.label;
+    INSERT INTO counts VALUES (new.status, new.kind, new.label, 1, new.probability)
+        ON CONFLICT DO UPDATE SET count = count + 1, expected = expected + excluded.expected;
+END
+"""
 
 
-def open_database(folder: AuditFolder) -> sqlite3.Connection:
+def open_database(folder: AuditFolder, read_only: bool = False) -> sqlite3.Connection:
     """The database of a review; a new one is loaded with the findings of the audit.
 
     The audit must be the one that the decisions are about. As long as nothing is decided, a new audit replaces the old one.
+
+    Args:
+        folder: the audit.
+        read_only: nothing is written to the folder; the database is a copy in memory.
     """
     path = folder.path / DECISIONS
     try:
-        connection = sqlite3.connect(path, timeout=_BUSY_TIMEOUT, isolation_level=None, check_same_thread=False)
+        connection = sqlite3.connect(
+            ":memory:" if read_only else path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+        )
         try:
+            if read_only and path.exists():
+                _copy(path, connection)
             connection.row_factory = sqlite3.Row
             connection.execute("PRAGMA journal_mode = WAL")  # readers do not wait; an interruption breaks nothing
             connection.execute("PRAGMA synchronous = FULL")  # a commit survives a power cut
@@ -98,6 +127,31 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
         raise
 
 
+def file_identity(folder: AuditFolder) -> tuple[tuple[int, int] | None, ...]:
+    """Which files the database and its two companions are; ``None`` for one that is not there.
+
+    SQLite goes on writing into a file that was deleted or moved, and calls that a success.
+    """
+    return tuple(_identity(f"{folder.path / DECISIONS}{suffix}") for suffix in ("", "-wal", "-shm"))
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _copy(path: Path, connection: sqlite3.Connection) -> None:
+    """Copy a file that may be in a folder that cannot be written."""
+    address = f"{path.absolute().as_uri()}?mode=ro"
+    if not Path(f"{path}-wal").exists():
+        address += "&immutable=1"  # nobody has it open; SQLite would want to create companions
+    with closing(sqlite3.connect(address, uri=True)) as source:
+        source.backup(connection)
+
+
 def _prepare(connection: sqlite3.Connection, folder: AuditFolder, path: Path) -> None:
     version = int(connection.execute("PRAGMA user_version").fetchone()[0])
     application = int(connection.execute("PRAGMA application_id").fetchone()[0])
@@ -112,8 +166,10 @@ def _prepare(connection: sqlite3.Connection, folder: AuditFolder, path: Path) ->
         for statement in _SCHEMA.split(";"):
             connection.execute(statement)
         connection.execute(f"PRAGMA application_id = {APPLICATION}")
+    if version < SCHEMA_VERSION:
+        _derive(connection)
         connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-    else:
+    if tables:
         known = dict(connection.execute("SELECT name, hash FROM files").fetchall())
         if known == hashes:
             return
@@ -123,7 +179,7 @@ def _prepare(connection: sqlite3.Connection, folder: AuditFolder, path: Path) ->
             what = f"{names} changed after {decided:,} findings had been decided, so the decisions may be about other words"
             remedy = f"put the old files back, or move {DECISIONS} away to start the review again; nothing was changed"
             raise DataError(what, remedy, folder.path)
-        for table in ("leases", "decisions", "steps", "findings", "sentences", "files"):
+        for table in ("leases", "decisions", "steps", "findings", "counts", "labels", "sentences", "files"):
             connection.execute(f"DELETE FROM {table}")
     connection.executemany("INSERT INTO files VALUES (?, ?)", hashes.items())
     _load(connection, folder)
@@ -154,6 +210,28 @@ def _load(connection: sqlite3.Connection, folder: AuditFolder) -> None:
             for number, f in enumerate(findings)
         ),
     )
+    _count(connection)
+
+
+def _derive(connection: sqlite3.Connection) -> None:
+    """Add the tables and indices that follow from others; a review of version 1 has none, or older ones."""
+    for index in ("findings_in_order", "findings_counted", "findings_by_surface"):
+        connection.execute(f"DROP INDEX IF EXISTS {index}")
+    for statement in (*_DERIVED.split(";"), _KEEP_COUNTING):
+        connection.execute(statement)
+    _count(connection)
+
+
+def _count(connection: sqlite3.Connection) -> None:
+    """Count all findings and collect all labels; from then on, both are kept up to date."""
+    connection.execute(
+        "INSERT INTO counts SELECT status, kind, label, count(*), sum(probability) FROM findings GROUP BY 1, 2, 3"
+    )
+    connection.execute(
+        "INSERT INTO labels SELECT label, 1 FROM findings"
+        " UNION SELECT old_label, 1 FROM findings WHERE old_label IS NOT NULL"
+    )
+    connection.execute("INSERT OR IGNORE INTO labels SELECT DISTINCT label, 0 FROM decisions")
 
 
 def _check(number: int, finding: Finding, folder: AuditFolder) -> None:

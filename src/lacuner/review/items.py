@@ -11,6 +11,9 @@ Status = Literal["open", "accepted", "rejected", "skipped"]
 MAX_NUMBER = 2**63 - 1
 """The largest number that an item can have: SQLite stores signed 64-bit integers."""
 
+LEASE_SECONDS = 60.0
+"""How long an item is held for the reviewer who looks at it, unless a heartbeat extends it."""
+
 
 @dataclass(frozen=True, slots=True)
 class ReviewItem(Finding):

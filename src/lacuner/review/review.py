@@ -2,20 +2,17 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from lacuner.audit.folder import AuditFolder
 from lacuner.corpus import Sentence
 from lacuner.review.conflicts import ConflictError, check_decision, check_undo, find_conflict, overlap_error
 from lacuner.review.decisions import STATUS_AFTER, Action, Decision, apply_decisions
 from lacuner.review.items import ALL_OPEN, MAX_NUMBER, Count, Filter, ReviewItem, Status
-from lacuner.review.store import ReviewStore
-
-LEASE_SECONDS = 60.0
-"""How long an item is held for the reviewer who looks at it, unless a heartbeat extends it."""
+from lacuner.review.store import ReviewStore, StorageError
 
 OnOverlap = Literal["ask", "replace", "keep"]
 """What to do about entities that overlap the accepted one."""
@@ -82,13 +79,16 @@ class Review:
 
     Args:
         folder: the audit.
-        clock: tells the time in seconds.
+        clock: tells the time in seconds, the same to all processes. The default one does not jump when the time is set.
+        read_only: nothing is written to the folder; what is decided is forgotten.
     """
 
-    def __init__(self, folder: AuditFolder, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, folder: AuditFolder, clock: Callable[[], float] = time.monotonic, read_only: bool = False
+    ) -> None:
         self.folder = folder
         self._clock = clock
-        self._store = ReviewStore(folder)
+        self._store = ReviewStore(folder, read_only)
 
     def close(self) -> None:
         self._store.close()
@@ -102,6 +102,27 @@ class Review:
     def transaction(self) -> AbstractContextManager[None]:
         """What is done inside is stored as a whole or not at all, by one thread at a time."""
         return self._store.transaction()
+
+    def together(self, works: Sequence[Callable[[], Any]]) -> list[Any]:
+        """Store several pieces of work at once: the disk makes them wait once, not each of them.
+
+        Returns:
+            The result of each, or the exception that it raised; then nothing of it is stored.
+
+        Raises:
+            StorageError: nothing of any of them is stored.
+        """
+        results: list[Any] = []
+        with self.transaction():
+            for work in works:
+                try:
+                    with self._store.part():
+                        results.append(work())
+                except StorageError:
+                    raise
+                except Exception as error:
+                    results.append(error)
+        return results
 
     def counts(self) -> list[Count]:
         """How many items there are of each status, kind and label."""
@@ -140,14 +161,13 @@ class Review:
         """A particular item, whoever else looks at it. It is held for the reviewer from now on."""
         with self.transaction():
             view = self._view(number)
-            now = self._clock()
-            self._store.lease(reviewer, number, now, now + LEASE_SECONDS)
+            self._store.lease(reviewer, number, self._clock())
             return view
 
     def heartbeat(self, reviewer: str, number: int) -> None:
         """The reviewer still looks at the item."""
         with self.transaction():
-            self._store.extend_lease(reviewer, number, self._clock() + LEASE_SECONDS)
+            self._store.extend_lease(reviewer, number, self._clock())
 
     def decide(
         self,

@@ -14,19 +14,30 @@ from lacuner.audit.folder import CORPUS, DECISIONS, AuditFolder
 from lacuner.corpus import OUTSIDE, Entity, Sentence
 from lacuner.corpus.formats.records import sentence_from_record
 from lacuner.errors import LacunerError
-from lacuner.review.database import open_database, transaction
+from lacuner.review.database import BUSY_SECONDS, file_identity, open_database, transaction
 from lacuner.review.decisions import STATUS_AFTER, Decision
-from lacuner.review.items import MAX_NUMBER, Count, Filter, ReviewItem, Status
+from lacuner.review.items import LEASE_SECONDS, MAX_NUMBER, Count, Filter, ReviewItem, Status
 
 
 class StorageError(LacunerError):
     """The file of a review could not be read or written; nothing of the transaction was stored."""
 
     def __init__(self, error: sqlite3.Error) -> None:
-        cause, remedy = f"{DECISIONS} cannot be used ({error})", "see that the folder can be written"
-        if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
-            cause, remedy = "the disk is full", "make room"
-        super().__init__(f"Nothing was stored, because {cause} — {remedy}, and try again.")
+        cause, remedy = f"{DECISIONS} cannot be used ({error})", "see that the folder can be written, and try again"
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the rest says which kind of it
+        if code == sqlite3.SQLITE_FULL:
+            cause, remedy = "the disk is full", "make room, and try again"
+        elif code == sqlite3.SQLITE_BUSY:
+            cause = f"another program has been writing to {DECISIONS} for {BUSY_SECONDS:.0f} seconds"
+            remedy = "try again when it has finished"
+        elif isinstance(error, _FileGoneError):
+            cause = f"{DECISIONS}, or a companion of it, was deleted, moved or replaced while it was in use"
+            remedy = "move it back, or stop lacuner review and start it again"
+        super().__init__(f"Nothing was stored, because {cause} — {remedy}.")
+
+
+class _FileGoneError(sqlite3.OperationalError):
+    """What SQLite itself does not notice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +83,15 @@ class ReviewStore:
 
     Args:
         folder: the audit.
+        read_only: nothing is written to the folder; what is changed is forgotten.
     """
 
-    def __init__(self, folder: AuditFolder) -> None:
+    def __init__(self, folder: AuditFolder, read_only: bool = False) -> None:
+        self._folder = folder
         self._corpus: Path = folder.path / CORPUS
         self._lock = threading.RLock()
-        self._connection = open_database(folder)
+        self._connection = open_database(folder, read_only)
+        self._file = None if read_only else file_identity(folder)
 
     def close(self) -> None:
         with self._lock:
@@ -92,30 +106,51 @@ class ReviewStore:
                 return
             with transaction(self._connection):
                 yield
+                self._check_file()
+
+    @contextmanager
+    def part(self) -> Iterator[None]:
+        """Part of a transaction: if it fails, nothing of it is stored, but what else is in the transaction."""
+        self._connection.execute("SAVEPOINT part")
+        try:
+            yield
+        except BaseException:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK TO part")
+                self._connection.execute("RELEASE part")
+            raise
+        self._connection.execute("RELEASE part")
 
     @contextmanager
     def reading(self) -> Iterator[None]:
         """Only reads; does not wait for other processes that write."""
         with self._lock:
             try:
+                self._check_file()
                 yield
             except sqlite3.Error as error:
                 raise StorageError(error) from error
 
+    def _check_file(self) -> None:
+        """Refuse to go on with a file that nobody can find any more."""
+        if self._file is not None and file_identity(self._folder) != self._file:
+            raise _FileGoneError
+
     # Items
 
     def counts(self) -> list[Count]:
-        query = "SELECT status, kind, label, count(*), sum(probability) FROM findings GROUP BY 1, 2, 3"
+        query = "SELECT status, kind, label, count, expected FROM counts WHERE count > 0"
         return [Count(*row) for row in self._connection.execute(query)]
 
     def suggested_labels(self) -> set[str]:
         """Labels of the findings, and of the entities that they are about."""
-        query = "SELECT label FROM findings UNION SELECT old_label FROM findings"
-        return {row[0] for row in self._connection.execute(query)} - {OUTSIDE, None}
+        query = "SELECT label FROM labels WHERE suggested"
+        return {row[0] for row in self._connection.execute(query)} - {OUTSIDE}
 
     def chosen_labels(self) -> set[str]:
-        """Labels in decisions of reviewers."""
-        return {row[0] for row in self._connection.execute("SELECT DISTINCT label FROM decisions")} - {OUTSIDE}
+        """Labels in decisions of reviewers that no finding has."""
+        query = "SELECT label FROM labels WHERE NOT suggested"
+        return {row[0] for row in self._connection.execute(query)} - {OUTSIDE}
 
     def item(self, number: int) -> StoredItem | None:
         row = self._connection.execute(
@@ -137,7 +172,7 @@ class ReviewStore:
         directions = directions if backwards else ("number > ? ORDER BY number", "number <= ? ORDER BY number")
         for direction in directions:
             query = f"{free} AND {direction} LIMIT 1"
-            row = self._connection.execute(query, (*values, reviewer, now, after)).fetchone()
+            row = self._connection.execute(query, (*values, reviewer, now, now + LEASE_SECONDS, after)).fetchone()
             if row is not None:
                 return int(row["number"])
         return None
@@ -165,24 +200,27 @@ class ReviewStore:
         row = self._connection.execute("SELECT name FROM reviewers WHERE id = ?", (reviewer,)).fetchone()
         return str(row["name"]) if row else ""
 
-    def lease(self, reviewer: str, number: int, now: float, until: float) -> None:
+    def lease(self, reviewer: str, number: int, now: float) -> None:
         """This item, and no other, is held by the reviewer."""
-        self._connection.execute("DELETE FROM leases WHERE reviewer = ? OR until <= ?", (reviewer, now))
-        self._connection.execute("INSERT OR REPLACE INTO leases VALUES (?, ?, ?)", (number, reviewer, until))
+        query = f"DELETE FROM leases WHERE reviewer = ? OR NOT ({_VALID})"
+        self._connection.execute(query, (reviewer, now, now + LEASE_SECONDS))
+        self._connection.execute(
+            "INSERT OR REPLACE INTO leases VALUES (?, ?, ?)", (number, reviewer, now + LEASE_SECONDS)
+        )
 
-    def extend_lease(self, reviewer: str, number: int, until: float) -> None:
+    def extend_lease(self, reviewer: str, number: int, now: float) -> None:
         query = "UPDATE leases SET until = ? WHERE finding = ? AND reviewer = ?"
-        self._connection.execute(query, (until, number, reviewer))
+        self._connection.execute(query, (now + LEASE_SECONDS, number, reviewer))
 
     def held_by_others(self, reviewer: str, now: float) -> set[int]:
         """Numbers of the items that other reviewers are looking at."""
-        query = "SELECT finding FROM leases WHERE reviewer <> ? AND until > ?"
-        return {row["finding"] for row in self._connection.execute(query, (reviewer, now))}
+        query = f"SELECT finding FROM leases WHERE reviewer <> ? AND {_VALID}"
+        return {row["finding"] for row in self._connection.execute(query, (reviewer, now, now + LEASE_SECONDS))}
 
     def count_held_by_others(self, reviewer: str, now: float, filter: Filter) -> int:
         condition, values = _condition(filter)
         query = f"SELECT count(*) FROM findings WHERE {condition} AND {_HELD}"
-        return int(self._connection.execute(query, (*values, reviewer, now)).fetchone()[0])
+        return int(self._connection.execute(query, (*values, reviewer, now, now + LEASE_SECONDS)).fetchone()[0])
 
     # Decisions
 
@@ -203,6 +241,7 @@ class ReviewStore:
             " VALUES (?, ?, ?, ?, ?, ?, ?, (SELECT decision FROM findings WHERE number = ?))",
             values,
         ).lastrowid
+        self._connection.execute("INSERT OR IGNORE INTO labels VALUES (?, 0)", (decision.label,))
         self._put_in_force(number, added, STATUS_AFTER[decision.action])
 
     def decisions_in(
@@ -263,7 +302,8 @@ _DECIDED = (
     "SELECT f.*, d.action, d.start AS d_start, d.end AS d_end, d.label AS d_label, d.replaced"
     " FROM findings f JOIN decisions d ON d.id = f.decision"
 )
-_HELD = "number IN (SELECT finding FROM leases WHERE reviewer <> ? AND until > ?)"
+_VALID = "until > ? AND until <= ?"  # a lease longer than any that is given out is one of a clock that was reset since
+_HELD = f"number IN (SELECT finding FROM leases WHERE reviewer <> ? AND {_VALID})"
 _SAME = (
     "text = ? AND kind = ? AND label = ? AND status = 'open' AND number <> ?"
     " AND old_start - start IS ? AND old_end - end IS ? AND old_label IS ?"

@@ -1,4 +1,8 @@
-"""Which requests the server answers: those with its token, to its own address, and not from pages of other servers."""
+"""Which requests the server answers: to its own address, not from pages of other servers, and with its token.
+
+The token is in the fragment of the address that the user opens. Browsers send fragments to no server; the page takes it from
+there, and sends it as a bearer token. It is no cookie, because browsers send cookies to every port of a host.
+"""
 
 import ipaddress
 import secrets
@@ -24,7 +28,7 @@ _HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-_NO_TOKEN = "This page needs a token: open the whole address that lacuner shows in the terminal."
+_NO_TOKEN = "This page needs a token: open the whole address that lacuner review shows in the terminal."
 _CROSS_ORIGIN = "Pages of other servers may not use this server."
 
 
@@ -34,11 +38,11 @@ def new_token() -> str:
 
 
 def check_token(token: str) -> None:
-    """Refuse a token that is easy to guess, or that a cookie cannot hold."""
+    """Refuse a token that is easy to guess, or that a header cannot hold."""
     if len(token) < MIN_TOKEN_LENGTH:
         raise ConfigError(f"--token: {len(token)} characters are easy to guess — use at least {MIN_TOKEN_LENGTH}")
-    if not (token.isascii() and token.isprintable()):
-        raise ConfigError("--token: cookies hold ASCII only — use letters from A to Z, digits and punctuation")
+    if not (token.isascii() and token.isprintable()) or " " in token:
+        raise ConfigError("--token: headers hold ASCII only — use letters from A to Z, digits and punctuation")
 
 
 def is_local(host: str) -> bool:
@@ -54,15 +58,13 @@ class AccessPolicy:
     """The conditions under which a request is answered.
 
     Attributes:
-        token: required from every request: in the address of the page, in a cookie, or as a bearer token.
+        token: required as a bearer token from every request, except for the page itself, which shows nothing without it.
         host: the address that the server listens on. Requests for other host names are refused (DNS rebinding).
-        cookie: name of the cookie.
         names: host names under which the server answers.
     """
 
     token: str
     host: str = LOCAL_HOSTS[0]
-    cookie: str = "lacuner"
     names: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -80,21 +82,12 @@ class AccessPolicy:
         navigates = request.method == "GET" and request.headers.get("sec-fetch-mode") == "navigate"
         if not navigates and request.headers.get("sec-fetch-site") in ("cross-site", "same-site"):
             return 403, _CROSS_ORIGIN
-        return None if self.has_token(request) else (401, _NO_TOKEN)
+        return None if _is_page(request) or self.has_token(request) else (401, _NO_TOKEN)
 
     def has_token(self, request: Request) -> bool:
-        """Whether the request carries the token, in one of the three ways."""
-        bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
-        given = (request.cookies.get(self.cookie), self.token_in_address(request), bearer)
-        return any(secrets.compare_digest((token or "").encode(), self.token.encode()) for token in given)
-
-    def token_in_address(self, request: Request) -> str | None:
-        """The token in the query string, which counts for the page itself only."""
-        return request.query_params.get("token") if (request.method, request.url.path) == ("GET", "/") else None
-
-    def set_cookie(self, response: Response) -> None:
-        """Store the token where scripts cannot read it, so that it can be removed from the address bar."""
-        response.set_cookie(self.cookie, self.token, httponly=True, samesite="strict")
+        """Whether the request carries the token."""
+        given = request.headers.get("authorization", "").removeprefix("Bearer ")
+        return secrets.compare_digest(given.encode(), self.token.encode())
 
     def _is_own_name(self, name: str) -> bool:
         if name in self.names:
@@ -130,9 +123,15 @@ class AccessMiddleware:
             return
         status, message = refused
         answer: Response = PlainTextResponse(message + "\n", status)
-        if request.url.path.startswith("/api/"):
+        if scope["path"].startswith("/api/"):
             answer = JSONResponse({"reason": "access", "message": message}, status)
         await answer(scope, receive, send_protected)
+
+
+def _is_page(request: Request) -> bool:
+    """Whether it asks for the page, or for its scripts and styles, which are the same everywhere."""
+    path = request.scope["path"]
+    return request.method in ("GET", "HEAD") and (path == "/" or path.startswith("/static/"))
 
 
 def _netloc(origin: str) -> str | None:

@@ -9,6 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
 from pydantic import BaseModel, Field
+from starlette.concurrency import run_in_threadpool
 
 from lacuner.audit.finding import Kind
 from lacuner.corpus import Entity, Sentence
@@ -18,6 +19,8 @@ from lacuner.review.items import MAX_NUMBER, Filter, Status
 from lacuner.review.review import ItemView, OnOverlap, Outcome, Review
 from lacuner.review.store import StorageError
 from lacuner.web.access import AccessMiddleware, AccessPolicy
+from lacuner.web.limits import BodyLimit
+from lacuner.web.work_queue import BusyError, WorkQueue
 
 STATIC = Path(__file__).parent / "static"
 
@@ -72,65 +75,48 @@ class Name(BaseModel):
     name: str = Field(max_length=60)
 
 
-def create_app(review: Review, policy: AccessPolicy) -> FastAPI:
-    """The application for the review of one audit."""
+def create_app(review: Review, policy: AccessPolicy, queue: WorkQueue | None = None) -> FastAPI:
+    """The application for the review of one audit. Everything that uses the database waits in the queue."""
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    app.add_middleware(BodyLimit)
     app.add_middleware(AccessMiddleware, policy=policy)
     app.add_exception_handler(ConflictError, _conflict)
     app.add_exception_handler(StorageError, _not_stored)
+    app.add_exception_handler(BusyError, _not_stored)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.mount("/static", StaticFiles(directory=STATIC))
+    run = (queue or WorkQueue(review.together)).run
 
     @app.get("/")
-    def page(request: Request) -> Response:
-        response = FileResponse(STATIC / "index.html", media_type="text/html; charset=utf-8")
-        if policy.token_in_address(request):
-            policy.set_cookie(response)
-        return response
+    async def page() -> Response:
+        return FileResponse(STATIC / "index.html", media_type="text/html; charset=utf-8")
 
     @app.get("/api/review")
-    def about(reviewer: Reviewer) -> dict[str, Any]:
-        folder = review.folder
-        return {
-            "corpus": folder.name,
-            "warning": folder.warning(),
-            "labels": review.labels(),
-            "estimated_missing": folder.summary.get("estimated_missing"),
-            "name": review.name_of(reviewer),
-            "counts": _counts(review),
-        }
+    async def about(reviewer: Reviewer) -> JSONResponse:
+        warning = await run_in_threadpool(review.folder.warning)  # reads all audited files
+        return JSONResponse(await run(_about, review, reviewer) | {"warning": warning})
 
     @app.post("/api/reviewer")
-    def rename(reviewer: Reviewer, body: Name) -> dict[str, str]:
-        name = " ".join(body.name.split())
-        review.rename(reviewer, name)
-        return {"name": name}
+    async def rename(reviewer: Reviewer, body: Name) -> JSONResponse:
+        name = " ".join("".join(c if c.isprintable() else " " for c in body.name).split())
+        await run(review.rename, reviewer, name)
+        return JSONResponse({"name": name})
 
     @app.post("/api/next")
-    def next_item(reviewer: Reviewer, body: NextBody) -> dict[str, Any]:
-        return _next(review, reviewer, body.filter, body.after, body.backwards)
+    async def next_item(reviewer: Reviewer, body: NextBody) -> JSONResponse:
+        return JSONResponse(await run(_next, review, reviewer, body.filter, body.after, body.backwards))
 
     @app.post("/api/items/{number}/decide")
-    def decide(reviewer: Reviewer, number: int, body: DecisionBody) -> dict[str, Any]:
-        with review.transaction():
-            outcome = review.decide(reviewer, number, **body.model_dump(exclude={"filter"}))
-            response = _next(review, reviewer, body.filter, number)
-        return response | asdict(outcome) | {"message": outcome_message(outcome)}
+    async def decide(reviewer: Reviewer, number: int, body: DecisionBody) -> JSONResponse:
+        return JSONResponse(await run(_decide, review, reviewer, number, body))
 
     @app.post("/api/undo")
-    def undo(reviewer: Reviewer) -> dict[str, Any]:
-        view, undone, kept = review.undo(reviewer)
-        message = f"Undone: {_findings(undone)}." if undone != 1 else f"Undone: “{view.item.text}”."
-        if kept:
-            verb = "keeps its" if kept == 1 else "keep their"
-            message += f" {_findings(kept)} {verb} later decision by another reviewer."
-        shown = {"item": item_record(review, view), "held_by_others": 0}
-        return shown | {"message": message, "counts": _counts(review)}
+    async def undo(reviewer: Reviewer) -> JSONResponse:
+        return JSONResponse(await run(_undo, review, reviewer))
 
     @app.post("/api/heartbeat")
-    def heartbeat(reviewer: Reviewer, body: Heartbeat) -> dict[str, Any]:
-        review.heartbeat(reviewer, body.number)
-        return {"counts": _counts(review)}
+    async def heartbeat(reviewer: Reviewer, body: Heartbeat) -> JSONResponse:
+        return JSONResponse(await run(_heartbeat, review, reviewer, body.number))
 
     return app
 
@@ -180,14 +166,47 @@ def outcome_message(outcome: Outcome) -> str:
     return text
 
 
+def _about(review: Review, reviewer: str) -> dict[str, Any]:
+    return {
+        "corpus": review.folder.name,
+        "labels": review.labels(),
+        "estimated_missing": review.folder.summary.get("estimated_missing"),
+        "name": review.name_of(reviewer),
+        "counts": _counts(review),
+    }
+
+
 def _next(review: Review, reviewer: str, filter: FilterBody, after: int, backwards: bool = False) -> dict[str, Any]:
-    view, held_by_others = review.next(reviewer, filter.as_filter(), after, backwards)
-    item = None if view is None else item_record(review, view)
-    return {"item": item, "held_by_others": held_by_others, "counts": _counts(review)}
+    with review.transaction():
+        view, held_by_others = review.next(reviewer, filter.as_filter(), after, backwards)
+        item = None if view is None else item_record(review, view)
+        return {"item": item, "held_by_others": held_by_others, "counts": _counts(review)}
+
+
+def _decide(review: Review, reviewer: str, number: int, body: DecisionBody) -> dict[str, Any]:
+    with review.transaction():
+        outcome = review.decide(reviewer, number, **body.model_dump(exclude={"filter"}))
+        response = _next(review, reviewer, body.filter, number)
+    return response | asdict(outcome) | {"message": outcome_message(outcome)}
+
+
+def _undo(review: Review, reviewer: str) -> dict[str, Any]:
+    view, undone, kept = review.undo(reviewer)
+    message = f"Undone: {_findings(undone)}." if undone != 1 else f"Undone: “{view.item.text}”."
+    if kept:
+        verb = "keeps its" if kept == 1 else "keep their"
+        message += f" {_findings(kept)} {verb} later decision by another reviewer."
+    return {"item": item_record(review, view), "held_by_others": 0, "message": message, "counts": _counts(review)}
+
+
+def _heartbeat(review: Review, reviewer: str, number: int) -> dict[str, Any]:
+    review.heartbeat(reviewer, number)
+    return {"counts": _counts(review)}
 
 
 def _counts(review: Review) -> list[dict[str, Any]]:
-    return [asdict(count) for count in review.counts()]
+    names = ("status", "kind", "label", "count", "expected")
+    return [{name: getattr(count, name) for name in names} for count in review.counts()]
 
 
 def _words_and_gaps(sentence: Sentence) -> tuple[list[str], list[str]]:

@@ -13,6 +13,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from lacuner.errors import ConfigError
+from lacuner.web.limits import ACCEPT_AT_ONCE, LimitedProtocol
 
 DEFAULT_PORT = 8620
 
@@ -33,17 +34,17 @@ def listen(host: str, port: int | None) -> socket.socket:
 
 
 def address(host: str, port: int, token: str) -> str:
-    """The address to open in the browser."""
+    """The address to open in the browser, which does not send the part with the token to any server."""
     name = {"0.0.0.0": socket.gethostname(), "::": socket.gethostname()}.get(host, host)
-    return f"http://{f'[{name}]' if ':' in name else name}:{port}/?token={quote(token, safe='')}"
+    return f"http://{f'[{name}]' if ':' in name else name}:{port}/#token={quote(token, safe='')}"
 
 
 def serve(app: FastAPI, sock: socket.socket, started: Callable[[], None]) -> None:
     """Answer requests until Ctrl-C or SIGTERM; ``started`` is called once requests are accepted."""
     config = uvicorn.Config(
-        app, log_level="warning", access_log=False, server_header=False, lifespan="off", ws="none",
-        timeout_graceful_shutdown=2,
-    )  # fmt: skip
+        app, log_level="error", access_log=False, server_header=False, lifespan="off", ws="none",
+        timeout_graceful_shutdown=2, http=LimitedProtocol, backlog=ACCEPT_AT_ONCE,
+    )  # fmt: skip  # warnings would let anybody who sends nonsense fill the disk
     server = _Server(config)
     threading.Thread(target=_call_when_started, args=(server, started), daemon=True).start()
     server.run(sockets=[sock])

@@ -1,6 +1,18 @@
-// Requests to the server. Each says which browser it comes from.
+// Requests to the server. Each says which browser it comes from, and carries the token.
 
-import { load, save } from "./storage.js";
+import { load, loadForTab, save, saveForTab } from "./storage.js";
+
+const tokenInAddress = () => new URLSearchParams(location.hash.slice(1)).get("token");
+
+/** The token moves from the address bar to the storage of this tab, which no other server can read: not even one on another port. */
+function takeToken() {
+  const given = tokenInAddress();
+  if (given && saveForTab("token", given)) history.replaceState(null, "", location.pathname);
+  return given ?? loadForTab("token") ?? "";
+}
+
+const TOKEN = takeToken();
+addEventListener("hashchange", () => { if (tokenInAddress()) location.reload(); }); // the address of a new server, in the old tab
 
 function reviewerId() {
   const known = load("reviewer");
@@ -24,7 +36,7 @@ export class RequestError extends Error {
 const NO_ANSWER = "The server does not answer. What was decided is stored. Start lacuner review again, and open its new address.";
 
 async function request(path, body) {
-  const headers = { "X-Reviewer": REVIEWER };
+  const headers = { "X-Reviewer": REVIEWER, Authorization: `Bearer ${TOKEN}` };
   if (body !== undefined) headers["Content-Type"] = "application/json";
   let response;
   try {

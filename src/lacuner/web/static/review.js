@@ -22,7 +22,7 @@ let span = null; // start, end and label that would be accepted
 let busy = false;
 let conflicting = false;
 let shownAt = 0;
-let activeAt = Date.now();
+let activeAt = performance.now();
 const durations = []; // seconds that the last decisions took
 
 // ---------------------------------------------------------------- showing
@@ -132,7 +132,7 @@ function showItem() {
   showSpan();
   byId("sentence").querySelector("mark")?.scrollIntoView({ block: "nearest" });
   byId("announcer").textContent = messages.announcement(item);
-  shownAt = Date.now();
+  shownAt = performance.now();
 }
 
 function showNothing(heldByOthers) {
@@ -220,7 +220,7 @@ function decide(action, onOverlap = "ask") {
   exclusively(async () => {
     const { number, version, text } = item;
     const allOccurrences = byId("all-occurrences").checked && item.other_occurrences > 0;
-    const seconds = (Date.now() - shownAt) / 1000;
+    const seconds = (performance.now() - shownAt) / 1000;
     try {
       const response = await api.decide(number, { version, action, ...span, on_overlap: onOverlap, all_occurrences: allOccurrences, filter });
       if (seconds < 120) durations.push(seconds);
@@ -297,7 +297,7 @@ function isTyping(target) {
 }
 
 function onKey(event) {
-  activeAt = Date.now();
+  activeAt = performance.now();
   if (event.repeat && ["Enter", " "].includes(event.key) && event.target.closest?.("#bottom, #empty")) {
     event.preventDefault(); // a key that is held down decides about one item only
     return;
@@ -329,11 +329,11 @@ function onKey(event) {
 
 function connect() {
   document.addEventListener("keydown", onKey);
-  document.addEventListener("pointerdown", () => { activeAt = Date.now(); });
+  document.addEventListener("pointerdown", () => { activeAt = performance.now(); });
   listen(byId("sentence"), () => span, (start, end) => change(start, end));
   for (const boundary of ["start", "end"]) for (const side of ["left", "right"]) byId(`${boundary}-${side}`).addEventListener("click", () => move(boundary, side));
   for (const action of ["accept", "reject", "skip"]) byId(action).addEventListener("click", (event) => {
-    if (event.detail < 2 || Date.now() - shownAt > DOUBLE_CLICK) decide(action); // a double click is one decision
+    if (event.detail < 2 || performance.now() - shownAt > DOUBLE_CLICK) decide(action); // a double click is one decision
   });
   byId("undo").addEventListener("click", undo);
   byId("previous").addEventListener("click", () => navigate(true));
@@ -372,7 +372,7 @@ function connectFilter(id) {
 
 /** Tells the server that somebody still looks at the item, and shows what others have decided meanwhile. */
 async function heartbeat() {
-  if (!item || busy || document.hidden || Date.now() - activeAt > IDLE) return;
+  if (!item || busy || document.hidden || performance.now() - activeAt > IDLE) return;
   const response = await api.heartbeat(item.number).catch(() => null); // the next decision reports a lost server
   if (response && !busy && !["SELECT", "OPTION"].includes(document.activeElement?.tagName)) {
     counts = response.counts;
@@ -381,7 +381,6 @@ async function heartbeat() {
 }
 
 async function start() {
-  if (location.search) history.replaceState(null, "", location.pathname); // the token is in a cookie now
   connect();
   await exclusively(async () => {
     const about = await api.about();

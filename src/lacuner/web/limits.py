@@ -1,0 +1,104 @@
+"""How much of the server one client can use: connections, the time of a request, and the size of its body.
+
+uvicorn limits the size of headers and the time between two requests, but waits forever for a request to be completed.
+"""
+
+import asyncio
+from typing import Any, Literal
+
+import h11
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+MAX_CONNECTIONS = 100
+"""Connections at once. Half of the 256 files that some systems allow a process must do for them."""
+ACCEPT_AT_ONCE = 64
+"""Connections that are accepted before the first of them is looked at."""
+REQUEST_SECONDS = 10.0
+"""From the first byte of a request to its last, and from a connection to its first request."""
+ANSWER_SECONDS = 60.0
+"""From the last byte of a request to the last byte of its answer, which the client must read."""
+MAX_BODY = 65_536
+"""Bytes of a request's body. The largest that the page sends has less than a thousandth of it."""
+
+_Phase = Literal["request", "answer", "idle"]
+
+
+class LimitedProtocol(H11Protocol):
+    """One connection: closed if its request takes too long, or if it waits while others need its place."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._phase: _Phase | None = None
+        self._deadline: asyncio.TimerHandle | None = None
+        self._since = self.loop.time()
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._enter("request")
+        if len(self.connections) > MAX_CONNECTIONS:
+            others = [other for other in self.connections if isinstance(other, LimitedProtocol) and other is not self]
+            waiting = [other for other in others if not other._is_answered()]
+            min(waiting, key=lambda other: other._since, default=self)._give_up()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._enter(self._current_phase())
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._enter(self._current_phase())
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._enter("idle")
+        super().connection_lost(exc)
+
+    def _is_answered(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _current_phase(self) -> _Phase:
+        if self.conn.their_state is h11.SEND_BODY:
+            return "request"
+        if self._is_answered():
+            return "answer"
+        return "request" if self.conn.trailing_data[0] else "idle"  # between requests, uvicorn has a time-out
+
+    def _enter(self, phase: _Phase) -> None:
+        if phase == self._phase:
+            return
+        self._phase = phase
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+        if phase != "idle":
+            seconds = REQUEST_SECONDS if phase == "request" else ANSWER_SECONDS
+            self._deadline = self.loop.call_later(seconds, self._give_up)
+
+    def _give_up(self) -> None:
+        self.connections.discard(self)  # it does not count any more, even before the transport is closed
+        self.transport.abort()
+
+
+class BodyLimit:
+    """Refuses requests whose body is large, or of unknown size, before any of it is read."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            headers = dict(scope["headers"])
+            size = headers.get(b"content-length", b"0")
+            if b"transfer-encoding" in headers:
+                await _refused(411, "The request must say how long it is (Content-Length).")(scope, receive, send)
+                return
+            if not size.isdigit() or int(size) > MAX_BODY:
+                await _refused(413, f"The request has more than {MAX_BODY:,} bytes.")(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+
+def _refused(status: int, message: str) -> JSONResponse:
+    """Closes the connection: what the client still sends is not read."""
+    return JSONResponse({"reason": "invalid", "message": message}, status, {"Connection": "close"})
