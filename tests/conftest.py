@@ -1,11 +1,15 @@
 import importlib.util
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from lacuner import Corpus, Entity, Recognizer, Sentence
 from lacuner.bench.path_templates import PathTemplates
@@ -31,6 +35,26 @@ SMALL = {
     "training.head_learning_rate": 0.01,
 }
 """Settings of a model that is trained in a moment."""
+
+
+class SmallTensors(TorchDispatchMode):
+    """No operation, backward passes included, may return a tensor of more than ``limit`` elements."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__()
+        self.limit = limit
+
+    def __torch_dispatch__(self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        for leaf in tree_leaves(result):
+            if isinstance(leaf, torch.Tensor):
+                assert leaf.numel() <= self.limit, f"{func} returns {tuple(leaf.shape)}"
+        return result
+
+
+@pytest.fixture
+def small_tensors() -> type[SmallTensors]:
+    return SmallTensors
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,8 @@
 import copy as copying
+import io
 import json
 import os
+import pickle
 import shutil
 
 import pytest
@@ -245,16 +247,76 @@ def test_a_damaged_vocabulary(copy):
     assert "vocabulary.json is missing" in refusal(copy)
 
 
-def test_loading_runs_no_pickle(copy, monkeypatch):
-    import pickle
+class Evil:
+    """Unpickling it makes a folder."""
 
-    def refuse(*arguments, **keywords):
-        raise AssertionError("pickle was used")
+    def __init__(self, trace):
+        self.trace = str(trace)
 
-    for name in ("load", "loads", "Unpickler"):
-        monkeypatch.setattr(pickle, name, refuse)
-    monkeypatch.setattr("torch.load", refuse)
-    Recognizer.from_pretrained(copy)
+    def __reduce__(self):
+        return os.mkdir, (self.trace,)
+
+
+PICKLES = (
+    "pytorch_model.bin",
+    "model.bin",
+    "model.pt",
+    "model.pkl",
+    "training_args.bin",
+    "optimizer.pt",
+    "vocabulary.pkl",
+)
+"""What other libraries load, if it is there."""
+
+
+@pytest.fixture
+def pickled(tmp_path):
+    """Bytes that run code when they are unpickled, as ``torch.save`` writes them or plainly, and a check that it did not run."""
+
+    def make(as_torch):
+        trace = tmp_path / "trace"
+        file = io.BytesIO()
+        (torch.save if as_torch else pickle.dump)({"threshold": Evil(trace)}, file)
+        torch.load(io.BytesIO(file.getvalue()), weights_only=False) if as_torch else pickle.loads(file.getvalue())
+        assert trace.is_dir(), "otherwise this proves nothing"
+        trace.rmdir()
+        return file.getvalue(), lambda: not trace.exists()
+
+    return make
+
+
+@pytest.mark.parametrize("as_torch", [True, False])
+def test_loading_runs_no_pickle(copy, model, toy, pickled, as_torch):
+    content, nothing_ran = pickled(as_torch)
+    for name in PICKLES:
+        (copy / name).write_bytes(content)
+    loaded = Recognizer.from_pretrained(copy)
+    assert nothing_ran()
+    assert loaded.evaluate(toy) == model.evaluate(toy)
+    for path in sorted(copy.iterdir()):
+        if path.name in PICKLES:
+            continue
+        original = path.read_bytes()
+        path.write_bytes(content)
+        if path.name == "README.md":
+            Recognizer.from_pretrained(copy)
+        else:
+            assert path.name in refusal(copy)
+        assert nothing_ran()
+        path.write_bytes(original)
+
+
+@pytest.mark.parametrize("as_torch", [True, False])
+def test_loading_a_transformer_runs_no_pickle(toy_bert, toy, small_settings, tmp_path, pickled, as_torch):
+    content, nothing_ran = pickled(as_torch)
+    head = {name: value for name, value in small_settings.items() if not name.startswith("encoder.")}
+    Recognizer.train(toy, encoder=toy_bert, method="full", epochs=1, settings=head, out=tmp_path / "model")
+    for name in PICKLES:
+        (tmp_path / "model" / name).write_bytes(content)
+    Recognizer.from_pretrained(tmp_path / "model")
+    (tmp_path / "model" / "model.safetensors").unlink()
+    assert "model.safetensors is missing" in refusal(tmp_path / "model")
+    assert nothing_ran()
 
 
 def test_a_transformer_model_survives_saving_and_loading_it_runs_no_code(minilm, toy, tmp_path):

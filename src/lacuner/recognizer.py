@@ -16,7 +16,7 @@ from lacuner.corpus.tokenize import Splitting, are_characters
 from lacuner.encoders.device import default_device, find_device, has_bf16
 from lacuner.errors import ConfigError, TrainingError
 from lacuner.evaluation import Scores, score_entities
-from lacuner.inference.passages import MAX_PASSAGE, TrainingPassages, cut_for_training
+from lacuner.inference.passages import MAX_PASSAGE, TrainingPassages, cut_for_training, long_sentences
 from lacuner.inference.predict import Text, predict_pairs, predict_texts
 from lacuner.matching import Dictionary, Matcher
 from lacuner.model_folder import ModelFolder, check_target, is_model_folder, read_model_folder, write_model_folder
@@ -30,6 +30,8 @@ logger = logging.getLogger(__name__)
 
 Names = Dictionary | Matcher
 """Names to find beside the model's entities."""
+_HARDLY_A_SENTENCE = 2000
+"""Words from which on a sentence is more likely a file without blank lines."""
 
 
 @dataclass(frozen=True)
@@ -328,8 +330,8 @@ def _prepare(given: Corpus, dev: Corpus | None, settings: RunSettings) -> Traini
     empty = sum(not sentence.tokens for sentence in given)
     if empty:
         logger.warning("%d sentences without words are left out.", empty)
-    if prepared.long:
-        logger.info("%d sentences are longer than %d words and are read in passages.", prepared.long, MAX_PASSAGE)
+    for what, corpus in (("", given), (" of the dev data", dev)):
+        _say_what_is_long(what, long_sentences(corpus or ()))
     if prepared.lost:
         logger.warning("%d spans are longer than a passage of %d words and are left out.", prepared.lost, MAX_PASSAGE)
     unlearnable = settings.method.unlearnable(prepared.corpus)
@@ -347,6 +349,28 @@ def _prepare(given: Corpus, dev: Corpus | None, settings: RunSettings) -> Traini
     for label in sorted(set(dev.labels if dev is not None else ()) - set(prepared.corpus.labels)):
         logger.warning("The label %s is in the dev data only; none of its entities can be found.", label)
     return prepared
+
+
+def _say_what_is_long(what: str, long: Sequence[int]) -> None:
+    """Say how many sentences are cut, given their words, and how many are so long that they can hardly be sentences."""
+    if long:
+        logger.info(
+            "%d sentences%s are longer than %d words and are read in passages; the longest has %s.",
+            len(long),
+            what,
+            MAX_PASSAGE,
+            f"{max(long):,}",
+        )
+    endless = [length for length in long if length >= _HARDLY_A_SENTENCE]
+    if endless:
+        logger.warning(
+            "%d sentences%s have %s words or more. They are cut into passages of at most %d words; if the file lacks blank "
+            "lines between its sentences, put them in.",
+            len(endless),
+            what,
+            f"{_HARDLY_A_SENTENCE:,}",
+            MAX_PASSAGE,
+        )
 
 
 def _as_given(

@@ -3,6 +3,7 @@ import logging
 
 import pytest
 
+from growth import assert_linear
 from lacuner import Corpus, Entity, Sentence
 from lacuner.analysis.hidden import annotated_spans, hidden_against_gold, read_hidden
 from lacuner.errors import DataError
@@ -70,3 +71,17 @@ def test_what_is_annotated_all_the_same_is_not_hidden(tmp_path, caplog):
     with caplog.at_level(logging.WARNING):
         assert read_hidden(path, Corpus((GOLD,))) == [frozenset()]
     assert "1 entities" in caplog.text
+
+
+def test_the_hidden_entities_of_a_long_sentence_are_read_in_time_that_is_linear(tmp_path):
+    def prepare(size):
+        words = ("Ada",) * size
+        records = [{"sentence": 0, "start": n, "end": n + 1, "label": "PER", "text": "Ada"} for n in range(0, size, 2)]
+        path = write(tmp_path / f"hidden-{size}.jsonl", *records)
+        train = Corpus(
+            (Sentence(words, tuple(Entity(n, n + 1, "PER") for n in range(1, size, 2)), text=" ".join(words)),)
+        )
+        return lambda: read_hidden(path, train)
+
+    assert len(prepare(10)()[0]) == 5
+    assert_linear(prepare, 200)

@@ -1,12 +1,17 @@
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from growth import assert_linear
 from lacuner.audit.exports import write_exports
 from lacuner.audit.finding import Finding
-from lacuner.audit.model import AuditModel
+from lacuner.audit.model import AuditModel, _against
 from lacuner.corpus import Corpus, Entity, Sentence
 from lacuner.supervision.posterior import SpanProbabilities
 
@@ -193,3 +198,81 @@ def test_an_emoji_counts_as_two_characters_where_the_tool_counts_so(tmp_path: Pa
     (prodigy,) = json.loads((tmp_path / "prodigy.jsonl").read_text(encoding="utf-8"))["spans"]
     assert doccano == [3, 8, "LOC"]
     assert (prodigy["start"], prodigy["end"]) == (2, 7)
+
+
+PLACES = st.tuples(st.integers(0, 7), st.integers(1, 4)).map(lambda pair: (pair[0], min(8, pair[0] + pair[1])))
+
+
+@given(st.sets(PLACES, max_size=6), st.lists(st.tuples(PLACES, st.sampled_from(LABELS[1:])), max_size=4))
+def test_predictions_are_compared_with_every_annotated_span(
+    spans: set[tuple[int, int]], entities: list[tuple[tuple[int, int], str]]
+) -> None:
+    sentence = Sentence(("w",) * 8, tuple(Entity(*place, label) for place, label in entities))
+    predicted = believed(*((0, *place, (0.5, 0.3, 0.2)) for place in sorted(spans)))
+    annotated, free = _against(predicted, Corpus((sentence,)), LABELS)
+    labels = {(entity.start, entity.end): entity.label for entity in sentence.entities}
+    assert [LABELS[number] for number in annotated] == [labels.get(place, "O") for place in sorted(spans)]
+    assert free.tolist() == [
+        not any(start < entity.end and entity.start < end for entity in sentence.entities)
+        for start, end in sorted(spans)
+    ]
+
+
+def test_of_the_spans_that_overlap_an_annotated_one_the_most_probable_is_its_rival() -> None:
+    corpus, predicted = many(50, 50, 100)
+    sentence = Sentence(("The", "New", "York", "Times", "wrote"), (Entity(1, 3, "LOC"), Entity(4, 5, "PER")))
+    rows = believed(
+        (200, 0, 4, (0.2, 0.7, 0.1)),
+        (200, 1, 3, (0.9, 0.08, 0.02)),
+        (200, 1, 4, (0.03, 0.02, 0.95)),
+        (200, 3, 4, (0.01, 0.98, 0.01)),
+        (200, 4, 5, (0.01, 0.01, 0.98)),
+    )
+    together = SpanProbabilities(*(np.concatenate([getattr(predicted, n), getattr(rows, n)]) for n in vars(predicted)))
+    more = Corpus([*corpus, sentence])
+    found = [f for f in AuditModel.of(together, more, LABELS).findings(more, 0.1) if f.sentence == 200]
+    assert [(f.kind, f.start, f.end, f.text) for f in found if f.annotated == Entity(1, 3, "LOC")] == [
+        ("boundary", 1, 4, "New York Times")
+    ]
+
+
+class Counted(np.ndarray):
+    """An array that counts the elements of everything that is computed with it."""
+
+    elements = 0
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **keywords: Any) -> Any:
+        keywords["out"] = tuple(np.asarray(each) for each in keywords.get("out", ())) or None
+        plain = [np.asarray(each) if isinstance(each, Counted) else each for each in inputs]
+        result = getattr(ufunc, method)(*plain, **keywords)
+        Counted.elements += np.size(result)
+        return result
+
+
+def long_audit(size: int) -> tuple[SpanProbabilities, Corpus]:
+    """One sentence in which every second entity is annotated, and something overlaps each of them."""
+    words = ("Ada", "Bo", "likes", ".") * size
+    entities = tuple(Entity(4 * n, 4 * n + 1, "PER") for n in range(0, size, 2))
+    rows = [(0, 4 * n, 4 * n + 1, (0.05, 0.02, 0.93) if n % 2 else (0.6, 0.1, 0.3)) for n in range(size)]
+    rows += [(0, 4 * n, 4 * n + 2, (0.02, 0.01, 0.97)) for n in range(0, size, 2)]
+    return believed(*sorted(rows)), Corpus((Sentence(words, entities, text=" ".join(words)),))
+
+
+def test_an_audit_of_a_long_sentence_takes_time_that_is_linear() -> None:
+    def prepare(size: int) -> Callable[[], list[Finding]]:
+        predicted, corpus = long_audit(size)
+        fitted = AuditModel.of(predicted, corpus, LABELS)
+        return lambda: fitted.findings(corpus, 0.0)
+
+    assert {finding.kind for finding in prepare(10)()} >= {"missing", "boundary"}
+    assert_linear(prepare, 100)
+
+
+def test_comparing_a_long_sentence_with_its_annotation_looks_at_each_span_some_times_only() -> None:
+    predicted, corpus = long_audit(500)
+    counted = SpanProbabilities(
+        predicted.sentence, predicted.start.view(Counted), predicted.end.view(Counted), predicted.probabilities
+    )
+    Counted.elements = 0
+    _against(counted, corpus, LABELS)
+    assert len(predicted) <= Counted.elements <= 20 * len(predicted)

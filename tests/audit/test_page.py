@@ -1,3 +1,4 @@
+import re
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -51,3 +52,38 @@ def test_nothing_that_a_corpus_holds_becomes_markup(tmp_path: Path, what: str, t
     assert evil.elements == plain.elements
     assert "script" not in evil.elements
     assert evil.text.count(EVIL) == times, "and it can be read as it is"
+
+
+ESTIMATE = Estimate(1.0, 0.0, 2.0, {"LOC": (1.0, 0.0, 2.0)}, 0.5)
+
+
+def findings_shown(folder: Path, sentence: Sentence, *findings: Finding) -> list[str]:
+    audit = Audit(Corpus((sentence,)), findings, ESTIMATE, {"sentences": 1, "entities": len(sentence.entities)})
+    write_page(folder / "report.html", audit)
+    return re.findall("<li>(.*?)<span class=about>", (folder / "report.html").read_text(encoding="utf-8"), re.DOTALL)
+
+
+def test_a_finding_is_marked_in_its_whole_sentence(tmp_path: Path) -> None:
+    text = " Ada <3  Turin and New York ."
+    sentence = Sentence(("Ada", "<3", "Turin", "and", "New", "York", "."), (Entity(4, 6, "LOC"),), text=text)
+    assert findings_shown(tmp_path, sentence, Finding(0, 2, 3, "LOC", 0.9, "missing", "Turin")) == [
+        " Ada &lt;3  <mark class=l0>Turin<sup>LOC</sup></mark> and <span class=known>New York<sup>LOC</sup></span> ."
+    ]
+
+
+def test_of_a_long_sentence_the_words_around_a_finding_are_shown(tmp_path: Path) -> None:
+    """Entities that the cut goes through are not highlighted, so that all that is opened is closed."""
+    words = tuple(f"w{number}" for number in range(2000))
+    entities = (Entity(0, 1, "PER"), Entity(740, 750, "PER"), Entity(760, 761, "PER"), Entity(1255, 1260, "PER"))
+    (shown,) = findings_shown(tmp_path, Sentence(words, entities), Finding(0, 1000, 1002, "LOC", 0.9, "missing", ""))
+    assert shown.startswith(f"… {' '.join(words[744:760])} <span class=known>w760<sup>PER</sup></span> w761")
+    assert shown.endswith(f" {' '.join(words[1002:1258])} …")
+    assert shown.count("<span") == shown.count("</span>") == 1
+
+
+def test_the_page_of_a_long_sentence_does_not_show_it_again_and_again(tmp_path: Path) -> None:
+    sentence = Sentence(("word",) * 20_000)
+    found = [Finding(0, word, word + 1, "LOC", 0.9, "missing", "word") for word in range(0, 20_000, 100)]
+    shown = findings_shown(tmp_path, sentence, *found)
+    assert len(shown) == 200
+    assert max(map(len, shown)) < 4_000

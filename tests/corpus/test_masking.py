@@ -2,6 +2,7 @@ from itertools import pairwise
 
 import pytest
 
+from growth import assert_linear
 from lacuner.corpus import Corpus, Entity, Sentence, Span
 from lacuner.corpus.masking import mask_sentences
 
@@ -115,3 +116,11 @@ def test_a_corpus_is_masked_as_its_sentences_are():
     masked = Corpus(SENTENCES).mask(0.7, seed=1)
     assert list(masked) == [sentence for sentence, _ in mask_sentences(SENTENCES, 0.7, 1)]
     assert [_key(entity) for sentence in masked for entity in sentence.entities] == [(4, 5, "国名")]
+
+
+def test_hiding_the_entities_of_a_long_sentence_takes_time_that_is_linear():
+    def prepare(size):
+        sentence = Sentence(("Ada",) * size, tuple(Entity(word, word + 1, "PER") for word in range(size)))
+        return lambda: list(mask_sentences([sentence], 0.5, seed=1))
+
+    assert_linear(prepare, 200)

@@ -6,6 +6,7 @@ from typing import Any, get_type_hints
 
 import pytest
 
+from growth import assert_linear
 from lacuner.corpus import OUTSIDE, Entity, Sentence, Source, Span
 
 LABELS = ("LOC", "ORG", "PER")
@@ -273,3 +274,19 @@ def test_an_unknown_field_cannot_have_the_name_of_a_known_one():
     with pytest.raises(ValueError, match="'label', which every Entity has by itself"):
         Entity(0, 1, "PER", extra={"label": 1})
     assert Sentence(TOKENS, extra={"extra": 1}).extra == {"extra": 1}
+
+
+@pytest.mark.parametrize("text", [None, "Ada  Lovelace met\tBob"])
+def test_the_words_of_many_spans_are_those_of_each(text):
+    sentence = Sentence(("Ada", "Lovelace", "met", "Bob"), text=text)
+    spans = [Span(start, end) for start in range(4) for end in range(start + 1, 5)]
+    assert sentence.texts_of(spans) == [sentence.text_of(span.start, span.end) for span in spans]
+    assert sentence.texts_of([Span(0, 2)]) == ["Ada Lovelace" if text is None else "Ada  Lovelace"]
+
+
+def test_the_words_of_many_spans_of_a_long_sentence_take_time_that_is_linear():
+    def prepare(size):
+        sentence = Sentence(("Ada",) * size, text="Ada " * size)
+        return lambda: sentence.texts_of([Span(word, word + 1) for word in range(size)])
+
+    assert_linear(prepare, 200)

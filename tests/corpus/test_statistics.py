@@ -2,7 +2,10 @@ import json
 from math import sqrt
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from growth import assert_linear
 from lacuner.corpus import Corpus, Entity, Sentence, Span
 from lacuner.corpus.statistics import Gaps, Statistics, aligned
 from lacuner.errors import DataError
@@ -137,3 +140,34 @@ def test_distant_labels_of_real_corpora_are_as_good_as_published(
     scores = score_entities((theirs, ours.entities) for ours, theirs in pairs)
     assert (round(100 * scores.precision, 2), round(100 * scores.recall, 2)) == (precision, recall)
     assert Gaps.count(pairs) == Gaps(correct, missing, wrong_label, wrong_boundary, spurious)
+
+
+SOME = st.lists(
+    st.tuples(st.integers(0, 5), st.integers(1, 6), st.sampled_from(["PER", "LOC"])).map(
+        lambda parts: (parts[0], min(6, parts[0] + parts[1]), parts[2])
+    ),
+    max_size=4,
+)
+
+
+@given(SOME, SOME)
+def test_gaps_are_those_of_comparing_each_entity_with_each(distant, gold):
+    ours, theirs = ({Entity(*entity) for entity in entities} for entities in (distant, gold))
+    found = dict(NO_GAPS)
+    for entity in sorted(Entity(*entity) for entity in gold):
+        touching = [other for other in ours if other.overlaps(entity)]
+        same = [other for other in touching if other.span == entity.span]
+        kind = "correct" if entity in ours else "wrong_label" if same else "wrong_boundary" if touching else "missing"
+        found[kind] += 1
+    found["spurious"] = sum(not any(entity.overlaps(other) for other in theirs) for entity in ours)
+    assert gaps(distant, gold) == found
+
+
+def test_comparing_a_long_sentence_with_gold_takes_time_that_is_linear():
+    def prepare(size):
+        words = ("w",) * (4 * size)
+        gold = Sentence(words, tuple(Entity(4 * n, 4 * n + 2, "PER") for n in range(size)))
+        distant = Sentence(words, tuple(Entity(4 * n + n % 3, 4 * n + 2 + n % 3, "PER") for n in range(size)))
+        return lambda: (Gaps.count([(distant, gold)]), Statistics.count([distant]))
+
+    assert_linear(prepare, 150)

@@ -1,9 +1,11 @@
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from growth import assert_linear
 from lacuner.corpus import Entity, Sentence
 from lacuner.evaluation import score_entities
 from lacuner.evaluation.mistakes import find_mistakes
@@ -137,3 +139,44 @@ def test_a_nested_entity_that_was_not_found_was_missed() -> None:
     sentence = Sentence(("University", "of", "Turin"), nested)
     assert list(find_mistakes([(sentence, nested)])) == []
     assert [mistake["kind"] for mistake in find_mistakes([(sentence, nested[:1])])] == ["missed"]
+
+
+@given(entities, entities)
+def test_a_prediction_is_compared_with_the_best_of_everything_that_was_missed(
+    gold: list[Triple], found: list[Triple]
+) -> None:
+    annotated = {Entity(*entity) for entity in gold}
+    guesses = {Entity(*entity) for entity in found}
+    if len({entity.span for entity in annotated}) < len(annotated):
+        return  # of several labels of a span, one counts
+    expected = {}
+    for guess in guesses - annotated:
+        shared = {
+            other: (min(other.end, guess.end) - max(other.start, guess.start), other.span == guess.span, -other.start)
+            for other in sorted(annotated - guesses)
+            if other.overlaps(guess)
+        }
+        best = max(shared, key=lambda other: shared[other], default=None)
+        expected[guess.start, guess.end, guess.label] = best and (best.start, best.end, best.label)
+    assert {guess: other for _, other, guess in mistakes(gold, found) if guess is not None} == expected
+
+
+def test_mistakes_in_a_long_sentence_take_time_and_room_that_are_linear() -> None:
+    def prepare(size: int) -> Callable[[], list[dict[str, Any]]]:
+        words = ("word",) * (4 * size)
+        gold = Sentence(words, tuple(Entity(4 * n, 4 * n + 2, "PER") for n in range(size)), text=" ".join(words))
+        guesses = [Entity(4 * n + n % 3, 4 * n + 2 + n % 3, "LOC") for n in range(size)]
+        return lambda: list(find_mistakes([(gold, guesses)]))
+
+    assert_linear(prepare, 300, more=0.1)
+    shown = [sum(len(record["context"]) for record in prepare(size)()) for size in (1000, 2000)]
+    assert shown[1] < 2.2 * shown[0]
+
+
+def test_of_a_long_sentence_the_words_around_a_mistake_are_shown() -> None:
+    words = tuple(f"w{number}" for number in range(2000))
+    sentence = Sentence(words, (Entity(0, 1, "PER"), Entity(1000, 1002, "PER")))
+    first, second, last = find_mistakes([(sentence, [Entity(1001, 1004, "PER"), Entity(1999, 2000, "PER")])])
+    assert first["context"] == f"… {' '.join(words[744:1260])} …"
+    assert second["context"] == f"… {' '.join(words[1743:])}"
+    assert last["context"] == f"{' '.join(words[:257])} …"

@@ -283,3 +283,66 @@ def test_scores_that_are_forbidden_are_never_better_than_bad_ones() -> None:
     assert expected_count(emissions, transitions, lengths, torch.tensor([1.0, 0.0])).tolist() == [3.0]
     assert log_partition(emissions, transitions, lengths).tolist() == [-3e4]
     assert viterbi(emissions, transitions, lengths).tolist() == [[0, 0, 0]]
+
+
+def bounded_batch(spread: float, greatest: float) -> Batch:
+    """Two words with two tags: emissions that differ by ``spread``, and a transition of ``-greatest`` that has to be taken."""
+    emissions = torch.tensor([[[0.0, -spread], [0.0, NEVER]]]).double()
+    transitions = torch.tensor([[-greatest, 0.0], [0.0, 0.0]]).double()
+    return Batch(emissions, transitions, torch.tensor([2]), None)
+
+
+@pytest.mark.parametrize("limited", ["emissions", "transitions"])
+@pytest.mark.parametrize(
+    ("range_of_scores", "moderate"), [(290.0, True), (299.0, True), (301.0, False), (320.0, False)]
+)
+def test_exponentials_are_added_as_long_as_a_double_holds_them(
+    limited: str, range_of_scores: float, moderate: bool
+) -> None:
+    batch = bounded_batch(*((range_of_scores, 0.0) if limited == "emissions" else (0.0, range_of_scores)))
+    assert forward_backward(*batch).moderate is moderate
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("size", [250.0, 299.0, 301.0, 600.0, 720.0, 760.0, 1500.0, 5000.0])
+@pytest.mark.parametrize("limited", ["emissions", "transitions", "both"])
+def test_scores_of_any_size_are_summed_as_one_by_one(limited: str, size: float, sign: int) -> None:
+    """The exponential of 710 is more than a double holds, that of -746 is nothing."""
+    batch = random_batch([4, 2], 3, 5)
+    emissions, transitions = batch.emissions.clone(), batch.transitions.clone()
+    if limited != "transitions":
+        emissions[:, ::2, 0] += sign * size
+    if limited != "emissions":
+        transitions[1, 2] += sign * size
+        transitions[2, 1] -= sign * size
+    large = Batch(emissions.requires_grad_(), transitions.requires_grad_(), batch.lengths, None)
+    expected = torch.stack([score.logsumexp(0) for _, score in sequences(large)])
+    found = log_partition(*large)
+    assert_close(found, expected)
+    slow, fast = (torch.autograd.grad(total.sum(), (emissions, transitions)) for total in (expected, found))
+    for one, other in zip(fast, slow, strict=True):
+        assert_close(one, other)
+
+
+@pytest.mark.parametrize(("first", "step"), [(299.0, 299.0), (250.0, 299.0), (299.0, 100.0)])
+def test_a_transition_that_only_a_bad_tag_can_take_is_counted(first: float, step: float) -> None:
+    """The better tag of the first word leads nowhere, so what follows is far more than is left of the sum."""
+    emissions = torch.tensor([[[0.0, first], [0.0, NEVER]]]).double()
+    transitions = torch.tensor([[-step, NEVER], [NEVER, NEVER]]).double().requires_grad_()
+    lengths = torch.tensor([2])
+    assert forward_backward(emissions, transitions.detach(), lengths).moderate
+    total = log_partition(emissions, transitions, lengths)
+    assert_close(total.detach(), torch.tensor([-step]).double())
+    (counts,) = torch.autograd.grad(total.sum(), transitions)
+    assert counts.tolist() == [[pytest.approx(1.0), 0.0], [0.0, 0.0]]
+
+
+def test_a_tag_to_which_no_transition_leads_is_never_taken_however_good_it_is() -> None:
+    emissions = torch.tensor([[[0.0, 299.0, NEVER], [0.0, NEVER, 299.0]]]).double()
+    transitions = torch.full((3, 3), NEVER).double()
+    transitions[0, 0] = -299.0
+    transitions.requires_grad_()
+    lengths = torch.tensor([2])
+    assert forward_backward(emissions, transitions.detach(), lengths).moderate
+    (counts,) = torch.autograd.grad(log_partition(emissions, transitions, lengths).sum(), transitions)
+    assert counts.flatten().tolist() == [pytest.approx(1.0), *[0.0] * 8]

@@ -3,6 +3,7 @@ from unittest.mock import patch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from growth import assert_linear
 from lacuner import Corpus, Entity, Sentence
 from lacuner.corpus import Span
 from lacuner.inference import passages
@@ -147,3 +148,41 @@ def test_every_word_is_searched(sentences):
         seen = {passage.begin + place for passage in cut for place in range(len(next(tokens)))}
         assert seen == set(range(len(words)))
         assert [word for passage in cut for word in range(passage.own_begin, passage.own_end)] == [*range(len(words))]
+
+
+def test_a_document_is_cut_for_training_and_searched_in_time_that_is_linear():
+    """As many words as in a file without blank lines: every passage looks at its own annotation only."""
+
+    def prepare(size):
+        words = ("Ada", "sleeps", "in", "Turin", "and", "Bob", "does", ".") * (size // 8)
+        sentence = Sentence(
+            words,
+            tuple(Entity(word, word + 1, "PER") for word in range(0, size, 4)),
+            tuple(Span(word, word + 1) for word in range(1, size, 4)),
+            unknown_tokens=frozenset(range(2, size, 4)),
+        )
+        return lambda: cut_for_training(Corpus((sentence,)))
+
+    def prepare_search(size):
+        words = ("Ada", "sleeps", "in", "Turin", "and", "Bob", "does", ".") * (size // 8)
+
+        def search():
+            searched = SearchPassages.of([words])
+            found = [[Entity(word, word + 1, "PER") for word in range(0, len(part), 4)] for part in searched.tokens]
+            return searched.collect(found)
+
+        return search
+
+    with small_passages():
+        assert_linear(prepare, 960)
+        assert_linear(prepare_search, 960)
+
+
+def test_wide_spans_inside_each_other_are_cut_in_time_that_is_linear():
+    def prepare(size):
+        sentence = Sentence(("w",) * size, tuple(Entity(start, size, "PER") for start in range(size // 2)))
+        return lambda: cut_for_training(Corpus((sentence,)))
+
+    with small_passages():
+        assert cut_for_training(Corpus((Sentence(("w",) * 40, (Entity(1, 20, "X"), Entity(2, 5, "X"))),))).lost == 1
+        assert_linear(prepare, 480)

@@ -1,11 +1,13 @@
 import json
 import os
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from growth import assert_linear
 from lacuner.corpus import Entity, Sentence, Span
 from lacuner.matching import Dictionary, Entry, Matcher
 from lacuner.matching.annotation import annotate_sentences, cut_into_words, read_texts
@@ -141,3 +143,14 @@ def test_json_that_can_be_read_only_once_keeps_what_is_annotated(tmp_path: Path)
     os.mkfifo(pipe)
     threading.Thread(target=pipe.write_text, args=(content,), daemon=True).start()
     assert list(read_texts(pipe).texts) == list(read_texts(file).texts)
+
+
+@pytest.mark.parametrize("complete", [False, True])
+def test_rejected_spans_of_a_long_sentence_take_time_that_is_linear(complete: bool) -> None:
+    def prepare(size: int) -> Callable[[], object]:
+        words = ("Ada", "likes", "Turin", ".") * size
+        rejected = tuple(Span(4 * n, 4 * n + 1) for n in range(size))
+        sentence = Sentence(words, (), rejected, complete, annotated_labels=frozenset({"PER"}))
+        return lambda: annotate_sentences(MATCHER, [sentence])
+
+    assert_linear(prepare, 100)

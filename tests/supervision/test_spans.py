@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 import torch
@@ -125,3 +126,32 @@ def test_spans_can_be_sliced_masked_and_joined() -> None:
     assert triples(spans[torch.tensor([True, False, True])]) == [(0, 0, 1), (1, 0, 2)]
     assert triples(Spans.concatenate([spans[2:], spans[:1]])) == [(1, 0, 2), (0, 0, 1)]
     assert len(Spans.of([])) == 0
+
+
+@pytest.mark.parametrize("max_width", [1, 8, 299, 300, 301, None])
+def test_long_sentences_have_the_spans_that_short_ones_have(max_width: int | None) -> None:
+    expected = [
+        (0, start, end) for start in range(300) for end in range(start + 1, min(300, start + (max_width or 300)) + 1)
+    ]
+    assert triples(enumerate_spans(torch.tensor([300]), max_width)) == expected
+
+
+def test_with_a_width_limit_nothing_grows_with_the_square_of_the_length(small_tensors: Any) -> None:
+    length, width = 5_000, 8
+    entities = tuple(Entity(start, start + 2, "PER") for start in range(0, length, 20))
+    rejected = (Span(5, 6), Span(7, 7 + width), Span(10, length))
+    sentences = [Sentence(("w",) * length, entities, rejected, unknown_tokens=frozenset({9})), Sentence(("w",) * 3)]
+    with small_tensors(2 * length * width + 1):
+        spans = enumerate_spans(torch.tensor([length, 3]), width)
+        parts = build_targets(sentences, LABELS).partition(width)
+    assert len(spans) == width * length - width * (width - 1) // 2 + 6
+    assert (len(parts.positives), len(parts.negatives)) == (250, 2)
+    assert len(parts.unknown) == len(spans) - 252
+
+
+def test_without_a_limit_the_table_is_as_large_as_the_square_and_no_larger(small_tensors: Any) -> None:
+    """Models never see more than a passage of a text; whoever calls this with more gets what was asked for."""
+    sentence = Sentence(("w",) * 256, (Entity(0, 256, "PER"),))
+    with small_tensors(256 * 257):
+        parts = build_targets([sentence], LABELS).partition()
+    assert len(parts.unknown) == 256 * 257 // 2 - 1

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lacuner.corpus import Corpus
+from lacuner.corpus.overlaps import OverlapIndex
 from lacuner.errors import ConfigError
 from lacuner.supervision.posterior import SpanProbabilities
 
@@ -70,11 +71,12 @@ def measure_audit(suggested: Iterable[Suggestion], corpus: Corpus, complete: Cor
 
 def missing_entities(corpus: Corpus, complete: Corpus) -> set[Suggestion]:
     """Entities of the complete labels that overlap nothing annotated."""
+    known = (OverlapIndex(sentence.entities) for sentence in corpus)
     return {
         (number, entity.start, entity.end, entity.label)
-        for number, (sentence, truth) in enumerate(zip(corpus, complete, strict=True))
+        for number, (annotated, truth) in enumerate(zip(known, complete, strict=True))
         for entity in truth.entities
-        if not any(entity.overlaps(known) for known in sentence.entities)
+        if not annotated.any(entity)
     }
 
 

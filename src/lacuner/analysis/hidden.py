@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import cast
 
@@ -43,6 +44,11 @@ def read_hidden(path: str | Path, train: Sequence[Sentence]) -> list[SpanSet]:
     """
     found: list[set[tuple[int, int]]] = [set() for _ in train]
     annotated = 0
+
+    @lru_cache(maxsize=1)  # the records of a sentence follow each other
+    def looked_up(index: int) -> tuple[str, list[tuple[int, int]], SpanSet]:
+        return train[index].raw_text, train[index].offsets(), annotated_spans(train[index])
+
     for line, record in read_records(path):
         index = record.get("sentence")
         if isinstance(index, bool) or not isinstance(index, int):
@@ -51,12 +57,12 @@ def read_hidden(path: str | Path, train: Sequence[Sentence]) -> list[SpanSet]:
         if not 0 <= index < len(train):
             what = f"there is no sentence {index} in the training data, which has {len(train)} (counted from 0)"
             raise DataError(what, "give the file that was written together with it", path, line)
-        sentence = train[index]
-        text = sentence.text_of(entity.start, entity.end) if entity.end <= len(sentence) else None
-        if text is None or entity.text not in (None, text):
+        sentence, (text, offsets, known) = train[index], looked_up(index)
+        inside = entity.end <= len(sentence)
+        if not inside or entity.text not in (None, text[offsets[entity.start][0] : offsets[entity.end - 1][1]]):
             what = f"{entity} is not in sentence {index} ({' '.join(sentence.tokens[:8])} …)"
             raise DataError(what, "give the file that was written together with the training data", path, line)
-        if (entity.start, entity.end) in annotated_spans(sentence):
+        if (entity.start, entity.end) in known:
             annotated += 1
         else:
             found[index].add((entity.start, entity.end))

@@ -1,8 +1,10 @@
 """What models predict of a corpus that they have not seen: how much is missing, and what should be looked at."""
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +13,7 @@ from lacuner.audit.calibration import Calibration, calibrate, missing_probabilit
 from lacuner.audit.finding import Finding, Kind
 from lacuner.audit.label_noise import fit_label_noise
 from lacuner.corpus import OUTSIDE, Corpus, Entity
+from lacuner.corpus.overlaps import OverlapIndex
 from lacuner.supervision.posterior import SpanProbabilities
 
 _RESAMPLES = 100
@@ -157,10 +160,11 @@ class AuditModel:
 
     def findings(self, corpus: Corpus, min_probability: float) -> list[Finding]:
         """Everything that is at least so probable, best first; of missing spans that overlap, the best."""
-        found = [*self._missing_findings(corpus, min_probability), *self._label_findings(corpus, min_probability)]
-        return sorted(found, key=lambda f: (-f.probability, f.sentence, f.start, f.end, f.kind))
+        found = [*self._missing_findings(min_probability), *self._label_findings(corpus, min_probability)]
+        found.sort(key=lambda f: (-f.probability, f.sentence, f.start, f.end, f.kind))
+        return _with_texts(found, corpus)
 
-    def _missing_findings(self, corpus: Corpus, min_probability: float) -> Iterator[Finding]:
+    def _missing_findings(self, min_probability: float) -> Iterator[Finding]:
         probable = self.missing()
         best = probable[:, 1:].argmax(1) + 1 if len(self.labels) > 1 else np.zeros(len(probable), dtype=np.int64)
         total = probable[np.arange(len(probable)), best]
@@ -172,7 +176,7 @@ class AuditModel:
             if words.isdisjoint(range(start, end)):
                 words.update(range(start, end))
                 label = self.labels[int(best[row])]
-                yield _finding(corpus, sentence, start, end, label, float(total[row]), "missing")
+                yield Finding(sentence, start, end, label, float(total[row]), "missing", "")
 
     def _label_findings(self, corpus: Corpus, min_probability: float) -> Iterator[Finding]:
         """Annotated spans that the models read in another way: with another label, with other borders, or as nothing."""
@@ -184,7 +188,7 @@ class AuditModel:
         entity = np.maximum(entity, overlooked / (known.sum() + 1))
         rows = {self._place(row): row for row in np.flatnonzero(known).tolist()}
         for sentence in np.unique(self.predicted.sentence).tolist():
-            spans = range(*self.predicted.of(sentence).indices(len(self.predicted)))
+            rivals = self._unannotated_spans(sentence)
             for own in corpus[sentence].entities:
                 row = rows.get((sentence, own.start, own.end))
                 if row is None or own.source in ("reviewer", "human-checked"):
@@ -196,43 +200,46 @@ class AuditModel:
                     (float(label.max()), own.start, own.end, self.labels[int(label.argmax()) + 1], "label"),
                     (nothing, own.start, own.end, OUTSIDE, "label"),
                 ]
-                rival = self._rival(spans, row, own.start, own.end)
+                rival = min(rivals.all(own), key=attrgetter("outside", "row"), default=None)
                 if rival is not None:
-                    start, end = self._place(rival)[1:]
-                    better = noise.instead(entity[rival], entity[row])
-                    ways.append((better, start, end, self.labels[int(among[rival].argmax()) + 1], "boundary"))
+                    better = noise.instead(entity[rival.row], entity[row])
+                    new = self.labels[int(among[rival.row].argmax()) + 1]
+                    ways.append((better, rival.start, rival.end, new, "boundary"))
                 probability, start, end, new, kind = max(ways)
                 if probability >= min_probability:
-                    yield _finding(corpus, sentence, start, end, new, probability, kind, old)
+                    yield Finding(sentence, start, end, new, probability, kind, "", old)
 
-    def _rival(self, rows: Iterable[int], row: int, start: int, end: int) -> int | None:
-        """Of the spans that overlap an annotated one and are not annotated themselves, the most probable."""
-        rivals = [
-            other
-            for other in rows
-            if other != row
-            and not self.annotated[other]
-            and self.predicted.start[other] < end
-            and start < self.predicted.end[other]
-        ]
-        return min(rivals, key=lambda other: self.predicted.probabilities[other, 0], default=None)
+    def _unannotated_spans(self, sentence: int) -> "OverlapIndex[_Rival]":
+        """The spans of a sentence that are not annotated."""
+        part = self.predicted.of(sentence)
+        rows = part.start + np.flatnonzero(self.annotated[part] == 0)
+        columns = rows, self.predicted.start[rows], self.predicted.end[rows], self.predicted.probabilities[rows, 0]
+        return OverlapIndex(map(_Rival, *(column.tolist() for column in columns)))
 
     def _place(self, row: int) -> tuple[int, int, int]:
         predicted = self.predicted
         return int(predicted.sentence[row]), int(predicted.start[row]), int(predicted.end[row])
 
 
-def _finding(
-    corpus: Corpus,
-    sentence: int,
-    start: int,
-    end: int,
-    label: str,
-    score: float,
-    kind: Kind,
-    old: Entity | None = None,
-) -> Finding:
-    return Finding(sentence, start, end, label, score, kind, corpus[sentence].text_of(start, end), old)
+class _Rival(NamedTuple):
+    """A span that is not annotated, and may be what an annotated one should be."""
+
+    row: int
+    start: int
+    end: int
+    outside: float  # the probability that it is no entity
+
+
+def _with_texts(findings: Iterable[Finding], corpus: Corpus) -> list[Finding]:
+    """The findings with their words; each sentence is looked at once."""
+    findings = list(findings)
+    numbers: dict[int, list[int]] = defaultdict(list)
+    for number, finding in enumerate(findings):
+        numbers[finding.sentence].append(number)
+    for sentence, own in numbers.items():
+        for number, text in zip(own, corpus[sentence].texts_of(findings[number] for number in own), strict=True):
+            findings[number] = replace(findings[number], text=text)
+    return findings
 
 
 def _without_unknown_labels(spans: SpanProbabilities, corpus: Corpus, known: Collection[str]) -> SpanProbabilities:
@@ -257,11 +264,15 @@ def _against(
     annotated = np.zeros(len(predicted), dtype=np.int64)
     free = np.ones(len(predicted), dtype=bool)
     for sentence in np.unique(predicted.sentence).tolist():
-        part = predicted.of(sentence)
+        part, entities = predicted.of(sentence), corpus[sentence].entities
+        if not entities:
+            continue
         start, end = predicted.start[part], predicted.end[part]
-        for entity in corpus[sentence].entities:
-            free[part] &= (end <= entity.start) | (start >= entity.end)
-            annotated[part][(start == entity.start) & (end == entity.end)] = number[entity.label]
+        numbers = {(entity.start, entity.end): number[entity.label] for entity in entities}
+        annotated[part] = [numbers.get(span, 0) for span in zip(start.tolist(), end.tolist(), strict=True)]
+        reached = np.maximum.accumulate([entity.end for entity in entities])  # they are in the order of their starts
+        before = np.searchsorted([entity.start for entity in entities], end)  # entities that begin before the span ends
+        free[part] = (before == 0) | (reached[before - 1] <= start)
     return annotated, free
 
 

@@ -1,20 +1,25 @@
 """The report of an audit as one self-contained HTML file: no network, no other files."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lacuner.audit.finding import Finding
-from lacuner.corpus import OUTSIDE, Sentence
+from lacuner.corpus import OUTSIDE, Entity, Sentence, Span
 from lacuner.corpus.corpus import open_for_writing
+from lacuner.corpus.overlaps import OverlapIndex
 
 if TYPE_CHECKING:
     from lacuner.audit.audit import Audit
 
 _MAX_SHOWN = 300
 """Findings of each label that the page shows; ``findings.jsonl`` has all of them."""
+_AROUND = 256
+"""Words to either side of a finding that the page shows with it."""
 _COLORS = 8
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1a1a1a; --paper: #fff; --faint: #666; --line: #ddd; --soft: #f5f5f4; }
@@ -52,6 +57,7 @@ def write_page(path: Path, audit: "Audit") -> None:
 def _page(audit: "Audit") -> Iterator[str]:
     labels = sorted({finding.label for finding in audit.findings}, key=lambda label: (label == OUTSIDE, label))
     color = {label: "none" if label == OUTSIDE else f"l{number % _COLORS}" for number, label in enumerate(labels)}
+    shown = cache(lambda index: _ShownSentence.of(audit.corpus[index]))
     estimate = audit.estimate
     name = escape(str(audit.about.get("corpus", "the corpus")))
     yield "<!doctype html>\n<html lang=en>\n<meta charset=utf-8>\n"
@@ -80,8 +86,9 @@ def _page(audit: "Audit") -> Iterator[str]:
             yield f"<p class=about>The first {_MAX_SHOWN} of {len(found):,}; findings.jsonl has all of them.</p>\n"
         yield "<ol>\n"
         for finding in found[:_MAX_SHOWN]:
-            yield f"<li>{_sentence(audit.corpus[finding.sentence], finding, color[label])}"
-            yield f"<span class=about>{_about(audit.corpus[finding.sentence], finding)}</span>\n"
+            sentence = shown(finding.sentence)
+            yield f"<li>{_sentence(sentence, finding, color[label])}"
+            yield f"<span class=about>{_about(sentence, finding)}</span>\n"
         yield "</ol></section>\n"
     yield "</main>\n</html>\n"
 
@@ -90,37 +97,56 @@ def _title(label: str) -> str:
     return "Annotated, but perhaps not an entity" if label == OUTSIDE else escape(label)
 
 
-def _about(sentence: Sentence, finding: Finding) -> str:
+@dataclass(frozen=True)
+class _ShownSentence:
+    """A sentence with what is looked up for each of its findings."""
+
+    text: str
+    offsets: Sequence[tuple[int, int]]
+    entities: OverlapIndex[Entity]
+
+    @classmethod
+    def of(cls, sentence: Sentence) -> "_ShownSentence":
+        return cls(sentence.raw_text, sentence.offsets(), OverlapIndex(sentence.entities))
+
+    def text_of(self, span: Entity) -> str:
+        return self.text[self.offsets[span.start][0] : self.offsets[span.end - 1][1]]
+
+
+def _about(sentence: _ShownSentence, finding: Finding) -> str:
     old = ""
     if finding.annotated is not None:
-        words = sentence.text_of(finding.annotated.start, finding.annotated.end)
+        words = sentence.text_of(finding.annotated)
         old = f"; annotated: “{escape(words)}” {escape(finding.annotated.label)}"
     kind = {"missing": "missing", "label": "another label", "boundary": "other boundaries"}[finding.kind]
     kind = "no entity" if finding.label == OUTSIDE else kind
     return f"{finding.probability:.0%} · {kind}{old} · sentence {finding.sentence + 1:,}"
 
 
-def _sentence(sentence: Sentence, finding: Finding, color: str) -> str:
-    """The sentence with the finding marked and the annotated entities highlighted."""
-    offsets = sentence.offsets()
+def _sentence(sentence: _ShownSentence, finding: Finding, color: str) -> str:
+    """The sentence with the finding marked and the annotated entities highlighted; of a very long one, what is around it."""
+    window = Span(max(0, finding.start - _AROUND), min(len(sentence.offsets), finding.end + _AROUND))
     opening: dict[int, str] = defaultdict(str)
     closing: dict[int, str] = defaultdict(str)
     end = 0
-    for entity in sentence.entities:  # one that overlaps another gets its label only
-        if not entity.overlaps(finding):
+    for entity in sentence.entities.all(window):  # one that overlaps another gets its label only
+        if window.start <= entity.start and entity.end <= window.end and not entity.overlaps(finding):
             opening[entity.start] += "<span class=known>" if entity.start >= end else ""
             closing[entity.end - 1] += f"<sup>{escape(entity.label)}</sup>" + ("</span>" if entity.start >= end else "")
             end = max(end, entity.end)
     opening[finding.start] += f"<mark class={color}>"
     closing[finding.end - 1] += f"<sup>{escape(finding.label)}</sup></mark>"
-    return "".join(_pieces(sentence.raw_text, offsets, opening, closing))
+    return "".join(_pieces(sentence, window, opening, closing))
 
 
 def _pieces(
-    text: str, offsets: Iterable[tuple[int, int]], opening: Mapping[int, str], closing: Mapping[int, str]
+    sentence: _ShownSentence, window: Span, opening: Mapping[int, str], closing: Mapping[int, str]
 ) -> Iterator[str]:
-    position = 0
-    for word, (start, end) in enumerate(offsets):
+    text, offsets = sentence.text, sentence.offsets
+    position = offsets[window.start][0] if window.start else 0
+    yield "… " if window.start else ""
+    for word in range(window.start, window.end):
+        start, end = offsets[word]
         yield escape(text[position:start]) + opening.get(word, "") + escape(text[start:end]) + closing.get(word, "")
         position = end
-    yield escape(text[position:])
+    yield escape(text[position:]) if window.end == len(offsets) else " …"

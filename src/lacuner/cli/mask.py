@@ -1,6 +1,6 @@
 """``lacuner mask``."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from json import dumps
@@ -55,7 +55,7 @@ def mask(
                 counts["kept"] += len(sentence.entities)
                 counts["hidden"] += len(gone)
                 if file is not None:
-                    file.writelines(_hidden_record(index, sentence, entity) for entity in gone)
+                    file.writelines(_hidden_records(index, sentence, gone))
                 yield sentence
 
         write_sentences(masked(), out, (guess_format(out) or format_of(gold, data_format)).name)
@@ -66,6 +66,7 @@ def mask(
         say(f"{counts['hidden']:,} of {sum(counts.values()):,} entities are hidden in {out}.")
 
 
-def _hidden_record(index: int, sentence: Sentence, entity: Entity) -> str:
-    text = sentence.text_of(entity.start, entity.end)
-    return dumps({"sentence": index} | entity_to_record(replace(entity, text=text)), ensure_ascii=False) + "\n"
+def _hidden_records(index: int, sentence: Sentence, hidden: Sequence[Entity]) -> Iterator[str]:
+    for entity, text in zip(hidden, sentence.texts_of(hidden), strict=True):
+        record = {"sentence": index} | entity_to_record(replace(entity, text=text))
+        yield dumps(record, ensure_ascii=False) + "\n"

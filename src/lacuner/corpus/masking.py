@@ -19,8 +19,9 @@ def mask_sentences(
     if not 0 <= probability <= 1:
         raise ValueError(f"a probability lies between 0 and 1; {probability} does not")
     for index, sentence in enumerate(sentences):
-        hidden = tuple(e for e in sentence.entities if _draw(seed, index, e) < probability)
-        kept = tuple(e for e in sentence.entities if e not in hidden)
+        drawn = [(entity, _draw(seed, index, entity) < probability) for entity in sentence.entities]
+        kept = tuple(entity for entity, is_hidden in drawn if not is_hidden)
+        hidden = tuple(entity for entity, is_hidden in drawn if is_hidden)
         yield replace(sentence, entities=kept, complete=False, unknown_tokens=frozenset()), hidden
 
 

@@ -1,6 +1,6 @@
 """The three-valued annotation: a span is an entity, known not to be one, or unknown."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, Protocol
@@ -212,6 +212,10 @@ class Sentence:
             return annotated
         if any((span.start, span.end) == (start, end) for span in self.non_entities):
             return frozenset({OUTSIDE})
+        return self.unannotated_labels(start, end, labels)
+
+    def unannotated_labels(self, start: int, end: int, labels: Collection[str]) -> frozenset[str]:
+        """The same of a span that is neither annotated nor rejected; its time does not grow with the sentence."""
         everything = frozenset(labels) | {OUTSIDE}
         if not self.complete or self.unknown_tokens.issuperset(range(start, end)):
             return everything
@@ -228,9 +232,16 @@ class Sentence:
 
     def text_of(self, start: int, end: int) -> str:
         """The words ``[start, end)`` as they are in the raw text, or joined by spaces."""
-        if self.text is None:
+        return self._text_of(start, end, None if self.text is None else self.offsets())
+
+    def texts_of(self, spans: Iterable[HasOffsets]) -> list[str]:
+        """The words of each span, as :meth:`text_of` gives them; their offsets are looked for once."""
+        offsets = None if self.text is None else self.offsets()
+        return [self._text_of(span.start, span.end, offsets) for span in spans]
+
+    def _text_of(self, start: int, end: int, offsets: Sequence[tuple[int, int]] | None) -> str:
+        if self.text is None or offsets is None:
             return " ".join(self.tokens[start:end])
-        offsets = self.offsets()
         return self.text[offsets[start][0] : offsets[end - 1][1]]
 
     def offsets(self) -> list[tuple[int, int]]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from math import sqrt
 from typing import Any
 
+from lacuner.corpus.overlaps import OverlapIndex
 from lacuner.corpus.sentence import Sentence
 from lacuner.errors import DataError
 
@@ -124,16 +125,17 @@ class Gaps:
         """Count one pair of sentences."""
         given = set(distant.entities)
         spans = {(e.start, e.end) for e in given}
+        touching, touched = OverlapIndex(given), OverlapIndex(gold.entities)
         for entity in gold.entities:
             if entity in given:
                 self.correct += 1
             elif (entity.start, entity.end) in spans:
                 self.wrong_label += 1
-            elif any(entity.overlaps(other) for other in given):
+            elif touching.any(entity):
                 self.wrong_boundary += 1
             else:
                 self.missing += 1
-        self.spurious += sum(not any(e.overlaps(other) for other in gold.entities) for e in given)
+        self.spurious += sum(not touched.any(entity) for entity in given)
 
 
 def aligned(distant: Iterable[Sentence], gold: Iterable[Sentence], path: object) -> Iterable[tuple[Sentence, Sentence]]:

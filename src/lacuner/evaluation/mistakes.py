@@ -1,13 +1,22 @@
 """What exactly went wrong: every missed, spurious, wrongly labeled and wrongly bounded entity."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from lacuner.corpus import Entity, Sentence
+from lacuner.corpus.overlaps import OverlapIndex
 from lacuner.evaluation.scores import comparable_entities
 
 Kind = Literal["missed", "spurious", "wrong-label", "wrong-boundary"]
+_AROUND = 256
+"""Words to either side of a mistake that are shown with it."""
+
+
+class _Mistake(NamedTuple):
+    kind: Kind
+    gold: Entity | None
+    predicted: Entity | None
 
 
 def find_mistakes(pairs: Iterable[tuple[Sentence, Iterable[Entity]]]) -> Iterator[dict[str, Any]]:
@@ -21,32 +30,45 @@ def find_mistakes(pairs: Iterable[tuple[Sentence, Iterable[Entity]]]) -> Iterato
     for index, (sentence, predicted) in enumerate(pairs):
         gold, found = comparable_entities(sentence, predicted)
         missed, spurious = sorted(gold - found), sorted(found - gold)
-        explained: set[Entity] = set()
-        for guess in spurious:
-            other = max(missed, key=partial(_likeness, guess), default=None)
-            if other is None or not other.overlaps(guess):
-                yield _record(index, sentence, "spurious", None, guess)
-                continue
-            explained.add(other)
-            kind: Kind = "wrong-label" if other.span == guess.span else "wrong-boundary"
-            yield _record(index, sentence, kind, other, guess)
-        for entity in missed:
-            if entity not in explained:
-                yield _record(index, sentence, "missed", entity, None)
+        shown = [*missed, *spurious]
+        records = dict(zip(shown, map(_record, shown, sentence.texts_of(shown)), strict=True))
+        for kind, annotated, guess in _compare(missed, spurious):
+            yield {
+                "sentence": index,
+                "kind": kind,
+                "gold": None if annotated is None else records[annotated],
+                "predicted": None if guess is None else records[guess],
+                "context": _context(sentence, [entity for entity in (annotated, guess) if entity is not None]),
+            }
 
 
-def _record(
-    index: int, sentence: Sentence, kind: Kind, gold: Entity | None, predicted: Entity | None
-) -> dict[str, Any]:
-    def show(entity: Entity | None) -> dict[str, Any] | None:
-        if entity is None:
-            return None
-        shown = {"start": entity.start, "end": entity.end, "label": entity.label}
-        shown["text"] = sentence.text_of(entity.start, entity.end)
-        return shown if entity.score is None else shown | {"score": round(entity.score, 4)}
+def _compare(missed: Sequence[Entity], spurious: Sequence[Entity]) -> Iterator[_Mistake]:
+    """What each is, with the annotated and the predicted entity; both are given by start and end."""
+    candidates = OverlapIndex(missed)
+    explained: set[Entity] = set()
+    for guess in spurious:
+        other = max(candidates.all(guess), key=partial(_likeness, guess), default=None)
+        if other is None:
+            yield _Mistake("spurious", None, guess)
+            continue
+        explained.add(other)
+        yield _Mistake("wrong-label" if other.span == guess.span else "wrong-boundary", other, guess)
+    for entity in missed:
+        if entity not in explained:
+            yield _Mistake("missed", entity, None)
 
-    context = " ".join(sentence.tokens)
-    return {"sentence": index, "kind": kind, "gold": show(gold), "predicted": show(predicted), "context": context}
+
+def _record(entity: Entity, text: str) -> dict[str, Any]:
+    shown = {"start": entity.start, "end": entity.end, "label": entity.label, "text": text}
+    return shown if entity.score is None else shown | {"score": round(entity.score, 4)}
+
+
+def _context(sentence: Sentence, entities: Sequence[Entity]) -> str:
+    """The words of the sentence; of a very long one, those around the entities."""
+    begin = max(0, min(entity.start for entity in entities) - _AROUND)
+    end = max(entity.end for entity in entities) + _AROUND
+    words = " ".join(sentence.tokens[begin:end])
+    return f"{'… ' if begin else ''}{words}{' …' if end < len(sentence) else ''}"
 
 
 def _likeness(one: Entity, other: Entity) -> tuple[int, bool, int]:

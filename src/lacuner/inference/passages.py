@@ -1,12 +1,16 @@
 """Long texts in passages: what is predicted in passages is trained and evaluated in passages, too."""
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from operator import attrgetter
+from typing import TypeVar
 
 from lacuner.corpus import Corpus, Entity, Sentence, Span
 from lacuner.corpus.tokenize import Passage, sentence_ends, split_passages
 
+S = TypeVar("S", Entity, Span)
 MAX_PASSAGE = 256
 """A text with more words is searched in passages that end where sentences do."""
 
@@ -71,6 +75,11 @@ class SearchPassages:
         return [collect(cut, list(islice(remaining, len(cut)))) for cut in self.cuts]
 
 
+def long_sentences(corpus: Iterable[Sentence]) -> list[int]:
+    """The words of each sentence that is read in several passages."""
+    return [len(sentence) for sentence in corpus if len(sentence) > MAX_PASSAGE]
+
+
 @dataclass(frozen=True)
 class TrainingPassages:
     """Training sentences, none without words, and none with more than a passage.
@@ -111,8 +120,11 @@ def cut_for_training(corpus: Corpus) -> TrainingPassages:
 
 def _cuts(sentence: Sentence) -> list[tuple[int, int]]:
     """``[begin, end)`` of the passages of a long sentence."""
-    spans: list[Entity | Span] = [*sentence.entities, *sentence.non_entities]
-    inside = {word for span in spans for word in range(span.start + 1, span.end)}
+    inside: set[int] = set()
+    reached = 0
+    for start, end in sorted((span.start, span.end) for span in (*sentence.entities, *sentence.non_entities)):
+        inside.update(range(max(reached, start + 1), end))
+        reached = max(reached, end)
     text, offsets = _spaced(sentence.tokens)
     ends = set(sentence_ends(text, offsets)) - inside
     cuts = [0]
@@ -127,19 +139,19 @@ def _cuts(sentence: Sentence) -> list[tuple[int, int]]:
 def _slice(sentence: Sentence, begin: int, end: int) -> Sentence:
     return Sentence(
         tokens=sentence.tokens[begin:end],
-        entities=tuple(
-            replace(e, start=e.start - begin, end=e.end - begin)
-            for e in sentence.entities
-            if begin <= e.start and e.end <= end
-        ),
-        non_entities=tuple(
-            replace(s, start=s.start - begin, end=s.end - begin)
-            for s in sentence.non_entities
-            if begin <= s.start and s.end <= end
-        ),
+        entities=_within(sentence.entities, begin, end),
+        non_entities=_within(sentence.non_entities, begin, end),
         complete=sentence.complete,
         annotated_labels=sentence.annotated_labels,
-        unknown_tokens=frozenset(word - begin for word in sentence.unknown_tokens if begin <= word < end),
+        unknown_tokens=frozenset(word - begin for word in range(begin, end) if word in sentence.unknown_tokens),
+    )
+
+
+def _within(spans: Sequence[S], begin: int, end: int) -> tuple[S, ...]:
+    """Of spans in the order in which they begin, those inside of ``[begin, end)``, counted from ``begin``."""
+    first, after = (bisect_left(spans, word, key=attrgetter("start")) for word in (begin, end))
+    return tuple(
+        replace(span, start=span.start - begin, end=span.end - begin) for span in spans[first:after] if span.end <= end
     )
 
 

@@ -172,7 +172,7 @@ def annotate_sentences(matcher: Matcher, sentences: Sequence[Sentence]) -> tuple
     for row, matches in groupby(zip(*matcher.find(words, texts), strict=True), key=itemgetter(0)):
         sentence = sentences[row]
         taken = {word for entity in sentence.entities for word in range(entity.start, entity.end)}
-        knows = sentence.complete or sentence.non_entities
+        rejected = {(span.start, span.end) for span in sentence.non_entities}
         entities = []
         for _, start, end, label, spelling in matches:
             spellings.append(spelling)
@@ -181,7 +181,9 @@ def annotate_sentences(matcher: Matcher, sentences: Sequence[Sentence]) -> tuple
             if label is None:
                 report.unlabeled += 1
                 continue
-            if knows and label not in sentence.possible_labels(start, end, (label,)):
+            if (start, end) in rejected or (
+                sentence.complete and label not in sentence.unannotated_labels(start, end, (label,))
+            ):
                 report.contradictions += 1
                 continue
             labels.append(label)

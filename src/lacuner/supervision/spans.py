@@ -48,12 +48,14 @@ def enumerate_spans(lengths: Tensor, max_width: int | None = None) -> Spans:
 
 
 def _grid(length: int, max_width: int | None) -> tuple[Tensor, Tensor]:
-    """``start`` and ``end`` of every span of one sentence."""
-    start, last = torch.triu_indices(length, length).unbind()
-    if max_width is not None and max_width < length:
-        kept = last - start < max_width
-        start, last = start[kept], last[kept]
-    return start, last + 1
+    """``start`` and ``end`` of every span of one sentence; with a width limit, nothing grows with the square of its length."""
+    if max_width is None or max_width >= length:
+        start, last = torch.triu_indices(length, length).unbind()
+        return start, last + 1
+    start = torch.arange(length).repeat_interleave(max_width)
+    end = start + torch.arange(1, max_width + 1).repeat(length)
+    inside = end <= length
+    return start[inside], end[inside]
 
 
 _SHORT = 128
@@ -76,21 +78,25 @@ class SpanTargets:
         """All spans up to ``max_width`` words, split by status."""
         spans = enumerate_spans(self.lengths, max_width)
         longest = self.unknown_tokens.shape[1]
-        cell = (spans.row * longest + spans.start) * (longest + 1) + spans.end
-        settled = torch.zeros(len(self.lengths) * longest * (longest + 1), dtype=torch.bool, device=cell.device)
-        for decided in (self.positives, self.rejected):
-            settled[(decided.row * longest + decided.start) * (longest + 1) + decided.end] = True
-        unannotated = ~settled[cell]
+        widest = longest if max_width is None else min(max_width, longest)
+        narrow = _narrow(self.positives, max_width)
+        positives, rejected = self.positives[narrow], self.rejected[_narrow(self.rejected, max_width)]
+
+        def cell(spans: Spans) -> Tensor:  # (row · longest + start) · widest + width
+            return spans.end.add(spans.start, alpha=widest - 1).add_(spans.row, alpha=longest * widest)
+
+        free = torch.ones(len(self.lengths) * longest * widest + 1, dtype=torch.bool, device=spans.row.device)
+        free[cell(positives)] = False
+        free[cell(rejected)] = False
+        unannotated = free[cell(spans)]
         known = (self.complete & ~self.negative.all(1))[spans.row]  # where no label was looked for, nothing is known
         if self.unknown_tokens.any():
             # A span lies wholly inside unknown words if as many of them are unknown as it is wide.
             count = torch.nn.functional.pad(self.unknown_tokens.long().cumsum(1), (1, 0))  # (B, n + 1)
             inside = count[spans.row, spans.end] - count[spans.row, spans.start] == spans.end - spans.start
             known = known & ~inside
-        narrow = _narrow(self.positives, max_width)
-        rejected = self.rejected[_narrow(self.rejected, max_width)]
         return Partition(
-            positives=self.positives[narrow],
+            positives=positives,
             possible=self.possible[narrow],
             negatives=Spans.concatenate([rejected, spans[unannotated & known]]),
             unknown=spans[unannotated & ~known],
