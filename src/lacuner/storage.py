@@ -1,7 +1,7 @@
 """Files and folders that are written as a whole or not at all, also if the process is killed or the power fails.
 
-Everything is written under a temporary name beside its target (``.NAME.RANDOM.lacuner``), brought to the disk with ``fsync``, and
-renamed; the rename counts once its folder is on the disk, too. A writer holds a lock on what it writes, so that the next one
+Everything is written under a temporary name beside its target (``.NAME.RANDOM.lacuner``), brought to the disk with
+``fsync``, and renamed; the rename counts once its folder is on the disk, too. A writer holds a lock on what it writes, so that the next one
 can tell what a killed process has left behind from what another is still writing.
 """
 
@@ -133,6 +133,8 @@ def try_writing(path: str | Path, folder: bool = False) -> None:
     """
     with reporting(path):
         target = target_of(path)
+        if not folder and target.exists() and not target.is_file():
+            return  # a device or a pipe is written, but not replaced
         if folder:
             target.parent.mkdir(parents=True, exist_ok=True)
             if target.is_dir() and (os.path.ismount(target) or target == Path.cwd()):
@@ -166,7 +168,8 @@ def recover_folder(path: str | Path) -> None:
 def remove_leftovers(path: str | Path) -> None:
     """Remove what killed processes have left behind when they wrote ``path``; what is being written is locked, and stays."""
     target = target_of(path)
-    for left in _temporary_names(target):
+    replaced = _temporary_names(target, ".previous") if os.path.lexists(target) else []
+    for left in [*_temporary_names(target), *replaced]:
         with suppress(OSError):
             descriptor = _lock(left)
             try:
@@ -203,7 +206,7 @@ class _File(io.FileIO):
 
     def write(self, data: Any, /) -> int:
         with reporting(self._path):
-            return super().write(data)
+            return os.write(self.fileno(), data)
 
 
 def _put_in_place(new: Path, target: Path) -> None:
@@ -259,7 +262,7 @@ def _stem(target: Path) -> str:
 def _temporary_names(target: Path, kind: str = "") -> list[Path]:
     """Temporary files and folders of ``target``, of any process; ``kind`` is the end of their names."""
     stem, found = _stem(target), []
-    with suppress(FileNotFoundError):
+    with suppress(OSError):  # whoever writes there says what is wrong with the folder
         for name in os.listdir(target.parent):
             middle = name.removeprefix(stem).removesuffix(kind + _ENDING)
             if name == f"{stem}{middle}{kind}{_ENDING}" and "." not in middle and len(middle) == 16:

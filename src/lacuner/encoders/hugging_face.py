@@ -32,12 +32,16 @@ def load_pretrained(name: str) -> Any:
         if folder.is_dir():
             stack.enter_context(offline())
             _check_counts(json.loads((folder / "config.json").read_text(encoding="utf-8")))
-            stored = {key: each for path in sorted(folder.glob("*.safetensors")) for key, each in read_header(path).items()}
+            stored = {
+                key: each for path in sorted(folder.glob("*.safetensors")) for key, each in read_header(path).items()
+            }
             if stored:
                 stack.enter_context(no_more_than(stored, folder / "config.json"))
         config = AutoConfig.from_pretrained(name, trust_remote_code=False)
         if getattr(config, "quantization_config", None) is not None:
-            raise ConfigError(f"the encoder {name!r} is quantized, and cannot be trained; give the model it was made of")
+            raise ConfigError(
+                f"the encoder {name!r} is quantized, and cannot be trained; give the model it was made of"
+            )
         model = AutoModel.from_pretrained(
             name, config=config, dtype=torch.float32, trust_remote_code=False, attn_implementation=attention_of(config)
         )
@@ -92,7 +96,9 @@ def _check_weights(name: str, model: Any, stored: Mapping[str, StoredTensor]) ->
     weights = dict(model.named_parameters())
     damaged = not_finite(weights)
     if damaged is not None:
-        raise ConfigError(f"the weights {damaged!r} of the encoder {name!r} have infinite values, or NaN; copy it again")
+        raise ConfigError(
+            f"the weights {damaged!r} of the encoder {name!r} have infinite values, or NaN; copy it again"
+        )
     for key, tensor in stored.items():
         own = key if key in weights else key.partition(".")[2]  # bert.embeddings. …
         if own in weights and not tensor.floating:

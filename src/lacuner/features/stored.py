@@ -112,7 +112,9 @@ def no_more_than(stored: Mapping[str, StoredTensor], described: Path) -> Iterato
             left["tensors"] -= 1
             left["elements"] -= tensor.numel()
             if min(left.values()) < 0:
-                raise ModelError(f"{described} describes a much larger model than the weights are of — copy the folder again")
+                raise ModelError(
+                    f"{described} describes a much larger model than the weights are of — copy the folder again"
+                )
 
     hooks = [
         modules.register_module_parameter_registration_hook(count),

@@ -57,7 +57,8 @@ def map_to_files(
 ) -> Iterator[Part]:
     """Work on every shard that has no result in ``folder`` yet; the parts come in the order of the shards.
 
-    A file with the name of a part is always whole. Several runs may work in one folder at the same time; what both make is the same.
+    A file with the name of a part is always whole. Several runs may work in one folder at the same time; what both
+    make is the same.
 
     Args:
         engine: where the work runs.

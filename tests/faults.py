@@ -1,0 +1,75 @@
+"""Calls of the system that fail at a chosen moment."""
+
+import errno
+import itertools
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lacuner import storage
+from lacuner.errors import LacunerError
+from lacuner.features import stored
+
+CALLS: dict[str, tuple[Any, ...]] = {
+    "write": ((os, "write"), (Path, "write_text"), (stored, "save_file")),
+    "fsync": ((os, "fsync"),),
+    "rename": ((os, "rename"), (os, "replace"), (storage, "_exchange")),
+    "create": ((os, "open"), (os, "mkdir")),
+    "lock": ((storage, "_lock"),),
+}
+"""What can fail, by what the user would call it."""
+
+
+def full(path: object = None) -> Exception:
+    return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@contextmanager
+def failing(what: str, number: int, error: Callable[[], BaseException] = full) -> Iterator[list[str]]:
+    """The ``number``-th of these calls raises an error; the list has the names of all calls."""
+    calls: list[str] = []
+
+    def counted(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **keywords: Any) -> Any:
+            calls.append(name)
+            if len(calls) == number:
+                raise error()
+            return real(*arguments, **keywords)
+
+        return call
+
+    with pytest.MonkeyPatch.context() as patch:
+        for owner, name in CALLS[what]:
+            patch.setattr(owner, name, counted(name, getattr(owner, name)))
+        yield calls
+
+
+def fail_everywhere(
+    what: str,
+    operation: Callable[[], object],
+    check: Callable[[], None],
+    error: Callable[[], BaseException] = full,
+) -> int:
+    """Let each call fail in turn until the operation is done without; ``check`` is asked after every failure.
+
+    Returns:
+        the number of failures.
+    """
+    for number in itertools.count(1):
+        with failing(what, number, error) as calls:
+            try:
+                operation()
+            except LacunerError as raised:
+                assert "\n" not in str(raised)
+                assert " — " in str(raised), str(raised)
+            except MemoryError:
+                assert error is not full
+            else:
+                if len(calls) < number:
+                    return number - 1
+        check()
+    raise AssertionError
