@@ -24,7 +24,7 @@ CALLS: dict[str, tuple[Any, ...]] = {
 """What can fail, by what the user would call it."""
 
 
-def full(path: object = None) -> Exception:
+def full() -> Exception:
     return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
@@ -46,6 +46,26 @@ def failing(what: str, number: int, error: Callable[[], BaseException] = full) -
         for owner, name in CALLS[what]:
             patch.setattr(owner, name, counted(name, getattr(owner, name)))
         yield calls
+
+
+@contextmanager
+def always_failing(what: str, error: Callable[[], BaseException]) -> Iterator[None]:
+    """All such calls raise an error, unless they are about what is not ours: terminals, and files that are read."""
+
+    def refused(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **keywords: Any) -> Any:
+            terminal = arguments[0] in (1, 2)
+            reading = name == "open" and not str(arguments[0]).endswith(".lacuner")
+            if terminal or reading:
+                return real(*arguments, **keywords)
+            raise error()
+
+        return call
+
+    with pytest.MonkeyPatch.context() as patch:
+        for owner, name in CALLS[what]:
+            patch.setattr(owner, name, refused(name, getattr(owner, name)))
+        yield
 
 
 def fail_everywhere(

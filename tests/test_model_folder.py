@@ -5,9 +5,9 @@ import shutil
 
 import pytest
 import torch
-from faults import CALLS, fail_everywhere
 from safetensors.torch import load_file, save_file
 
+from faults import CALLS, fail_everywhere
 from lacuner import ModelError, Recognizer
 from lacuner.errors import LacunerError
 

@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 
 import pytest
-from faults import CALLS, fail_everywhere
 
+from faults import CALLS, fail_everywhere
 from lacuner import Corpus, storage
 from lacuner.errors import LacunerError
 from lacuner.storage import WriteError, new_file, new_folder, recover_folder, remove_leftovers, reporting, try_writing

@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from lacuner.errors import LacunerError
+from lacuner.errors import DataError
 
 _ENDING = ".lacuner"
 _MAX_NAME = 200
@@ -37,22 +37,18 @@ DISK_ERRORS = frozenset(_REMEDIES) - {errno.EPERM}
 """What is never a mistake of this program."""
 
 
-class WriteError(LacunerError, OSError):
+class WriteError(DataError, OSError):
     """A file or folder that could not be written, and was left as it was."""
 
     def __init__(self, error: OSError | str, path: str | Path, remedy: str | None = None) -> None:
-        cause = error if isinstance(error, str) else error.strerror or str(error)
+        self._arguments = (error, path, remedy)
         number = None if isinstance(error, str) else error.errno
-        super().__init__(f"{path}: {cause} — {remedy or _REMEDIES.get(number or 0, 'choose another path')}")
+        what = error if isinstance(error, str) else error.strerror or str(error)
+        super().__init__(what, remedy or _REMEDIES.get(number or 0, "choose another path"), path)
         self.errno = number
-        self._arguments = (str(error) if number is None else cause, str(path), remedy)
 
     def __reduce__(self) -> Any:
-        return _unpickled, (*self._arguments, self.errno)  # worker processes raise it, too
-
-
-def _unpickled(cause: str, path: str, remedy: str | None, number: int | None) -> WriteError:
-    return WriteError(cause if number is None else OSError(number, cause), path, remedy)
+        return type(self), self._arguments  # worker processes raise it, too
 
 
 @contextmanager

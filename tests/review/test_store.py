@@ -102,3 +102,71 @@ def test_records_of_the_database_are_json_that_anybody_can_read(folder: Path, st
     with sqlite3.connect(folder / "review.sqlite") as reader:
         (record,) = reader.execute("SELECT record FROM sentences WHERE number = 0").fetchone()
     assert json.loads(record)["tokens"][4] == "Turin"
+
+
+class _Failing:
+    """A connection whose n-th statement fails."""
+
+    def __init__(self, connection: sqlite3.Connection, number: int, error: type[Exception]) -> None:
+        self.connection, self.number, self.error, self.statements = connection, number, error, 0
+
+    def execute(self, *arguments):
+        self.statements += 1
+        if self.statements == self.number:
+            raise self.error("disk I/O error")
+        return self.connection.execute(*arguments)
+
+    def __getattr__(self, name: str):
+        return getattr(self.connection, name)
+
+
+@pytest.mark.parametrize("error", [sqlite3.OperationalError, MemoryError])
+def test_whatever_statement_fails_a_decision_is_stored_as_a_whole_or_not_at_all(folder: Path, error) -> None:
+    for number in range(1, 1000):
+        with Review(AuditFolder.open(folder)) as review:
+            real = review._store._connection
+            failing = _Failing(real, number, error)
+            review._store._connection = failing
+            try:
+                review.decide(ADA, TURIN, 0, "accept")
+            except (StorageError, MemoryError) as raised:
+                assert "\n" not in str(raised)
+            review._store._connection = real
+        with Review(AuditFolder.open(folder)) as again:
+            found, decisions = statuses(again), again._store._connection.execute("SELECT count(*) FROM decisions")
+            assert (found, decisions.fetchone()[0]) in (({"open": 7}, 0), ({"accepted": 1, "open": 6}, 1))
+        if found != {"open": 7}:
+            break
+    assert number > 3
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs limits of the system")
+def test_a_disk_that_is_full_at_any_byte_keeps_the_decisions_before(folder: Path) -> None:
+    import resource
+
+    with Review(AuditFolder.open(folder)) as review:
+        review.decide(ADA, TURIN, 0, "accept")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    failures = 0
+    try:
+        for limit in range(0, 40_000, 1500):
+            with Review(AuditFolder.open(folder)) as review:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+                try:
+                    review.decide(ADA, TEAM, 0, "reject")
+                except StorageError as raised:
+                    failures += 1
+                    assert "Nothing was stored" in str(raised)
+                finally:
+                    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+            with Review(AuditFolder.open(folder)) as again:
+                found = statuses(again)
+            assert found in ({"accepted": 1, "open": 6}, {"accepted": 1, "rejected": 1, "open": 5})
+            if "rejected" in found:
+                break
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, ignored)
+    assert failures
+    assert found == {"accepted": 1, "rejected": 1, "open": 5}

@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from faults import CALLS, fail_everywhere
 from torch import nn
 
+from faults import CALLS, fail_everywhere
 from lacuner.errors import LacunerError, ModelError, TrainingError
 from lacuner.models.model import PartState
 from lacuner.training.checkpoints import (

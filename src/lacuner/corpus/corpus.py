@@ -178,12 +178,13 @@ def open_for_writing(path: str | Path) -> Iterator[TextIO]:
             sys.stdout.flush()
         return
     path = Path(path)
-    if not path.parent.is_dir():
-        raise DataError("the folder does not exist", "create it first", path.parent)
-    if path.is_dir():
-        raise DataError("it is a folder", "give the name of a file", path)
-    special = path.is_relative_to("/dev") or (path.exists() and not path.is_file())
-    # A pipe or a device cannot be renamed into place, and /dev/stdout is to stay what it is.
+    with reporting(path):
+        if not path.parent.is_dir():
+            raise DataError("the folder does not exist", "create it first", path.parent)
+        if path.is_dir():
+            raise DataError("it is a folder", "give the name of a file", path)
+        # A pipe or a device cannot be renamed into place, and /dev/stdout is to stay what it is.
+        special = path.is_relative_to("/dev") or (path.exists() and not path.is_file())
     with path.open("wb") if special else new_file(path) as raw, _text_file(raw, path) as file:
         yield file
 
