@@ -1,8 +1,8 @@
 """Files and folders that are written as a whole or not at all, also if the process is killed or the power fails.
 
 Everything is written under a temporary name beside its target (``.NAME.RANDOM.lacuner``), brought to the disk with
-``fsync``, and renamed; the rename counts once its folder is on the disk, too. A writer holds a lock on what it writes, so that the next one
-can tell what a killed process has left behind from what another is still writing.
+``fsync``, and renamed; the rename counts once its folder is on the disk, too. A writer holds a lock on what it writes, so
+that the next one can tell what a killed process has left behind from what another is still writing.
 """
 
 import ctypes
