@@ -7,7 +7,7 @@ from typing import Any
 
 
 def count_steps(run: Callable[[], object]) -> int:
-    """The bytecode instructions that Python executes in ``run``, in everything that it calls; loops inside of C count as one."""
+    """The bytecode instructions that Python executes in ``run`` and in all that it calls; loops inside of C count as one."""
     steps = 0
 
     def trace(frame: FrameType, event: str, argument: Any) -> Any:

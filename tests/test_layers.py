@@ -31,7 +31,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("bench",),
     ("cli",),
 )
-ANYWHERE = {"errors", "parts", "registry", "version"}
+ANYWHERE = {"errors", "parts", "registry", "storage", "version"}
 FRONT_DOOR = {"__init__", "__main__"}  # offers what users need from everywhere, and so belongs to no layer
 DEPTH = {name: depth for depth, names in enumerate(LAYERS) for name in names}
 KNOWN = DEPTH.keys() | ANYWHERE

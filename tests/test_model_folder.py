@@ -9,7 +9,9 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from faults import CALLS, fail_everywhere
 from lacuner import ModelError, Recognizer
+from lacuner.errors import LacunerError
 
 
 @pytest.fixture
@@ -103,7 +105,7 @@ def test_a_crash_while_saving_leaves_the_old_model(model, tmp_path, monkeypatch)
     def fail(*arguments):
         raise OSError("disk full")
 
-    monkeypatch.setattr("lacuner.model_folder.save_file", fail)
+    monkeypatch.setattr("lacuner.features.stored.save_file", fail)
     with pytest.raises(OSError, match="disk full"):
         model.save_pretrained(tmp_path / "m")
     assert (tmp_path / "m" / "model.safetensors").read_bytes() == before
@@ -172,7 +174,7 @@ def test_a_folder_of_another_program_is_not_overwritten(model, tmp_path):
 def test_when_the_new_model_cannot_take_its_place_the_old_one_keeps_it(model, tmp_path, monkeypatch):
     model.save_pretrained(tmp_path / "m")
     before = (tmp_path / "m" / "model.safetensors").read_bytes()
-    real, calls = os.replace, []
+    real, calls = os.rename, []
 
     def fail_once(source, target):
         calls.append(target)
@@ -180,9 +182,11 @@ def test_when_the_new_model_cannot_take_its_place_the_old_one_keeps_it(model, tm
             raise OSError("no space left")
         real(source, target)
 
-    monkeypatch.setattr("lacuner.model_folder.os.replace", fail_once)
+    monkeypatch.setattr("lacuner.storage._exchange", lambda one, other: False)
+    monkeypatch.setattr("lacuner.storage.os.rename", fail_once)
     with pytest.raises(OSError, match="no space left"):
         model.save_pretrained(tmp_path / "m")
+    assert len(calls) == 3
     assert (tmp_path / "m" / "model.safetensors").read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == ["m"]
 
@@ -271,7 +275,7 @@ PICKLES = (
 
 @pytest.fixture
 def pickled(tmp_path):
-    """Bytes that run code when they are unpickled, as ``torch.save`` writes them or plainly, and a check that it did not run."""
+    """Bytes that run code when they are unpickled, as ``torch.save`` writes them or plainly; a check that it did not run."""
 
     def make(as_torch):
         trace = tmp_path / "trace"
@@ -334,3 +338,126 @@ def test_a_transformer_model_survives_saving_and_loading_it_runs_no_code(minilm,
     loaded = Recognizer.from_pretrained(tmp_path / "m")
     assert loaded.predict("Emmy Noether moved to New York .") == trained.predict("Emmy Noether moved to New York .")
     assert loaded.evaluate(toy).f1 > 0.9
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+@pytest.mark.parametrize("name", ["head.classifier.weight", "threshold"])
+def test_weights_that_are_no_numbers(copy, name, value):
+    tensors = load_file(copy / "model.safetensors")
+    tensors[name].view(-1)[-1] = value
+    save_file(tensors, copy / "model.safetensors")
+    assert f"the weights {name!r} have infinite values, or NaN" in refusal(copy)
+
+
+@pytest.mark.parametrize("kind", [torch.int64, torch.bool, torch.uint8])
+def test_weights_that_are_integers_or_booleans(copy, kind):
+    tensors = load_file(copy / "model.safetensors")
+    tensors["head.classifier.weight"] = tensors["head.classifier.weight"].to(kind)
+    save_file(tensors, copy / "model.safetensors")
+    assert "'head.classifier.weight' has integers or booleans instead of floating-point numbers" in refusal(copy)
+
+
+def edit_settings(folder, part, **changes):
+    config = json.loads((folder / "config.json").read_text())
+    settings = config["settings"]
+    (settings["method"] if part == "head" else settings)[part] |= changes
+    (folder / "config.json").write_text(json.dumps(config))
+
+
+@pytest.mark.parametrize(
+    ("part", "changes", "reason"),
+    [
+        ("head", {"hidden": 33}, "has the shape"),
+        ("head", {"hidden": 10**9}, "describes a much larger model"),
+        ("head", {"hidden": 10**18}, "config.json"),
+        ("encoder", {"hidden": 10**8}, "config.json"),
+        ("encoder", {"layers": 10**9}, "describes a much larger model"),
+        ("encoder", {"character_size": 10**10}, "describes a much larger model"),
+    ],
+)
+def test_a_small_folder_cannot_ask_for_much_memory(copy, part, changes, reason):
+    """The shapes of the weights are read before anything is built of that size."""
+    import tracemalloc
+
+    edit_settings(copy, part, **changes)
+    tracemalloc.start()
+    try:
+        assert reason in refusal(copy)
+        assert tracemalloc.get_traced_memory()[1] < 200e6
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("size", [10**9, 10**30, -1, 2.5, True, None])
+def test_word_vectors_of_an_absurd_size(copy, size):
+    edit_config(copy, architecture={"word_size": size})
+    assert "config.json" in refusal(copy) or "has the shape" in refusal(copy)
+
+
+def test_absurdly_many_labels(copy):
+    edit_config(copy, labels=["O", *(f"L{number}" for number in range(100_000))])
+    assert "has the shape" in refusal(copy)
+
+
+@pytest.mark.parametrize("name", ["config.json", "vocabulary.json"])
+def test_absurd_nesting(copy, name):
+    (copy / name).write_text('{"a":' * 200_000 + "1" + "}" * 200_000)
+    assert f"{name} is damaged" in refusal(copy)
+
+
+@pytest.mark.parametrize("exchange", [True, False], ids=["exchanged", "renamed twice"])
+@pytest.mark.parametrize("what", CALLS)
+def test_whatever_fails_the_folder_has_the_old_model_or_the_new_one(model, tmp_path, monkeypatch, what, exchange):
+    if not exchange:
+        monkeypatch.setattr("lacuner.storage._exchange", lambda one, other: False)
+    other = copying.deepcopy(model)
+    other.model.threshold.fill_(1.0)
+    folder = tmp_path / "m"
+    model.save_pretrained(folder)
+
+    def check():
+        assert Recognizer.from_pretrained(folder).model.threshold.item() in (0.0, 1.0)
+        model.save_pretrained(folder)
+        assert [path.name for path in tmp_path.iterdir()] == ["m"]
+
+    fail_everywhere(what, lambda: other.save_pretrained(folder), check)
+    assert Recognizer.from_pretrained(folder).model.threshold.item() == 1.0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs limits of the system")
+def test_a_disk_that_is_full_at_any_byte_leaves_the_old_model(model, tmp_path):
+    """Weights are not written by Python, so that a limit of the system stands for the disk."""
+    import resource
+    import signal
+
+    folder = tmp_path / "m"
+    model.save_pretrained(folder)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    largest = max(map(len, before.values()))
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        for limit in (0, 100, 1000, 10_000, largest // 2, largest - 1):
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+            with pytest.raises(LacunerError, match="File too large") as raised:
+                model.save_pretrained(folder)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+            assert "\n" not in str(raised.value)
+            assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+            assert [path.name for path in tmp_path.iterdir()] == ["m"]
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, ignored)
+
+
+def test_where_no_model_can_be_written_is_said_before_the_first_epoch(toy, small_settings, tmp_path, monkeypatch):
+    def never(*arguments, **keywords):
+        raise AssertionError("it has begun to train")
+
+    monkeypatch.setattr("lacuner.training.run.TrainingRun.train", never)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(LacunerError, match="cannot be replaced"):
+        Recognizer.train(toy, method="full", epochs=1, settings=small_settings, out=".")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(LacunerError, match="choose another"):
+        Recognizer.train(toy, method="full", epochs=1, settings=small_settings, out=tmp_path / "file" / "m")

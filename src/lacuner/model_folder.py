@@ -1,25 +1,22 @@
 """A model as a folder: JSON, safetensors, a vocabulary or tokenizer, a model card. No pickle: loading runs nobody's code."""
 
 import json
-import os
 import re
-import shutil
-import tempfile
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from pydantic import BaseModel, field_validator
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 
 from lacuner.corpus import OUTSIDE
-from lacuner.corpus.files import umask
 from lacuner.corpus.tokenize import Splitting
-from lacuner.errors import ConfigError, ModelError
-from lacuner.features.stored import read_json
+from lacuner.errors import ConfigError, LacunerError, ModelError
+from lacuner.features.stored import StoredTensor, load_tensors, no_more_than, read_header, read_json, save_tensors
 from lacuner.models.model import Model
 from lacuner.parts import validate
+from lacuner.storage import new_folder, recover_folder, reporting, try_writing
 from lacuner.training.settings import RunSettings, settings_from_dict
 from lacuner.version import __version__
 
@@ -67,55 +64,51 @@ class ModelFolder:
 
 
 def write_model_folder(folder: Path, content: ModelFolder) -> None:
-    """Write everything to a temporary folder beside ``folder`` and rename it, so that a crash leaves no half of it."""
+    """Write the folder as a whole or not at all; a model that is there already is replaced at once."""
     check_target(folder)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-    try:
-        unfinished.chmod(0o777 & ~umask())
+    with new_folder(folder) as unfinished, reporting(folder):
         _write(unfinished, content)
-        _put_in_place(unfinished, folder)
-    except BaseException:
-        shutil.rmtree(unfinished, ignore_errors=True)
-        raise
-
-
-def _put_in_place(new: Path, folder: Path) -> None:
-    if not folder.exists():
-        os.replace(new, folder)
-        return
-    old = Path(tempfile.mkdtemp(prefix=f".{folder.name}.old.", dir=folder.parent))
-    os.replace(folder, old / "model")
-    try:
-        os.replace(new, folder)
-    except BaseException:
-        os.replace(old / "model", folder)
-        old.rmdir()
-        raise
-    shutil.rmtree(old)
 
 
 def read_model_folder(folder: Path) -> ModelFolder:
-    """Load a model, or say in one sentence what is wrong with its folder."""
+    """Load a model, or say in one sentence what is wrong with its folder.
+
+    What the configuration describes is compared with what the weights are said to be before memory is taken for either.
+    """
+    recover_folder(folder)
     config = _read_config(folder)
+    stored = read_header(folder / _WEIGHTS)
+
+    def build() -> Model:
+        encoder = settings.encoder.restore(config.architecture, folder)
+        return settings.method.build_model(encoder, config.labels)
+
     try:
         settings = settings_from_dict(config.settings)
-        encoder = settings.encoder.restore(config.architecture, folder)
+        with no_more_than(stored, folder / _CONFIG):
+            _compare(folder / _WEIGHTS, stored, _without_memory(build))
+            model = build()
     except ConfigError as error:
         raise ModelError(f"{folder / _CONFIG}: {error} — or install the package that brings what is missing") from error
-    model = settings.method.build_model(encoder, config.labels)
-    _load_weights(folder, model)
+    except LacunerError:
+        raise
+    except Exception as error:  # whatever the packages that build it make of values that make no sense
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise ModelError(
+            f"{folder / _CONFIG} describes a model that cannot be built ({reason}) — copy the folder again"
+        ) from error
+    model.load_state_dict(load_tensors(folder / _WEIGHTS))
     record = config.record | {"history": tuple(_read_lines(folder / _METRICS))}
     record["reports"] = {name: tuple(_read_lines(folder / f"{name}.jsonl")) for name in config.reports}
     return ModelFolder(model, settings, config.split, record)
 
 
 def check_target(folder: Path) -> None:
-    """Refuse to write a model over something that is none."""
-    if not folder.exists() or is_model_folder(folder):
-        return
-    if not folder.is_dir() or any(folder.iterdir()):
+    """Refuse to write a model over something that is none, or where none can be written."""
+    recover_folder(folder)
+    if folder.exists() and not is_model_folder(folder) and (not folder.is_dir() or any(folder.iterdir())):
         raise ModelError(f"{folder} exists and is no model folder — choose another place for the model")
+    try_writing(folder, folder=True)
 
 
 def is_model_folder(folder: Path) -> bool:
@@ -162,28 +155,31 @@ def _write(folder: Path, content: ModelFolder) -> None:
     for name, records in files.items():
         lines = (json.dumps(record, ensure_ascii=False) + "\n" for record in records)
         (folder / name).write_text("".join(lines), encoding="utf-8")
-    save_file({name: tensor.contiguous().cpu() for name, tensor in model.state_dict().items()}, folder / _WEIGHTS)
+    save_tensors({name: tensor.contiguous().cpu() for name, tensor in model.state_dict().items()}, folder / _WEIGHTS)
     (folder / _CARD).write_text(_card(content), encoding="utf-8")
 
 
-def _load_weights(folder: Path, model: Model) -> None:
-    path = folder / _WEIGHTS
-    if not path.is_file():
-        raise ModelError(f"{path} is missing — copy the folder again")
-    try:
-        tensors = load_file(path)
-    except (SafetensorError, OSError) as error:
-        raise ModelError(f"{path} is damaged or cut short ({error}) — copy the folder again") from error
+def _without_memory(build: Callable[[], Model]) -> Model:
+    """The model with shapes in place of numbers."""
+    with torch.device("meta"):
+        return build()
+
+
+def _compare(path: Path, stored: Mapping[str, StoredTensor], model: Model) -> None:
+    """Refuse weights that are not those of the model."""
     expected = model.state_dict()
     for name, tensor in expected.items():
-        if name not in tensors:
+        if name not in stored:
             raise ModelError(f"{path} lacks the weights {name!r} — copy the folder again")
-        if tensors[name].shape != tensor.shape:
-            sizes = f"{tuple(tensors[name].shape)} instead of {tuple(tensor.shape)}"
+        if stored[name].shape != tensor.shape:
+            sizes = f"{stored[name].shape} instead of {tuple(tensor.shape)}"
             raise ModelError(f"{path}: {name!r} has the shape {sizes} — weights and config.json do not belong together")
-    if surplus := tensors.keys() - expected.keys():
+        if stored[name].floating != tensor.is_floating_point():
+            kinds = ("integers or booleans", "floating-point numbers")
+            found, wanted = kinds[stored[name].floating], kinds[tensor.is_floating_point()]
+            raise ModelError(f"{path}: {name!r} has {found} instead of {wanted} — copy the folder again")
+    if surplus := stored.keys() - expected.keys():
         raise ModelError(f"{path} has unknown weights ({sorted(surplus)[0]!r}, …) — it belongs to another config.json")
-    model.load_state_dict(tensors)
 
 
 def _read_lines(path: Path) -> list[dict[str, Any]]:

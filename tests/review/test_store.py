@@ -4,6 +4,7 @@ import os
 import signal
 import sqlite3
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -181,3 +182,68 @@ def test_part_of_a_transaction_may_fail_alone(store: ReviewStore) -> None:
         with pytest.raises(ZeroDivisionError), store.part():
             decide_and_fail()
     assert statuses(store) == {"accepted": 1, "open": 6}
+
+
+class _Failing:
+    """A connection whose n-th statement fails."""
+
+    def __init__(self, connection: sqlite3.Connection, number: int, error: type[Exception]) -> None:
+        self.connection, self.number, self.error, self.statements = connection, number, error, 0
+
+    def execute(self, *arguments):
+        self.statements += 1
+        if self.statements == self.number:
+            raise self.error("disk I/O error")
+        return self.connection.execute(*arguments)
+
+    def __getattr__(self, name: str):
+        return getattr(self.connection, name)
+
+
+@pytest.mark.parametrize("error", [sqlite3.OperationalError, MemoryError])
+def test_whatever_statement_fails_a_decision_is_stored_as_a_whole_or_not_at_all(folder: Path, error) -> None:
+    for number in range(1, 1000):
+        with Review(AuditFolder.open(folder)) as review:
+            real = review._store._connection
+            failing = _Failing(real, number, error)
+            review._store._connection = failing
+            with suppress(StorageError, MemoryError):
+                review.decide(ADA, TURIN, 0, "accept")
+            review._store._connection = real
+        with Review(AuditFolder.open(folder)) as again:
+            found, decisions = statuses(again), again._store._connection.execute("SELECT count(*) FROM decisions")
+            assert (found, decisions.fetchone()[0]) in (({"open": 7}, 0), ({"accepted": 1, "open": 6}, 1))
+        if found != {"open": 7}:
+            break
+    assert number > 3
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs limits of the system")
+def test_a_disk_that_is_full_at_any_byte_keeps_the_decisions_before(folder: Path) -> None:
+    import resource
+
+    with Review(AuditFolder.open(folder)) as review:
+        review.decide(ADA, TURIN, 0, "accept")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    failures = 0
+    try:
+        for limit in range(0, 40_000, 1500):
+            with Review(AuditFolder.open(folder)) as review:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+                try:
+                    review.decide(ADA, TEAM, 0, "reject")
+                except StorageError:
+                    failures += 1
+                finally:
+                    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+            with Review(AuditFolder.open(folder)) as again:
+                found = statuses(again)
+            assert found in ({"accepted": 1, "open": 6}, {"accepted": 1, "rejected": 1, "open": 5})
+            if "rejected" in found:
+                break
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, ignored)
+    assert failures
+    assert found == {"accepted": 1, "rejected": 1, "open": 5}

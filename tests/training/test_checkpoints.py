@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from faults import CALLS, fail_everywhere
 from lacuner.errors import LacunerError, ModelError, TrainingError
 from lacuner.models.model import PartState
 from lacuner.training.checkpoints import (
@@ -237,3 +238,59 @@ def test_a_damaged_result_is_computed_again(tmp_path, caplog):
         (tmp_path / "run" / "fold-1.safetensors").write_bytes(b"cut short")
         assert run.cached("fold-1", lambda: {"x": torch.zeros(2)}, resume=True)["x"].tolist() == [0, 0]
     assert "is damaged" in caplog.text
+
+
+@pytest.mark.parametrize("what", CALLS)
+def test_whatever_fails_there_is_a_whole_checkpoint(tmp_path, what):
+    model = Tiny()
+    optimizer = torch.optim.AdamW(model.parameters())
+    folder = CheckpointFolder(tmp_path / "c", "key")
+    folder.save(model, optimizer, Progress(1), {"weight": torch.ones(2)})
+
+    def check():
+        found = folder.load(model, optimizer)
+        assert found is not None
+        assert found[0].epochs_done in (1, 2)
+        folder.save(model, optimizer, Progress(1), {"weight": torch.ones(2)})
+        assert [path.name for path in (tmp_path / "c").iterdir()] == ["epoch-0001"]
+
+    def save():
+        folder.save(model, optimizer, Progress(2), {"weight": torch.zeros(2)})
+
+    assert fail_everywhere(what, save, check) >= 1
+    found = folder.load(model, optimizer)
+    assert found is not None
+    assert found[0].epochs_done == 2
+
+
+@pytest.mark.parametrize("what", CALLS)
+def test_whatever_fails_a_result_is_whole_or_computed_again(tmp_path, what):
+    run = RunFolder(tmp_path / "run", "key")
+
+    def check():
+        kept = run.cached("fold-1", lambda: {"x": torch.zeros(2)}, resume=True)["x"].tolist()
+        assert kept in ([0, 0], [1, 1])
+        (tmp_path / "run" / "fold-1.safetensors").unlink()
+        assert not list((tmp_path / "run").iterdir())
+
+    def compute():
+        run.cached("fold-1", lambda: {"x": torch.ones(2)}, resume=False)
+
+    assert fail_everywhere(what, compute, check) >= 1
+    assert run.cached("fold-1", never, resume=True)["x"].tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("what", CALLS)
+def test_whatever_fails_a_folder_can_be_claimed_afterwards(tmp_path, what):
+    run = RunFolder(tmp_path / "run", "key")
+
+    def claim():
+        with run.claimed():
+            pass
+
+    def check():
+        claim()
+        run.remove()
+        assert list(tmp_path.iterdir()) == []
+
+    fail_everywhere(what, claim, check)

@@ -13,6 +13,7 @@ from lacuner.analysis.bound import BoundRow, first_informative_length
 from lacuner.analysis.line_styles import LineStyle, label_ends, method_styles
 from lacuner.analysis.sparsity import SparsityRow
 from lacuner.errors import ConfigError, DataError
+from lacuner.storage import new_file, try_writing
 
 if TYPE_CHECKING:  # matplotlib is an extra, and the training code takes seconds to load
     from matplotlib.figure import Figure
@@ -57,6 +58,7 @@ def check_figure_path(path: Path) -> None:
         raise DataError("it is a folder", "give the name of a file", path)
     if importlib.util.find_spec("matplotlib") is None:
         raise ConfigError("--figure needs matplotlib; install it with: pip install matplotlib")
+    try_writing(path)
 
 
 def save_figure(figure: "Figure", path: Path) -> None:
@@ -64,10 +66,8 @@ def save_figure(figure: "Figure", path: Path) -> None:
     kind, memory = path.suffix.lower().removeprefix("."), io.BytesIO()
     with look():
         figure.savefig(memory, format=kind, dpi=_RESOLUTION, metadata={"Date": None} if kind == "svg" else None)
-    try:
-        path.write_bytes(memory.getvalue())
-    except OSError as error:
-        raise DataError(error.strerror or str(error), "choose another path for the figure", path) from error
+    with new_file(path) as file:
+        file.write(memory.getvalue())
 
 
 @look()

@@ -3,7 +3,8 @@
 import json
 import logging
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,13 +28,15 @@ from lacuner.corpus import OUTSIDE, Corpus
 from lacuner.corpus.corpus import open_for_writing
 from lacuner.errors import ConfigError, TrainingError
 from lacuner.recognizer import Recognizer
+from lacuner.storage import reporting, sync_folder, try_writing
+from lacuner.streams.locks import exclusive
 from lacuner.training.loop import Observer
 from lacuner.training.settings import RunSettings
 from lacuner.version import __version__
 
 logger = logging.getLogger(__name__)
 
-_WORK = ".unfinished"
+_WORK, _LOCK = ".unfinished", ".lock"
 
 
 @dataclass(frozen=True)
@@ -54,8 +57,10 @@ class Audit:
 
     def write(self, folder: Path) -> None:
         """Everything, into a folder; the summary last, so that a folder with one is whole."""
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / SUMMARY).unlink(missing_ok=True)
+        with reporting(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / SUMMARY).unlink(missing_ok=True)
+            sync_folder(folder)
         self.corpus.write(folder / CORPUS)
         with open_for_writing(folder / FINDINGS) as file:
             file.writelines(json.dumps(f.as_dict(), ensure_ascii=False) + "\n" for f in self.findings)
@@ -150,10 +155,27 @@ def fit_audit_model(
         labels, known = (OUTSIDE, *corpus.labels), frozenset(corpus.labels)
         work = None if folder is None else folder / _WORK
         if work is not None:
-            work.mkdir(parents=True, exist_ok=True)
+            with reporting(work):
+                work.mkdir(parents=True, exist_ok=True)
         found = predict_by_folds(corpus, predictor, folds, labels, work, observer)
         how = {"method": predictor.method.name, "encoder": predictor.encoder.name, "folds": folds}
     return AuditModel.of(found, corpus, labels, known), how
+
+
+@contextmanager
+def claimed(folder: Path) -> Iterator[None]:
+    """No other audit writes into the folder meanwhile, and it can be written.
+
+    Raises:
+        WriteError: it cannot.
+        LacunerError: another audit uses it.
+    """
+    work = folder / _WORK
+    with reporting(folder):
+        work.mkdir(parents=True, exist_ok=True)
+    try_writing(folder / SUMMARY)
+    with exclusive(work / _LOCK, f"another audit writes into {folder} — wait for it, or choose another --out"):
+        yield
 
 
 def check_folder(folder: Path, data: Iterable[Path] = ()) -> None:
@@ -166,7 +188,7 @@ def check_folder(folder: Path, data: Iterable[Path] = ()) -> None:
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"--out {folder} is a file — name a folder")
     for path in data:
-        if path.resolve().parent == folder.resolve():
+        if folder.resolve() in path.resolve().parents:
             raise ConfigError(
                 f"--out {folder} is where {path.name} is, and an audit has many files — name another folder"
             )

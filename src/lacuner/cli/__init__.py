@@ -1,7 +1,10 @@
 """The command line: one file a verb."""
 
+import errno
+import os
 import sys
 import traceback
+from contextlib import suppress
 from importlib.metadata import entry_points
 from typing import Annotated
 
@@ -22,6 +25,7 @@ from lacuner.cli.predict import predict
 from lacuner.cli.review import review
 from lacuner.cli.train import train
 from lacuner.errors import ConfigError, LacunerError
+from lacuner.storage import DISK_ERRORS, WriteError
 from lacuner.version import __version__
 
 app = typer.Typer(
@@ -75,15 +79,38 @@ def main() -> None:
     sys.argv = [argument for argument in sys.argv if argument != "--debug"]
     set_up_logging()
     try:
-        app(prog_name="lacuner")  # also as python -m lacuner
+        try:
+            app(prog_name="lacuner")  # also as python -m lacuner
+        finally:
+            _flush_output()
     except Exception as error:
         if debug:
             traceback.print_exc()
-        elif isinstance(error, LacunerError):
-            say(str(error))
         else:
-            notes = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
-            say(f"{type(error).__name__}: {error}{notes} — this is a bug in Lacuner; --debug shows where")
+            say(_sentence(error))
         sys.exit(2 if isinstance(error, ConfigError) else 1)
     finally:
         stop_bars()
+
+
+def _sentence(error: Exception) -> str:
+    """What the user is told about an error."""
+    if isinstance(error, LacunerError):
+        return str(error)
+    if isinstance(error, OSError) and error.errno in DISK_ERRORS:
+        return str(WriteError(error, error.filename or "standard output"))
+    if isinstance(error, MemoryError) or "can't allocate memory" in str(error):
+        return "memory ran out — close other programs, use fewer --workers, or smaller batches (training.batch_tokens)"
+    notes = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
+    return f"{type(error).__name__}: {error}{notes} — this is a bug in Lacuner; --debug shows where"
+
+
+def _flush_output() -> None:
+    """Bring what was printed to its reader now: at the end of the process, nobody would be told that it is lost."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if error.errno != errno.EPIPE:
+            raise

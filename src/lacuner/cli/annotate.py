@@ -5,14 +5,14 @@ from contextlib import ExitStack
 from functools import cache, partial
 from itertools import chain, groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from lacuner.cli.console import print_json, say, track
 from lacuner.cli.help import DATA, MATCHING, OUTPUT, RUNNING
 from lacuner.cli.options import Engine, InputFormat, Json, Strict, Texts, check_inputs, read_names
-from lacuner.errors import ConfigError, DataError
+from lacuner.errors import ConfigError
 
 if TYPE_CHECKING:
     from lacuner.corpus.files import ReadingReport
@@ -101,7 +101,7 @@ def annotate(
 
     Example: `lacuner annotate news.txt --dictionary names.tsv --out distant.jsonl`
     """
-    from lacuner.corpus.corpus import log_losses
+    from lacuner.corpus.corpus import log_losses, open_for_writing
     from lacuner.corpus.files import STANDARD_INPUT, ReadingReport, refuse_overwriting
     from lacuner.corpus.formats.registry import format_of
     from lacuner.matching.annotation import AnnotationReport
@@ -126,8 +126,8 @@ def annotate(
     estimates: list[CaseEstimate | None] = []
     pool = make_engine(engine, workers or available_cores())
     with ExitStack() as files:
-        file = _open_for_writing(out, files)
-        rest = None if unmatched is None else _open_for_writing(unmatched, files)
+        file = files.enter_context(open_for_writing(out))
+        rest = None if unmatched is None else files.enter_context(open_for_writing(unmatched))
         names = read_names(dictionary, strict)
         stopped = read_stop_list(stop) if stop else []
         used = names.without(stopped, min_length)
@@ -155,15 +155,6 @@ def _total(estimates: "Sequence[CaseEstimate | None]") -> "CaseEstimate | None":
     """What all say together; None if one is not known."""
     known = [estimate for estimate in estimates if estimate is not None]
     return sum(known[1:], known[0]) if known and len(known) == len(estimates) else None
-
-
-def _open_for_writing(path: Path, files: ExitStack) -> TextIO:
-    from lacuner.corpus.corpus import open_for_writing
-
-    try:
-        return files.enter_context(open_for_writing(path))
-    except OSError as error:
-        raise DataError(error.strerror or str(error), "check the path", path) from error
 
 
 def _open_inputs(

@@ -59,7 +59,7 @@ def audit(
 
     Example: `lacuner audit train.conll --out audit`
     """
-    from lacuner.audit.audit import audit_corpus, check_decisions, check_folder, remove_unfinished_work
+    from lacuner.audit.audit import audit_corpus, check_decisions, check_folder, claimed, remove_unfinished_work
     from lacuner.audit.folder import hash_of_files
     from lacuner.cli.progress import TerminalObserver
     from lacuner.corpus import Corpus
@@ -89,14 +89,15 @@ def audit(
     corpus = merge(Corpus.read(path, data_format, strict) for path in data)
     files = [str(path.absolute()) for path in data]
     about = {"corpus": ", ".join(map(str, data)), "files": files, "hash": hash_of_files(data)}
-    try:
-        found = audit_corpus(corpus, judge, folds or 3, min_probability, out, about, TerminalObserver)
-    except KeyboardInterrupt:
-        say("Interrupted. The same command continues.")
-        raise
-    check_decisions(out)  # somebody may have gone on with a review meanwhile
-    found.write(out)
-    remove_unfinished_work(out)
+    with claimed(out):
+        try:
+            found = audit_corpus(corpus, judge, folds or 3, min_probability, out, about, TerminalObserver)
+        except KeyboardInterrupt:
+            say("Interrupted. The same command continues.")
+            raise
+        check_decisions(out)  # somebody may have gone on with a review meanwhile
+        found.write(out)
+        remove_unfinished_work(out)
     if json:
         summary = found.summary()
         print_json(

@@ -20,8 +20,9 @@ from lacuner.cli.options import (
 )
 from lacuner.corpus import Corpus
 from lacuner.corpus.corpus import open_for_writing
-from lacuner.corpus.files import refuse_overwriting
+from lacuner.corpus.files import STANDARD_INPUT, refuse_overwriting
 from lacuner.errors import ConfigError
+from lacuner.storage import try_writing
 
 if TYPE_CHECKING:
     from lacuner.evaluation import Scores
@@ -75,6 +76,8 @@ def evaluate(
     if errors is not None:
         read = {"the data": file, "a file of the model": folder, "the dictionary": dictionary}
         refuse_overwriting(errors, {what: [path] for what, path in read.items()}, "--errors")
+        if str(errors) != STANDARD_INPUT:
+            try_writing(errors)
     names = read_dictionary(dictionary, ignore_case, strict)
     recognizer = None if folder is None else Recognizer.from_pretrained(folder, device)
     corpus = Corpus.read(file, data_format, strict, "words" if recognizer is None else recognizer.split)

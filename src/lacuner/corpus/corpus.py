@@ -4,17 +4,15 @@ import gzip
 import io
 import itertools
 import logging
-import os
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import BinaryIO, TextIO, overload
 
-from lacuner.corpus.files import STANDARD_INPUT, ReadingReport, name_of, umask
+from lacuner.corpus.files import STANDARD_INPUT, ReadingReport, name_of
 from lacuner.corpus.formats.format import ReadOptions, WriteOptions
 from lacuner.corpus.formats.registry import format_of, guess_format, reader_of, writer_of
 from lacuner.corpus.formats.tag_schemes import Scheme
@@ -23,6 +21,7 @@ from lacuner.corpus.sentence import Sentence
 from lacuner.corpus.statistics import Statistics
 from lacuner.corpus.tokenize import Splitting, cut_words
 from lacuner.errors import DataError
+from lacuner.storage import new_file, reporting
 
 logger = logging.getLogger(__name__)
 
@@ -175,33 +174,38 @@ def open_for_writing(path: str | Path) -> Iterator[TextIO]:
     """
     if str(path) == STANDARD_INPUT:
         yield sys.stdout
-        sys.stdout.flush()
+        with reporting("standard output"):
+            sys.stdout.flush()
         return
     path = Path(path)
-    if not path.parent.is_dir():
-        raise DataError("the folder does not exist", "create it first", path.parent)
-    if path.is_dir():
-        raise DataError("it is a folder", "give the name of a file", path)
-    if path.exists() and not path.is_file():  # a pipe or a device cannot be renamed into place
-        with path.open("wb") as raw, _text_file(raw, path) as file:
-            yield file
-        return
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with open(handle, "wb") as raw, _text_file(raw, path) as file:
-            yield file
-        os.chmod(temporary, 0o666 & ~umask())
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    with reporting(path):
+        if not path.parent.is_dir():
+            raise DataError("the folder does not exist", "create it first", path.parent)
+        if path.is_dir():
+            raise DataError("it is a folder", "give the name of a file", path)
+        # A pipe or a device cannot be renamed into place, and /dev/stdout is to stay what it is.
+        special = path.is_relative_to("/dev") or (path.exists() and not path.is_file())
+    with path.open("wb") if special else new_file(path) as raw, _text_file(raw, path) as file:
+        yield file
 
 
-def _text_file(raw: BinaryIO, path: Path) -> TextIO:
-    """A text file over ``raw``; the time is left out of the archive, so that the same content gives the same bytes."""
+@contextmanager
+def _text_file(raw: BinaryIO, path: Path) -> Iterator[TextIO]:
+    """A text file over ``raw``, which stays open.
+
+    The time is left out of an archive, so that the same content gives the same bytes.
+    """
     packed = path.name.lower().endswith(".gz")
     binary = gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) if packed else raw
-    return io.TextIOWrapper(binary, encoding="utf-8", newline="\n")
+    file = io.TextIOWrapper(binary, encoding="utf-8", newline="\n")
+    try:
+        yield file
+        file.flush()
+        if packed:
+            binary.close()
+    finally:
+        with suppress(OSError, ValueError):  # of what could not be written; the first error says so
+            file.detach()
 
 
 def merge(corpora: Iterable[Corpus]) -> Corpus:

@@ -105,13 +105,6 @@ def _would_overwrite(out: str | Path, other: str | Path) -> bool:
     return ours == theirs or ours in theirs.parents or (os.path.isdir(other) and theirs in ours.parents)
 
 
-def umask() -> int:
-    """The permissions that the user takes away from new files; temporary ones do not follow it by themselves."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
 def _open(path: str | Path) -> BinaryIO:
     if str(path) == STANDARD_INPUT:
         return cast(BinaryIO, io.BufferedReader(cast(io.RawIOBase, _KeepOpen(sys.stdin.buffer))))

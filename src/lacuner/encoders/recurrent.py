@@ -1,6 +1,7 @@
 """Word vectors + character CNN + BiLSTM: an encoder that needs no download and trains fast on a CPU."""
 
 from collections.abc import Sequence
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -58,7 +59,7 @@ class RecurrentEncoder(Encoder):
         # Its padding is zero, as the convolution pads, so that a longer word changes nothing.
         self.characters = trained_table(len(vocabulary.characters) + 2, config.character_size)
         self.convolution = nn.Conv1d(config.character_size, config.character_filters, kernel_size=3, padding=1)
-        sizes = [word_size + config.character_filters, *[2 * config.hidden] * (config.layers - 1)]
+        sizes = chain([word_size + config.character_filters], repeat(2 * config.hidden, config.layers - 1))
         self.layers = nn.ModuleList(BiLSTM(size, config.hidden) for size in sizes)
         self.dropout = Dropout(config.dropout)
         self.size = 2 * config.hidden

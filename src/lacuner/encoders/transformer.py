@@ -13,11 +13,11 @@ from torch import Tensor, nn
 from lacuner.encoders.bilstm import BiLSTM
 from lacuner.encoders.dropout import Dropout
 from lacuner.encoders.encoder import Encoder, EncoderConfig
+from lacuner.encoders.hugging_face import build_model, load_pretrained
 from lacuner.encoders.words import EncodedWords
 from lacuner.errors import ConfigError, ModelError
 from lacuner.features.subwords import PieceIndex, PieceInputs
 
-_RUNS_CODE = frozenset({"auto_map", "attn_implementation", "_attn_implementation"})
 _MAX_WINDOW = 512  # attention costs the square of it, and a sentence rarely needs more
 
 
@@ -90,11 +90,9 @@ class TransformerEncoder(Encoder):
     @classmethod
     def create(cls, config: TransformerConfig) -> "TransformerEncoder":
         """Load pretrained weights."""
-        from transformers import AutoModel  # takes seconds to import, and other encoders do without it
-
         try:
             with _without_progress_bar():
-                model = AutoModel.from_pretrained(config.model, dtype=torch.float32, trust_remote_code=False)
+                model = load_pretrained(config.model)
             index = PieceIndex.load(config.model, _max_input(model.config), config.window)
         except ConfigError:
             raise
@@ -109,12 +107,8 @@ class TransformerEncoder(Encoder):
     @classmethod
     def restore(cls, config: TransformerConfig, architecture: dict[str, Any], folder: Path) -> "TransformerEncoder":
         """The bare architecture of a saved model with its tokenizer; the weights are loaded afterwards."""
-        from transformers import AutoConfig, AutoModel
-
-        harmless = {key: value for key, value in architecture.items() if key not in _RUNS_CODE}
-        settings = AutoConfig.for_model(**harmless)
-        model = AutoModel.from_config(settings, dtype=torch.float32, trust_remote_code=False)
-        return cls(config, model, PieceIndex.load(folder, _max_input(settings), config.window))
+        model = build_model(architecture)
+        return cls(config, model, PieceIndex.load(folder, _max_input(model.config), config.window))
 
     @property
     def pretrained(self) -> nn.Module:

@@ -1,10 +1,35 @@
-"""JSON in model folders."""
+"""JSON and tensors in model folders."""
 
 import json
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+from torch.nn.modules import module as modules
 
 from lacuner.errors import ModelError
+from lacuner.storage import WriteError, reporting
+
+_SPARE_TENSORS, _SPARE_ELEMENTS = 1_000, 50_000_000
+"""What a model may register beyond four times of what it keeps: poolers and decoders are built, and dropped."""
+_SYSTEM_ERROR = re.compile(r"\(os error (\d+)\)")
+
+
+class StoredTensor(NamedTuple):
+    """What the beginning of a file of tensors says about one of them."""
+
+    shape: tuple[int, ...]
+    floating: bool
+
+    @property
+    def elements(self) -> int:
+        return torch.Size(self.shape).numel()
 
 
 def read_json(folder: Path, name: str) -> dict[str, Any]:
@@ -18,6 +43,85 @@ def read_json(folder: Path, name: str) -> dict[str, Any]:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, OSError) as error:
         raise ModelError(f"{path} is damaged ({error}) — copy the folder again") from error
+    except RecursionError:
+        raise ModelError(f"{path} is damaged (it is nested too deeply) — copy the folder again") from None
     if not isinstance(content, dict):
         raise ModelError(f"{path} holds no JSON object — copy the folder again")
     return content
+
+
+def save_tensors(tensors: Mapping[str, Tensor], path: Path, metadata: dict[str, str] | None = None) -> None:
+    """Write a file of tensors; its writer is not Python's, and names errors of the system in its own way."""
+    try:
+        with reporting(path):
+            save_file(dict(tensors), path, metadata)
+    except SafetensorError as error:
+        number = _SYSTEM_ERROR.search(str(error))
+        raise WriteError(OSError(int(number[1]), _plain(error)) if number else str(error), path) from error
+
+
+def _plain(error: SafetensorError) -> str:
+    return _SYSTEM_ERROR.sub("", str(error)).rpartition(":")[2].strip()
+
+
+def read_header(path: Path) -> dict[str, StoredTensor]:
+    """What tensors a file holds; none of them is loaded."""
+    if not path.is_file():
+        raise ModelError(f"{path} is missing — copy the folder again")
+    try:
+        with safe_open(path, "pt") as file:
+            slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+            return {
+                name: StoredTensor(tuple(part.get_shape()), part.get_dtype().startswith(("F", "BF")))
+                for name, part in slices.items()
+            }
+    except (SafetensorError, OSError) as error:
+        raise ModelError(f"{path} is damaged or cut short ({error}) — copy the folder again") from error
+
+
+def load_tensors(path: Path) -> dict[str, Tensor]:
+    """The tensors of a file; refuses numbers that are none."""
+    try:
+        tensors = load_file(path)
+    except (SafetensorError, OSError) as error:
+        raise ModelError(f"{path} is damaged or cut short ({error}) — copy the folder again") from error
+    damaged = not_finite(tensors)
+    if damaged is not None:
+        raise ModelError(f"{path}: the weights {damaged!r} have infinite values, or NaN — copy the folder again")
+    return tensors
+
+
+def not_finite(tensors: Mapping[str, Tensor]) -> str | None:
+    """The name of a tensor with infinite values or NaN, if there is one."""
+    for name, tensor in tensors.items():
+        if tensor.is_floating_point() and not torch.isfinite(tensor).all():
+            return name
+    return None
+
+
+@contextmanager
+def no_more_than(stored: Mapping[str, StoredTensor], described: Path) -> Iterator[None]:
+    """Modules that are built inside must not be much more than what is stored, in number and size of their tensors."""
+    left = {
+        "tensors": 4 * len(stored) + _SPARE_TENSORS,
+        "elements": 4 * sum(tensor.elements for tensor in stored.values()) + _SPARE_ELEMENTS,
+    }
+
+    def count(module: nn.Module, name: str, tensor: Any) -> None:
+        if isinstance(tensor, Tensor):
+            left["tensors"] -= 1
+            left["elements"] -= tensor.numel()
+            if min(left.values()) < 0:
+                raise ModelError(
+                    f"{described} describes a much larger model than the weights are of — copy the folder again"
+                )
+
+    hooks = [
+        modules.register_module_parameter_registration_hook(count),
+        modules.register_module_buffer_registration_hook(count),
+    ]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()

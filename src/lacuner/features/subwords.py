@@ -66,7 +66,13 @@ class PieceIndex:
         """The tokenizer of a model name or folder; ``max_pieces`` is what the model itself can take."""
         from transformers import AutoTokenizer
 
-        tokenizer = AutoTokenizer.from_pretrained(name, use_fast=True, add_prefix_space=True, trust_remote_code=False)
+        tokenizer = AutoTokenizer.from_pretrained(
+            name,
+            use_fast=True,
+            add_prefix_space=True,
+            trust_remote_code=False,
+            local_files_only=Path(name).is_dir(),  # nothing in a folder makes us fetch something
+        )
         if not tokenizer.is_fast:
             raise ConfigError(
                 f"{name} has no fast tokenizer, which is needed to know which piece belongs to which word"

@@ -1,16 +1,15 @@
 """A map over shards whose results are files: an interruption at any moment loses no finished shard and repeats none."""
 
+import io
 import json
-import os
-import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
 from lacuner.errors import ConfigError
+from lacuner.storage import WriteError, new_file, remove_leftovers
 from lacuner.streams.engine import Engine
 from lacuner.streams.shards import Shard
 
@@ -58,8 +57,8 @@ def map_to_files(
 ) -> Iterator[Part]:
     """Work on every shard that has no result in ``folder`` yet; the parts come in the order of the shards.
 
-    A part is written under a temporary name (``.name.host.process``) and renamed, so that a file with the name of a part is
-    always whole. Several runs may work in one folder at the same time; what both make is the same.
+    A file with the name of a part is always whole. Several runs may work in one folder at the same time; what both
+    make is the same.
 
     Args:
         engine: where the work runs.
@@ -83,8 +82,9 @@ def map_to_files(
         if not reused:
             next(made)
         yield Part(job.shard, job.path, json.loads(job.summary.read_text(encoding="utf-8")), reused)
-    for left in [*folder.glob(".part-*"), *(folder / _SUMMARIES).glob(".part-*")]:  # of runs that were interrupted
-        left.unlink(missing_ok=True)
+    for job in jobs:  # of runs that were interrupted
+        remove_leftovers(job.path)
+        remove_leftovers(job.summary)
 
 
 def _describe(shards: Sequence[Shard]) -> list[dict[str, Any]]:
@@ -113,6 +113,8 @@ def _claim(folder: Path, fingerprint: Mapping[str, Any]) -> None:
             _write_whole(path, lambda file: file.write(json.dumps(wanted, ensure_ascii=False, indent=1) + "\n"))
         (folder / _SUMMARIES).mkdir(exist_ok=True)
         found = json.loads(path.read_text(encoding="utf-8"))
+    except WriteError:
+        raise
     except OSError as error:
         raise ConfigError(f"{folder}: {error.strerror} — choose another folder") from error
     except ValueError as error:
@@ -140,20 +142,12 @@ def _make(work: Work, job: _Job) -> None:
 
 
 def _write_whole(path: Path, write: Callable[[TextIO], object], before: Callable[[], None] = lambda: None) -> None:
-    """Write a file under a temporary name and rename it."""
-    temporary = path.with_name(f".{path.name}.{platform.node()}.{os.getpid()}")
-    try:
-        with temporary.open("w", encoding="utf-8", newline="\n") as file:
+    """Write a text file; ``before`` is done when it is written, and has not its name yet."""
+    with new_file(path) as raw:
+        file = io.TextIOWrapper(raw, encoding="utf-8", newline="\n")
+        try:
             write(file)
             file.flush()
-            os.fsync(file.fileno())
+        finally:
+            file.detach()
         before()
-        try:
-            os.replace(temporary, path)
-        except FileNotFoundError:
-            if not path.exists():  # another run has made it, and tidied up
-                raise
-    except BaseException:
-        with suppress(OSError):
-            temporary.unlink()
-        raise

@@ -2,9 +2,7 @@
 
 import json
 import logging
-import os
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,11 +12,13 @@ from typing import Any
 import torch
 from accelerate import PartialState
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 from torch import Tensor
 
 from lacuner.errors import ModelError, TrainingError
+from lacuner.features.stored import save_tensors
 from lacuner.models.model import Model
+from lacuner.storage import new_file, new_folder, reporting
 from lacuner.streams.locks import exclusive
 
 logger = logging.getLogger(__name__)
@@ -56,26 +56,25 @@ class CheckpointFolder:
         average: "WeightAverage | None" = None,
     ) -> None:
         """Write the state after an epoch."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        name = f"epoch-{progress.epochs_done:04d}"
-        unfinished = self.folder / f"{name}.tmp"
-        shutil.rmtree(unfinished, ignore_errors=True)
-        unfinished.mkdir()
-        save_file(trained_weights(model), unfinished / "model.safetensors")
-        save_file(best, unfinished / "best.safetensors")
-        if average is not None:
-            save_file(average.weights | {_STEPS: torch.tensor(average.steps)}, unfinished / "average.safetensors")
         state = optimizer.state_dict()["state"]
-        tensors = {
-            f"{number}.{key}": value.contiguous() for number, item in state.items() for key, value in item.items()
+        files = {
+            "model": trained_weights(model),
+            "best": best,
+            "optimizer": {
+                f"{number}.{key}": value.contiguous() for number, item in state.items() for key, value in item.items()
+            },
         }
-        save_file(tensors, unfinished / "optimizer.safetensors")
+        if average is not None:
+            files["average"] = average.weights | {_STEPS: torch.tensor(average.steps)}
         described = {"fingerprint": self.fingerprint, **vars(progress)}
-        (unfinished / "progress.json").write_text(json.dumps(described, indent=1), encoding="utf-8")
-        os.replace(unfinished, self.folder / name)
+        name = f"epoch-{progress.epochs_done:04d}"
+        with new_folder(self.folder / name) as unfinished, reporting(self.folder):
+            for file, tensors in files.items():
+                save_tensors(tensors, unfinished / f"{file}.safetensors")
+            (unfinished / "progress.json").write_text(json.dumps(described, indent=1), encoding="utf-8")
         for old in self.folder.iterdir():
             if old.name != name:
-                shutil.rmtree(old)
+                shutil.rmtree(old, ignore_errors=True)
 
     def load(
         self, model: Model, optimizer: Any, average: "WeightAverage | None" = None
@@ -128,7 +127,8 @@ class RunFolder:
         try:
             self._create()
         except OSError as error:
-            raise ModelError(f"{self.folder}: {error.strerror} — choose another --out") from error
+            reason = error.__cause__.strerror if isinstance(error.__cause__, OSError) else error.strerror
+            raise ModelError(f"{self.folder}: {reason or error} — choose another --out") from error
         busy = f"another run is training into {self.folder} — wait for it, or choose another --out"
         with exclusive(self.folder / _LOCK, busy):
             yield
@@ -137,13 +137,10 @@ class RunFolder:
         """The folder has its marker from the beginning."""
         if self.folder.exists():
             return
-        self.folder.parent.mkdir(parents=True, exist_ok=True)
-        marked = Path(tempfile.mkdtemp(prefix=f".{self.folder.name}.", dir=self.folder.parent))
-        (marked / _MARKER).touch()
         try:
-            os.rename(marked, self.folder)
+            with new_folder(self.folder, replace=False) as marked:
+                (marked / _MARKER).touch()
         except OSError:
-            shutil.rmtree(marked)
             if not (self.folder / _MARKER).is_file():  # unless another run was faster
                 raise
 
@@ -178,10 +175,10 @@ class RunFolder:
                     return kept
         result = compute()
         if PartialState().is_main_process:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            unfinished = self.folder / f"{name}.tmp"
-            save_file(result, unfinished, {"fingerprint": fingerprint or self.fingerprint})
-            os.replace(unfinished, path)
+            with reporting(path):
+                self.folder.mkdir(parents=True, exist_ok=True)
+            with new_file(path) as file:
+                file.write(save(result, {"fingerprint": fingerprint or self.fingerprint}))
             shutil.rmtree(self.folder / name, ignore_errors=True)  # its checkpoints are not needed any more
         return result
 
