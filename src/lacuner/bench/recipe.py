@@ -229,7 +229,9 @@ def _read_toml(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror} — check the path") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except RecursionError:
+        raise ConfigError(f"{path}: lists and tables are nested too deep — make it flatter") from None
+    except ValueError as error:
         raise ConfigError(f"{path}: not TOML ({error}) — correct it there") from error
 
 

@@ -109,7 +109,8 @@ class Layout:
     def _without_numbers(
         self, block: Block, rows: list[list[str]], path: str | Path, report: ReadingReport
     ) -> list[list[str]]:
-        kept, lines, expected = [], [], self.first_number or 0
+        kept: list[list[str]] = []
+        lines, expected = [], self.first_number or 0
         for (number, line), row in zip(block.lines, rows, strict=True):
             if line.startswith(_COMMENT) and not kept:
                 report.remark("comments before sentences are not read", path)

@@ -15,12 +15,11 @@ from lacuner.corpus.formats.records import (
     span_from_record,
     span_to_record,
 )
+from lacuner.corpus.formats.span_keys import TOKEN_FIELDS
 from lacuner.corpus.sentence import Entity, Sentence, Span
 from lacuner.corpus.tokenize import Splitting, split_words
 from lacuner.errors import DataError
 
-TOKEN_FIELDS = "token_fields"
-"""Key under which fields of single tokens that we do not know are handed on, one object a word."""
 _DERIVED_TOKEN_FIELDS = frozenset({"text", "start", "end", "id", "ws"})
 _DERIVED_SPAN_FIELDS = frozenset({"token_start", "token_end"})
 
@@ -66,6 +65,9 @@ def sentence_from_text_record(
     extra = {key: value for key, value in record.items() if key not in SENTENCE_KEYS and key != span_key}
     if any(fields for _, fields in kept):
         extra[TOKEN_FIELDS] = [fields for _, fields in kept]
+    if record.get("token_offsets") and not given:
+        what = '"token_offsets" is given without "tokens"; it is left out'
+        report.note("token offsets left out", what, "give the words, too", path, line)
     known = {key: record.get(key) for key in SENTENCE_KEYS} | {"token_offsets": offsets if given else None}
     tokens = [text[start:end] for start, end in offsets]
     return build_sentence(known, tokens, entities, rejected, extra, path, line, report)
