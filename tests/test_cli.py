@@ -498,4 +498,4 @@ def test_a_device_that_is_not_there_is_refused_in_one_sentence(run, files, model
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
     for verb in (("predict", model_folder, files / "dev.jsonl"), ("evaluate", model_folder, files / "dev.jsonl")):
         code, _, log = run(*verb, "--device", "cuda")
-        assert (code, log.strip()) == (1, "error: the device 'cuda' is not available on this machine; give cpu")
+        assert (code, log.strip()) == (2, "the device 'cuda' is not available on this machine; give cpu")

@@ -260,7 +260,8 @@ def _with_shared(content: dict[str, Any], shared: Mapping[str, Mapping[str, Any]
     merged = dict(content)
     for kind, axis in _NAMED.items():
         own, names = _table(content, kind), content.get(axis)
-        known = {name: shared[kind][name] for name in names if name in shared[kind]} if isinstance(names, list) else {}
+        named = [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
+        known = {name: shared[kind][name] for name in named if name in shared[kind]}
         merged[kind] = _merged(known, own)
     return merged | {"language": _merged(shared["language"], _table(content, "language"))}
 

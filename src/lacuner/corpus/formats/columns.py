@@ -54,7 +54,7 @@ class Layout:
     @classmethod
     def of(cls, blocks: Sequence[Block], tagged: bool, tag: int | None, path: str | Path) -> "Layout":
         """The layout that the first blocks of a file have; words alone are enough if it need not be ``tagged``."""
-        separator = _find_separator(line for block in blocks for _, line in block.lines)
+        separator = _find_separator([line for block in blocks for _, line in block.lines])
         tables = [[cut_line(line, separator, path, number) for number, line in block.lines] for block in blocks]
         rows = list(chain.from_iterable(tables))
         if not tagged and 2 * sum(len(row) > 1 for row in rows) <= len(rows):
@@ -167,9 +167,14 @@ def cut_line(line: str, separator: str, path: str | Path, number: int) -> list[s
     return [columns[0], *(column.strip() for column in columns[1:])]
 
 
-def _find_separator(lines: Iterable[str]) -> str:
+def _find_separator(lines: Sequence[str]) -> str:
+    """What is in most lines; of several such characters, the one that has most tags behind it."""
     shown = [line.replace(", ", ",") for line in lines]
-    return max(_SEPARATORS, key=lambda s: (sum(s in line.strip(s) for line in shown), -_SEPARATORS.index(s)))
+    counts = {separator: sum(separator in line.strip(separator) for line in shown) for separator in _SEPARATORS}
+    most = [separator for separator in _SEPARATORS if counts[separator] == max(counts.values())]
+    if len(most) == 1:
+        return most[0]
+    return max(most, key=lambda separator: sum(_is_tag(line.rpartition(separator)[2].strip()) for line in shown))
 
 
 def _first_number(tables: Sequence[Sequence[Sequence[str]]], path: str | Path) -> int | None:

@@ -17,9 +17,11 @@ TOKEN_FIELDS = "token_fields"
 """Key under which fields of single tokens that we do not know are handed on, one object a word."""
 _CATEGORY_KEYS = ("label", "labels")
 """They may also hold the category of the whole text, as a string or a list of strings."""
+_RELATIONS = "relations"
+"""Prodigy repeats there the spans that are related."""
 _STARTS, _ENDS = ("start", "start_offset", "begin"), ("end", "end_offset")
 _LABELS = ("label", "labels", "type", "tag", "entity", "entity_type")
-_DEPTH = 4
+_DEPTH = 5
 """How deep spans are searched for: Label Studio has lists of annotations with lists of results."""
 
 
@@ -50,17 +52,19 @@ def holds_spans(record: Mapping[str, Any], key: str) -> bool:
     value = record.get(key)
     if isinstance(value, Mapping) and not any(value.values()):
         return False
-    if key in _CATEGORY_KEYS and (not isinstance(value, list) or all(isinstance(item, str) for item in value)):
+    if key in _CATEGORY_KEYS and not isinstance(value, list):
+        return looks_like_spans(value)
+    if key in _CATEGORY_KEYS and all(isinstance(item, str) for item in value):
         return False
     return value is not None and value != []
 
 
 def looks_like_spans(value: object, depth: int = _DEPTH) -> bool:
-    """Whether there is something with a beginning, an end and a label in lists, or in lists of objects."""
+    """Whether there is something with a beginning, an end and a label in lists and objects."""
     if isinstance(value, Mapping):
-        if _is_span(value) or _is_span(value.get("value")):
+        if _is_span(value):
             return True
-        inner: Collection[object] = [item for item in value.values() if isinstance(item, list)]
+        inner: Collection[object] = value.values()
     elif isinstance(value, list):
         if _is_triple(value):
             return True
@@ -92,7 +96,7 @@ def note_unread(extra: Mapping[str, Any], text: str | None, path: str | Path, li
         if key == TOKEN_FIELDS:
             continue
         report.unread[key] += 1
-        if not isinstance(value, list | dict) or not value:
+        if key == _RELATIONS or not isinstance(value, list | dict) or not value:
             continue
         if looks_like_tags(value) or looks_like_spans(value):
             what = f'"{key}" looks like annotation, but is not read'
