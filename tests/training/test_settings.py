@@ -270,3 +270,36 @@ def test_settings_of_older_models_know_neither_teachers_nor_averages():
     for key in ("ema_epochs", "fit_threshold", "width_quantile", "metric", "nested", "precision"):
         del settings["training"][key]
     assert settings_from_dict(settings) == resolve_settings("uniform")
+
+
+@pytest.mark.parametrize("section", ["method", "encoder", "split"])
+@pytest.mark.parametrize("value", [["a"], [], {"name": ["a"]}, {"name": {"a": 1}}, 5, False, "", {"name": ""}])
+def test_a_name_that_is_none_is_refused_in_one_sentence(section, value):
+    for layer in ("config", "overrides"):
+        with pytest.raises(ConfigError, match=f"^{section}=.*: give a name, such as {section} = "):
+            resolve_settings(**{layer: {section: value}})
+
+
+def test_a_method_has_no_settings_of_its_own():
+    with pytest.raises(ConfigError, match=r"^there is no setting method\.ratio; there is: method$"):
+        resolve_settings(config={"method": {"name": "uniform", "ratio": 1}})
+
+
+def test_settings_that_are_nested_too_deep_are_refused(tmp_path):
+    path = tmp_path / "run.toml"
+    path.write_text(f"a = {'[' * 2000}{']' * 2000}")
+    with pytest.raises(ConfigError, match="nested too deep"):
+        read_config(path)
+    with pytest.raises(ConfigError, match="nested too deep"):
+        parse_assignments([path.read_text()])
+
+
+def test_whatever_the_toml_parser_refuses_is_refused_in_one_sentence(tmp_path):
+    path = tmp_path / "run.toml"
+    path.write_text("a = 2026-99-99\n")
+    with pytest.raises(ConfigError, match="not TOML"):
+        read_config(path)
+    path.write_text(f"a = {'1' * 5000}\n")
+    with pytest.raises(ConfigError, match="not TOML"):
+        read_config(path)
+    assert parse_assignments([f"a={'1' * 5000}"]) == {"a": "1" * 5000}

@@ -229,7 +229,9 @@ def _read_toml(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror} — check the path") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except RecursionError:
+        raise ConfigError(f"{path}: lists and tables are nested too deep — make it flatter") from None
+    except ValueError as error:
         raise ConfigError(f"{path}: not TOML ({error}) — correct it there") from error
 
 
@@ -258,7 +260,8 @@ def _with_shared(content: dict[str, Any], shared: Mapping[str, Mapping[str, Any]
     merged = dict(content)
     for kind, axis in _NAMED.items():
         own, names = _table(content, kind), content.get(axis)
-        known = {name: shared[kind][name] for name in names if name in shared[kind]} if isinstance(names, list) else {}
+        named = [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
+        known = {name: shared[kind][name] for name in named if name in shared[kind]}
         merged[kind] = _merged(known, own)
     return merged | {"language": _merged(shared["language"], _table(content, "language"))}
 

@@ -148,8 +148,11 @@ def write_sentences(
 ) -> None:
     """Write a stream of sentences; ``-`` is standard output."""
     write, options = writer_of(path, format), WriteOptions(scheme, str(path))
-    with open_for_writing(path) as file:
-        write(format_of(path, format).count_losses(sentences, options.losses), file, options)
+    try:
+        with open_for_writing(path) as file:
+            write(format_of(path, format).count_losses(sentences, options.losses), file, options)
+    except UnicodeEncodeError:
+        raise DataError("there is half of a surrogate pair", "write whole characters", path) from None
     log_losses(options.losses, path)
 
 

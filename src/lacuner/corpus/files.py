@@ -17,6 +17,8 @@ from lacuner.errors import DataError
 logger = logging.getLogger(__name__)
 
 STANDARD_INPUT = "-"
+_SHOWN_FIELDS = 20
+"""How many fields the report names; a file may have a different one in every record."""
 
 
 @dataclass
@@ -24,11 +26,20 @@ class ReadingReport:
     """What a reader had to repair or leave out, counted, each with the first line where it happened.
 
     With ``strict`` the first such thing is an error instead.
+
+    Attributes:
+        strict: whether it is.
+        counts: how often something of a kind was repaired or left out.
+        examples: the first of each kind.
+        remarks: how the file was read where it could have been read otherwise; no error even with ``strict``.
+        unread: names of fields that are handed on without being read, and how many records have them.
     """
 
     strict: bool = False
     counts: Counter[str] = field(default_factory=Counter)
     examples: dict[str, str] = field(default_factory=dict)
+    remarks: dict[str, None] = field(default_factory=dict)
+    unread: Counter[str] = field(default_factory=Counter)
 
     def note(self, kind: str, detail: str, remedy: str, path: str | Path, line: int) -> None:
         """Count one oddity of this ``kind``."""
@@ -37,13 +48,29 @@ class ReadingReport:
         self.counts[kind] += 1
         self.examples.setdefault(kind, f"{path}:{line}: {detail}")
 
+    def remark(self, what: str, path: str | Path) -> None:
+        """Say once how the file is read."""
+        self.remarks.setdefault(f"{path}: {what}")
+
     def log(self) -> None:
         """Tell the user, one line a kind."""
         for kind, count in self.counts.items():
             logger.warning("%s: %d; the first: %s", kind, count, self.examples[kind])
+        for remark in self.remarks:
+            logger.info("%s", remark)
+        if self.unread:
+            fields = [f"{name} ({count})" for name, count in self.unread.most_common(_SHOWN_FIELDS)]
+            more = [f"{len(self.unread) - _SHOWN_FIELDS} more"] if len(self.unread) > _SHOWN_FIELDS else []
+            logger.info("fields that are handed on without being read: %s", ", ".join(fields + more))
 
     def __add__(self, other: "ReadingReport") -> "ReadingReport":
-        return ReadingReport(self.strict or other.strict, self.counts + other.counts, other.examples | self.examples)
+        return ReadingReport(
+            self.strict or other.strict,
+            self.counts + other.counts,
+            other.examples | self.examples,
+            self.remarks | other.remarks,
+            self.unread + other.unread,
+        )
 
 
 def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
@@ -61,6 +88,9 @@ def decode_line(raw: bytes, path: str | Path, number: int) -> str:
     """A line of a UTF-8 file, without line end; the first one may begin with a byte order mark."""
     if number == 1 and raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
         raise DataError("the file is UTF-16, not UTF-8", "convert it: iconv -f utf-16 -t utf-8", path)
+    if number == 1 and not raw.endswith(b"\n") and b"\r" in raw.rstrip(b"\r"):
+        what = "lines end in carriage returns, as on old Macs, and not in line feeds"
+        raise DataError(what, "convert it: tr '\\r' '\\n'", path)
     try:
         return raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
     except UnicodeDecodeError as error:

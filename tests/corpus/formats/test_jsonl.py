@@ -336,3 +336,107 @@ def test_an_empty_list_of_entities_does_not_hide_labels_under_another_key(tmp_pa
     path = tmp_path / "a.jsonl"
     path.write_text(json.dumps({"text": "Ada sleeps", "entities": [], "label": [[0, 3, "PER"]]}))
     assert [entity.label for entity in Corpus.read(path)[0].entities] == ["PER"]
+
+
+PER = [[0, 3, "PER"]]
+SPAN = [{"start": 0, "end": 3, "label": "PER"}]
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"entities": PER, "ents": SPAN}, 'there are spans under two keys, "entities" and "ents" — keep those that are meant'),
+        ({"spans": SPAN, "label": PER}, 'there are spans under two keys, "spans" and "label" — keep those that are meant'),
+        ({"spans": {"sc": SPAN}}, '"spans" must be a list — write [[start, end, label], …]'),
+        ({"ents": SPAN, "spans": {"sc": SPAN}}, '"spans" must be a list — write [[start, end, label], …]'),
+        ({"entities": 5}, '"entities" must be a list — write [[start, end, label], …]'),
+        ({"entities": False}, '"entities" must be a list — write [[start, end, label], …]'),
+        ({"entities": {"PER": PER}}, '"entities" must be a list — write [[start, end, label], …]'),
+        ({"ents": "Ada"}, '"ents" must be a list — write [[start, end, label], …]'),
+        (
+            {"entities": None, "ner_tags": ["B-PER", "O"]},
+            '"ner_tags" is given with "text", but not the words that it belongs to'
+            ' — give them as "tokens", and "entities" that count words',
+        ),
+    ],
+)  # fmt: skip
+def test_annotation_that_would_be_overlooked_is_refused(read, fields, message):
+    assert error_of(read, {"text": "Ada left"} | fields) == f"data.jsonl:1: {message}"
+
+
+@pytest.mark.parametrize("entities", [[], None, [[0, 1, "LOC"]]])
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("spans", SPAN),
+        ("spans", {"sc": SPAN}),
+        ("ents", SPAN),
+        ("label", PER),
+        ("ner_tags", ["B-PER", "O"]),
+        ("ner_tags", [1, 0]),
+        ("tags", ["O", "O"]),
+    ],
+)
+def test_no_list_of_entities_hides_other_annotation_of_words(read, entities, key, value):
+    record = {"tokens": ["Ada", "left"], "entities": entities, key: value}
+    assert error_of(read, record).startswith(f'data.jsonl:1: "{key}" is given with "tokens"')
+
+
+def test_groups_of_spans_that_are_empty_and_keywords_are_no_annotation(read):
+    fields = {"spans": {"sc": []}, "tags": ["news"], "label": ["sport", "news"], "labels": "x"}
+    assert read({"text": "Ada left"} | fields, strict=True)[0].extra == fields
+    assert read({"tokens": ["Ada"], "entities": []} | fields, strict=True)[0].extra == fields
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("annotations", PER),
+        ("annotations", [{"result": [{"value": {"start": 0, "end": 3, "labels": ["PER"]}}]}]),
+        ("annotations", [{"label": ["PER"], "points": [{"start": 0, "end": 2, "label": "PER"}]}]),
+        ("ner", [[0, 0, "PER"]]),
+        ("gold", {"sc": SPAN}),
+        ("bio", ["B-PER", "O"]),
+    ],
+)
+def test_keys_that_look_like_annotation_are_named(read, key, value):
+    for record in ({"text": "Ada left"}, {"tokens": ["Ada", "left"], "entities": []}):
+        assert read(record | {key: value})[0].extra == {key: value}
+        assert read.report.counts == {"annotation that is not read": 1}
+        assert f'"{key}" looks like annotation, but is not read' in read.report.examples["annotation that is not read"]
+        assert error_of(read, record | {key: value}, strict=True).startswith(f'data.jsonl:1: "{key}" looks like')
+
+
+@pytest.mark.parametrize("key", ["words", "tokenized"])
+def test_words_that_are_not_read_are_named(read, key):
+    assert read({"text": "Ada left", key: ["Ada", "left"]})[0].extra == {key: ["Ada", "left"]}
+    assert read.report.counts == {"words that are not read": 1}
+
+
+def test_every_field_that_is_not_read_is_in_the_report(read):
+    read({"text": "Ada", "id": 1, "meta": {}}, {"tokens": ["Ada"], "entities": [], "id": 2}, strict=True)
+    assert read.report.unread == {"id": 2, "meta": 1}
+    assert not read.report.counts
+
+
+def test_offsets_without_words_are_left_out_and_counted(read):
+    assert read({"text": "Ada left", "token_offsets": [[0, 8]]})[0].tokens == ("Ada", "left")
+    assert read.report.counts == {"token offsets left out": 1}
+
+
+@pytest.mark.parametrize("score", [10**400, "nan", "inf", "much", [1]])
+def test_a_score_is_a_finite_number(read, score):
+    record = {"text": "Ada", "entities": [{"start": 0, "end": 3, "label": "PER", "score": score}]}
+    assert "is not an entity" in error_of(read, record)
+
+
+@pytest.mark.parametrize("format", ["prodigy", "doccano"])
+@pytest.mark.parametrize(("key", "value"), [("entities", PER), ("ents", SPAN), ("spans", {"sc": SPAN})])
+def test_spans_under_the_key_of_another_tool_are_not_lost(tmp_path, format, key, value):
+    path = tmp_path / "data.jsonl"
+    path.write_text(json.dumps({"text": "Ada left", key: value}))
+    if (format, key) == ("doccano", "entities"):
+        assert len(Corpus.read(path, format)[0].entities) == 1
+    else:
+        with pytest.raises(DataError, match=f'"{key}"'):
+            Corpus.read(path, format)

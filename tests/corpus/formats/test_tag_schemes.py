@@ -201,3 +201,21 @@ def test_any_sequence_is_repaired_as_conlleval_reads_it(scheme, letters, data):
     tags = data.draw(st.lists(st.sampled_from(possible), max_size=8))
     expected = [Entity(start, end + 1, label) for label, start, end in get_entities(tags)]
     assert decode_tags(tags, scheme).entities == expected
+
+
+@pytest.mark.parametrize(
+    ("tag", "what"),
+    [
+        ("I-O", "the tag 'I-O' has O as its label"),
+        ("B-O", "the tag 'B-O' has O as its label"),
+        ("_", "the tag '_' says neither O (no entity) nor ? (unknown)"),
+        ("PER # who?", "a comment follows the tag: 'PER # who?'"),
+        ("I-", "the tag 'I-' has no label; it should be one such as I-PER"),
+        ("B", "the tag 'B' has no label; it should be one such as B-PER"),
+    ],
+)
+def test_what_is_no_label_is_none_in_io_either(tag, what):
+    with pytest.raises(TagError) as raised:
+        decode_tags(["O", tag], "io")
+    assert str(raised.value) == what
+    assert raised.value.index == 1

@@ -3,18 +3,20 @@
 The text is a field ``text``, the entities are suggestions for a span question ``entities``.
 """
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import Any, TextIO
 
 from lacuner.corpus.formats.format import Format, WriteOptions
+from lacuner.corpus.formats.json_lines import to_line
 from lacuner.corpus.sentence import Sentence
 
 
 def write_argilla(sentences: Iterable[Sentence], file: TextIO, options: WriteOptions) -> None:
     """Write records to import. A sentence's ``id`` and ``metadata`` become those of its record."""
     records = [_record(index, sentence, options) for index, sentence in enumerate(sentences)]
-    file.write(json.dumps(records, indent=1) + "\n")  # in ASCII, because it is read in whatever encoding a system has
+    file.write(
+        to_line(records, indent=1, ascii_only=True)
+    )  # in ASCII, because it is read in whatever encoding a system has
 
 
 def _record(index: int, sentence: Sentence, options: WriteOptions) -> dict[str, Any]:

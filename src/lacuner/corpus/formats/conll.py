@@ -4,19 +4,25 @@ What tags cannot say (completeness, rejected spans, sources, fields that we do n
 right before the sentence, written only where there is something to say.
 """
 
-import csv
-import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import Any, TextIO, cast
 
 from lacuner.corpus.files import ReadingReport, read_lines
+from lacuner.corpus.formats.columns import Block, Layout
 from lacuner.corpus.formats.format import Format, ReadOptions, WriteOptions
+from lacuner.corpus.formats.json_lines import decode_json, to_line
 from lacuner.corpus.formats.records import SENTENCE_KEYS, own_fields, sentence_from_record
-from lacuner.corpus.formats.tag_schemes import Scheme, TagError, decode_tags, detect_scheme, encode_tags
+from lacuner.corpus.formats.tag_schemes import (
+    Scheme,
+    TagError,
+    decode_tags,
+    detect_scheme,
+    encode_tags,
+    holds_comment,
+)
 from lacuner.corpus.sentence import Sentence
 from lacuner.errors import DataError
 
@@ -27,22 +33,11 @@ LOOK_AHEAD_CHARACTERS = 10_000_000
 
 _BREAKS = re.compile(r"[\t\n\r]")
 _WRITE_JSONL = "write JSON Lines (.jsonl) instead"
-_SEPARATORS = ("\t", " ", ",", ";", "|")
-_DOCUMENT_LINE = "-DOCSTART-"
+_DOCUMENT_LINE = re.compile(r"-DOCSTART-(?:[\s,;|]|$)")
+_TAGGED_DOCUMENT = re.compile(r"[\s,;|][BIESMLUW]-[^\s,;|]+\s*$")
 _STATUS_LINE = "# lacuner: "
-
-
-@dataclass
-class _Block:
-    """The lines of one sentence."""
-
-    lines: list[tuple[int, str]] = field(default_factory=list)
-    status: tuple[int, str] | None = None
-    columns: list[list[str]] = field(default_factory=list)
-
-    @property
-    def tags(self) -> list[str]:
-        return [row[-1] for row in self.columns]
+_IN_COLUMNS = ("tokens", "entities")
+"""What the columns say, and no status line may say otherwise."""
 
 
 def read_conll(
@@ -61,21 +56,20 @@ def read_conll(
         scheme: the tag scheme; found out from the first sentences if not given.
         column: the column with the tags, counted from 0; the last one if not given.
     """
-    tagged = options is None or options.tagged
     blocks = _blocks(path, report)
     ahead = _look_ahead(blocks)
-    separator = _find_separator(ahead)
-    if not tagged and not _has_columns(ahead, separator):
-        for block in chain(ahead, blocks):
-            yield Sentence(tuple(line.strip(" \t") for _, line in block.lines))
-        return
+    layout = Layout.of(ahead, options is None or options.tagged, column, path)
+    if layout.first_number is not None:
+        report.remark("the first column counts words; the words are read from the second", path)
     for block in ahead:
-        _cut_columns(block, separator, column, path)
-    scheme = scheme or detect_scheme(block.tags for block in ahead)
+        layout.cut(block, path, report)
+    layout.check_other_columns(ahead, path, report)
+    scheme = scheme or detect_scheme(block.tags for block in ahead if layout.tagged)
     for block in chain(ahead, blocks):
         if not block.columns:
-            _cut_columns(block, separator, column, path)
-        yield _sentence(block, scheme, path, report)
+            layout.cut(block, path, report)
+        if block.columns:
+            yield _sentence(block, scheme if layout.tagged else None, path, report)
 
 
 def write_conll(sentences: Iterable[Sentence], file: TextIO, options: WriteOptions | None = None) -> None:
@@ -91,12 +85,12 @@ def write_conll(sentences: Iterable[Sentence], file: TextIO, options: WriteOptio
             raise DataError(f"{where}: {error}", _WRITE_JSONL) from error
         status = _status(sentence)
         if status:
-            file.write(_STATUS_LINE + json.dumps(status, ensure_ascii=False) + "\n")
+            file.write(_STATUS_LINE + to_line(status))
         elif sentence.tokens[0].startswith("\ufeff"):
             file.write("\n")  # at the very beginning of a file it would be a byte order mark
         _check_words(sentence.tokens, where)
         for tag in dict.fromkeys(tags):
-            if tag != tag.strip() or _BREAKS.search(tag):
+            if tag != tag.strip() or _BREAKS.search(tag) or holds_comment(tag):
                 raise DataError(f"{where}: the tag {tag!r} does not fit on a line", _WRITE_JSONL)
         lines = [f"{token}\t{tag}\n" for token, tag in zip(sentence.tokens, tags, strict=True)]
         file.write("".join(lines) + "\n")
@@ -105,15 +99,15 @@ def write_conll(sentences: Iterable[Sentence], file: TextIO, options: WriteOptio
 def _check_words(tokens: Sequence[str], where: str) -> None:
     """Refuse words that columns cannot show; most sentences have none, which can be seen at a glance."""
     text = "".join(tokens)
-    if "" not in tokens and not _BREAKS.search(text) and _DOCUMENT_LINE not in text and _STATUS_LINE not in text:
+    if "" not in tokens and not _BREAKS.search(text) and "-DOCSTART-" not in text and _STATUS_LINE not in text:
         return
     for token in tokens:
-        if not token or _BREAKS.search(token) or token.startswith((_DOCUMENT_LINE, _STATUS_LINE)):
+        if not token or _BREAKS.search(token) or _DOCUMENT_LINE.match(token) or token.startswith(_STATUS_LINE):
             raise DataError(f"{where}: the word {token!r} does not fit on a line", _WRITE_JSONL)
 
 
-def _blocks(path: str | Path, report: ReadingReport) -> Iterator[_Block]:
-    block = _Block()
+def _blocks(path: str | Path, report: ReadingReport) -> Iterator[Block]:
+    block = Block()
 
     def drop_status() -> None:
         if block.status is not None:
@@ -124,12 +118,22 @@ def _blocks(path: str | Path, report: ReadingReport) -> Iterator[_Block]:
             block.status = None
 
     for number, line in read_lines(path):
-        if not line.strip(" \t") or line.startswith(_DOCUMENT_LINE):
+        if "\r" in line:
+            what = "there is a carriage return inside the line"
+            raise DataError(what, "end lines with line feeds (tr '\\r' '\\n')", path, number)
+        document = _DOCUMENT_LINE.match(line)
+        if document and _TAGGED_DOCUMENT.search(line):
+            what = f"the beginning of a document is tagged; the line is left out: {line[:60]!r}"
+            report.note("tagged document lines", what, "tag it O", path, number)
+        if document or not line.strip(" \t"):
             if block.lines:
                 yield block
-                block = _Block()
+                block = Block()
             drop_status()
-        elif line.startswith(_STATUS_LINE) and not block.lines:
+        elif line.startswith(_STATUS_LINE):
+            if block.lines:
+                what = f"the line '{_STATUS_LINE.strip()}' is inside a sentence"
+                raise DataError(what, "put it right before the sentence", path, number)
             drop_status()
             block.status = number, line.removeprefix(_STATUS_LINE)
         else:
@@ -140,7 +144,7 @@ def _blocks(path: str | Path, report: ReadingReport) -> Iterator[_Block]:
         drop_status()
 
 
-def _look_ahead(blocks: Iterator[_Block]) -> list[_Block]:
+def _look_ahead(blocks: Iterator[Block]) -> list[Block]:
     ahead, characters = [], 0
     for block in blocks:
         ahead.append(block)
@@ -150,83 +154,54 @@ def _look_ahead(blocks: Iterator[_Block]) -> list[_Block]:
     return ahead
 
 
-def _find_separator(blocks: list[_Block]) -> str:
-    lines = [line.replace(", ", ",") for block in blocks for _, line in block.lines]
-    return max(_SEPARATORS, key=lambda s: (sum(s in line.strip(s) for line in lines), -_SEPARATORS.index(s)))
-
-
-def _has_columns(blocks: list[_Block], separator: str) -> bool:
-    """Whether most lines have more than one column; a comma in a number does not make a list of words a table."""
-    lines = [line for block in blocks for _, line in block.lines]
-    return 2 * sum(len(_columns(line, separator)) > 1 for line in lines) > len(lines)
-
-
-def _columns(line: str, separator: str) -> list[str]:
-    if separator == " ":
-        return [column for column in line.replace("\t", " ").split(" ") if column]
-    if separator != "\t" and line.startswith('"') and f'"{separator}' in line[1:]:
-        columns = next(csv.reader([line], delimiter=separator))
-    else:
-        columns = line.split(separator)
-    return [columns[0], *(column.strip() for column in columns[1:])]
-
-
-def _cut_columns(block: _Block, separator: str, column: int | None, path: str | Path) -> None:
-    block.columns = [_columns(line, separator) for _, line in block.lines]
-    if column is not None:
-        for (number, line), row in zip(block.lines, block.columns, strict=True):
-            if len(row) <= column:
-                what = f"only {len(row)} column{'s' * (len(row) != 1)}: {line[:60]!r}"
-                raise DataError(what, f"the tag belongs in column {column + 1}", path, number)
-        block.columns = [[row[0], row[column]] for row in block.columns]
-    _check_columns(block, path)
-
-
-def _check_columns(block: _Block, path: str | Path) -> None:
-    for (number, line), row in zip(block.lines, block.columns, strict=True):
-        if len(row) < 2:
-            raise DataError(f"one column only: {line[:60]!r}", "write the word, a tab and its tag", path, number)
-        if not row[0]:
-            raise DataError("the word is empty", "give it at least one character", path, number)
-        if not row[-1]:
-            raise DataError(f"the tag of {row[0]!r} is empty", "write O, a tag such as B-PER, or ?", path, number)
-
-
-def _sentence(block: _Block, scheme: Scheme, path: str | Path, report: ReadingReport) -> Sentence:
-    first_line = block.lines[0][0]
-    try:
-        entities, repairs, unknown = decode_tags(block.tags, scheme)
-    except TagError as error:
-        line = block.lines[error.index][0]
-        raise DataError(str(error), f"correct the tag (the file reads as {scheme.upper()})", path, line) from None
-    for repair in repairs:
-        line = block.lines[repair.token_index][0]
-        report.note("repaired tags", repair.what, f"correct the tag (the file reads as {scheme.upper()})", path, line)
-    record: dict[str, Any] = {"tokens": [row[0] for row in block.columns]}
-    record["entities"] = [{"start": e.start, "end": e.end, "label": e.label} for e in entities]
-    if unknown:  # who writes "unknown" where it is unknown means what it says where it writes O
-        record |= {"unknown_tokens": sorted(unknown), "complete": True}
+def _sentence(block: Block, scheme: Scheme | None, path: str | Path, report: ReadingReport) -> Sentence:
+    """The sentence of a block; without a scheme there are no tags."""
+    record: dict[str, Any] = {"tokens": [row[0] for row in block.columns], "entities": []}
+    if scheme is not None:
+        record |= _tagged(block, scheme, path, report)
     if block.status:
         line, content = block.status
         status = _parse_status(content, path, line)
         extra = status.pop("extra", {})
         for key in ("sources", "entity_fields"):
             _add_to_entities(record["entities"], key, status.pop(key, []), path, line, report)
+        clash = [key for key in _IN_COLUMNS if key in status]
+        if clash:
+            raise DataError(f'the line says "{clash[0]}", as the columns do', "remove it there", path, line)
+        known = status.get("unknown_tokens")
+        if isinstance(known, list) and any(index not in known for index in record.get("unknown_tokens", ())):
+            what = '"unknown_tokens" lacks words that are tagged as unknown'
+            raise DataError(what, "add them, or leave it out", path, line)
         record |= status
         clash = sorted(SENTENCE_KEYS.intersection(extra))
         if clash:
             raise DataError(f'"extra" holds {", ".join(map(repr, clash))}', "rename the field", path, line)
         record |= extra
-    return sentence_from_record(record, path, first_line, report)
+    return sentence_from_record(record, path, block.lines[0][0], report)
+
+
+def _tagged(block: Block, scheme: Scheme, path: str | Path, report: ReadingReport) -> dict[str, Any]:
+    """What the tags of a block say, as fields of a record."""
+    remedy = f"correct the tag (the file reads as {scheme.upper()})"
+    try:
+        entities, repairs, unknown = decode_tags(block.tags, scheme)
+    except TagError as error:
+        raise DataError(str(error), remedy, path, block.lines[error.index][0]) from None
+    for repair in repairs:
+        report.note("repaired tags", repair.what, remedy, path, block.lines[repair.token_index][0])
+    record: dict[str, Any] = {"entities": [{"start": e.start, "end": e.end, "label": e.label} for e in entities]}
+    if unknown:  # who writes "unknown" where it is unknown means what it says where it writes O
+        record |= {"unknown_tokens": sorted(unknown), "complete": True}
+    return record
 
 
 def _parse_status(content: str, path: str | Path, line: int) -> dict[str, Any]:
     try:
-        status = json.loads(content)
+        status = decode_json(content)
         what = None if isinstance(status, dict) else "it holds something else"
         if what is None and not isinstance(status.get("extra", {}), dict):
             what = '"extra" is none'
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         what = str(error)
     if what is not None:
         what = f"the line '{_STATUS_LINE.strip()}' does not hold a JSON object ({what})"
@@ -240,8 +215,10 @@ def _add_to_entities(
     """Give each entity the source or the other fields that the status line has for it."""
     if not values:
         return
-    right = all(isinstance(value, dict if key == "entity_fields" else str | None) for value in values)
-    if len(values) != len(entities) or not right:
+    right = isinstance(values, list) and all(
+        isinstance(value, dict if key == "entity_fields" else str | None) for value in values
+    )
+    if not right or len(values) != len(entities):
         what = f'"{key}" does not fit the {len(entities)} entities; it is left out'
         report.note(f"{key.replace('_', ' ')} left out", what, "correct the line or remove it", path, line)
         return

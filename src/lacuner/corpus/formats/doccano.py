@@ -15,6 +15,7 @@ from lacuner.corpus.files import ReadingReport
 from lacuner.corpus.formats.format import Format, ReadOptions, WriteOptions
 from lacuner.corpus.formats.json_lines import read_records, to_line
 from lacuner.corpus.formats.records import own_fields
+from lacuner.corpus.formats.span_keys import find_span_key
 from lacuner.corpus.formats.text_records import rejected_in_characters, sentence_from_text_record
 from lacuner.corpus.sentence import Sentence
 from lacuner.errors import DataError
@@ -58,7 +59,7 @@ def read_doccano(path: str | Path, report: ReadingReport, options: ReadOptions) 
         if record.get("tokens"):
             what = '"tokens" is given, which doccano does not know'
             raise DataError(what, "read it as jsonl", path, number)
-        key = next((key for key in (*SPAN_KEYS, "entities") if record.get(key)), SPAN_KEYS[0])
+        key = find_span_key(record, (*SPAN_KEYS, "entities"), path, number)
         counted = character_of(record, path, number)
         yield sentence_from_text_record(record, key, path, number, report, options.split, counted)
 

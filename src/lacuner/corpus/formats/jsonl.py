@@ -9,14 +9,19 @@ from lacuner.corpus.formats import doccano, prodigy
 from lacuner.corpus.formats.format import Format, ReadOptions, WriteOptions
 from lacuner.corpus.formats.json_lines import read_records, to_line
 from lacuner.corpus.formats.records import sentence_from_record, sentence_to_record
+from lacuner.corpus.formats.span_keys import (
+    SPAN_KEYS,
+    TAG_KEYS,
+    find_span_key,
+    holds_spans,
+    looks_like_spans,
+    looks_like_tags,
+)
 from lacuner.corpus.formats.text_records import sentence_from_text_record
 from lacuner.corpus.sentence import Sentence
 from lacuner.errors import DataError
 
-SPAN_KEYS = ("entities", *prodigy.SPAN_KEYS, "ents", *doccano.SPAN_KEYS)
-"""Where spans are: ours and spaCy's, Prodigy's, Doc.to_json's, doccano's."""
 _ANNOTATION = frozenset({"entities", "non_entities", "complete", "annotated_labels", "unknown_tokens"})
-_NOT_IN_WORDS = (*SPAN_KEYS[1:], "ner_tags", "tags")
 
 
 def read_jsonl(path: str | Path, report: ReadingReport, options: ReadOptions | None = None) -> Iterator[Sentence]:
@@ -26,13 +31,17 @@ def read_jsonl(path: str | Path, report: ReadingReport, options: ReadOptions | N
         if prodigy.is_unaccepted(record, path, number, report):
             continue
         if not isinstance(words_or_text(record, path, number), str):
-            stray = next((key for key in _NOT_IN_WORDS if "entities" not in record and record.get(key)), None)
+            stray = _stray_annotation(record)
             if stray is not None:
                 what = f'"{stray}" is given with "tokens", which go with "entities" that count words'
                 raise DataError(what, 'write "entities": [[start, end, label], …], or a column file', path, number)
             yield sentence_from_record(record, path, number, report)
             continue
-        key = span_key(record, SPAN_KEYS)
+        key = find_span_key(record, SPAN_KEYS, path, number)
+        stray = next((name for name in TAG_KEYS if name in record and _is_annotation(record, name)), None)
+        if stray is not None and not record.get(key):
+            what = f'"{stray}" is given with "text", but not the words that it belongs to'
+            raise DataError(what, 'give them as "tokens", and "entities" that count words', path, number)
         counted = doccano.character_of(record, path, number) if doccano.is_shape(key, record) else None
         kept = {name: value for name, value in record.items() if value != [] or name not in SPAN_KEYS}
         yield sentence_from_text_record(kept, key, path, number, report, options.split, counted)
@@ -56,16 +65,29 @@ def words_or_text(record: Mapping[str, Any], path: str | Path, line: int) -> lis
 
 def without_annotation(record: Mapping[str, Any]) -> dict[str, Any]:
     """The record without what it says about entities; a label of the whole text, for example, stays."""
-    return {
-        key: value
-        for key, value in record.items()
-        if key not in _ANNOTATION and not (key in SPAN_KEYS and isinstance(value, list))
-    }
+    return {key: value for key, value in record.items() if key not in _ANNOTATION and not _is_annotation(record, key)}
 
 
-def span_key(record: Mapping[str, Any], keys: Iterable[str]) -> str:
-    """The first of ``keys`` that has spans."""
-    return next((key for key in keys if isinstance(record.get(key), list) and record[key]), "entities")
+def _is_annotation(record: Mapping[str, Any], key: str) -> bool:
+    if key in SPAN_KEYS:
+        return record[key] == [] or holds_spans(record, key)
+    return key in TAG_KEYS and (
+        looks_like_tags(record[key]) or (key == "ner_tags" and isinstance(record[key], list) and record[key] != [])
+    )
+
+
+def _stray_annotation(record: Mapping[str, Any]) -> str | None:
+    """A key with annotation that does not count words.
+
+    Where nothing is said under "entities", that is whatever a span key holds; beside them, only what looks like spans.
+    """
+    if record.get("entities") is None:
+        spans = [key for key in SPAN_KEYS[1:] if holds_spans(record, key)]
+        return next(
+            (key for key in (*spans, *TAG_KEYS) if record.get(key) and isinstance(record[key], list | dict)), None
+        )
+    spans = [key for key in SPAN_KEYS[1:] if looks_like_spans(record.get(key))]
+    return next(iter((*spans, *(key for key in TAG_KEYS if key in record and _is_annotation(record, key)))), None)
 
 
 FORMATS = [Format("jsonl", (".jsonl", ".ndjson", ".json"), read_jsonl, write_jsonl)]

@@ -3,18 +3,18 @@
 The labels belong to a control called ``label`` over a text called ``text``. Offsets count characters (code points).
 """
 
-import json
 from collections.abc import Iterable
 from typing import Any, TextIO
 
 from lacuner.corpus.formats.format import Format, WriteOptions
+from lacuner.corpus.formats.json_lines import to_line
 from lacuner.corpus.sentence import Sentence
 
 
 def write_label_studio(sentences: Iterable[Sentence], file: TextIO, options: WriteOptions) -> None:
     """Write tasks to import; fields that we do not know become data of the task."""
     tasks = [_task(index, sentence, options) for index, sentence in enumerate(sentences)]
-    file.write(json.dumps(tasks, ensure_ascii=False, indent=1) + "\n")
+    file.write(to_line(tasks, indent=1))
 
 
 def _task(index: int, sentence: Sentence, options: WriteOptions) -> dict[str, Any]:

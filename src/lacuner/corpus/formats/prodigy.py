@@ -8,7 +8,8 @@ from lacuner.corpus.files import ReadingReport
 from lacuner.corpus.formats.format import Format, ReadOptions, WriteOptions
 from lacuner.corpus.formats.json_lines import read_records, to_line
 from lacuner.corpus.formats.records import entity_to_record, own_fields
-from lacuner.corpus.formats.text_records import TOKEN_FIELDS, rejected_in_characters, sentence_from_text_record
+from lacuner.corpus.formats.span_keys import TOKEN_FIELDS, find_span_key
+from lacuner.corpus.formats.text_records import rejected_in_characters, sentence_from_text_record
 from lacuner.corpus.sentence import Sentence
 from lacuner.errors import DataError
 
@@ -32,7 +33,8 @@ def read_prodigy(path: str | Path, report: ReadingReport, options: ReadOptions) 
             continue
         if not isinstance(record.get("text"), str):
             raise DataError('"text" (a string) is not there', "export with prodigy db-out", path, number)
-        yield sentence_from_text_record(record, SPAN_KEYS[0], path, number, report, options.split)
+        key = find_span_key(record, SPAN_KEYS, path, number)
+        yield sentence_from_text_record(record, key, path, number, report, options.split)
 
 
 def write_prodigy(sentences: Iterable[Sentence], file: TextIO, options: WriteOptions) -> None:

@@ -1,11 +1,13 @@
 """A sentence as a JSON object, and back: the one place that knows the field names."""
 
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 from lacuner.corpus.files import ReadingReport
+from lacuner.corpus.formats.span_keys import note_unread
 from lacuner.corpus.sentence import NO_FIELDS, Entity, Sentence, Span
 from lacuner.errors import DataError
 
@@ -85,8 +87,10 @@ def build_sentence(
     report: ReadingReport | None = None,
 ) -> Sentence:
     """The sentence of a record whose spans have been read; duplicates and overlaps are counted."""
-    report = report or ReadingReport()
+    report = report if report is not None else ReadingReport()
     _check_fields(record, path, line)
+    if extra:
+        note_unread(extra, None if record.get("tokens") else record.get("text"), path, line, report)
     labels, offsets = record.get("annotated_labels"), record.get("token_offsets")
     try:
         sentence = Sentence(
@@ -139,7 +143,7 @@ def entity_from_record(item: object, path: str | Path, line: int) -> Entity:
                 _integer(item[end]),
                 _string(item["label"]),
                 None if text is None else _string(text),
-                None if score is None else float(score),
+                None if score is None else _finite(score),
                 None if source is None else _string(source),
                 _others(item, (start, end, "label", "text", "score", "source")),
             )
@@ -147,7 +151,7 @@ def entity_from_record(item: object, path: str | Path, line: int) -> Entity:
         return Entity(_integer(start), _integer(end), _string(label))
     except KeyError as error:
         raise DataError(f"an entity lacks {error}", "give it start, end and label", path, line) from None
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         what = f"{item!r} is not an entity ({error})"
         raise DataError(what, "write [start, end, label] with start < end", path, line) from None
 
@@ -211,6 +215,13 @@ def _string(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{value!r} is not a string")
     return value
+
+
+def _finite(value: Any) -> float:
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError(f"{value!r} is no finite number")
+    return number
 
 
 def _integer(value: object) -> int:

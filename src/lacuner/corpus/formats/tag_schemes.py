@@ -9,8 +9,12 @@ from lacuner.corpus.sentence import OUTSIDE, Entity
 Scheme = Literal["io", "iob1", "bio2", "bioes", "bmes", "bilou"]
 SCHEMES: tuple[Scheme, ...] = get_args(Scheme)
 UNKNOWN_TAGS = frozenset({"-", "?"})
+NO_TAG = "_"
+"""What CoNLL-U writes where there is nothing; it says neither that a word is outside nor that nobody looked."""
 
 _PREFIXED = re.compile(r"([BIESMLUW])[-_](.+)", re.DOTALL)
+_BARE_PREFIX = re.compile(r"[BI]|[BIESMLUW][-_]")
+_COMMENT = re.compile(r"\s#")
 _ROLES = {"B": "B", "I": "I", "M": "I", "E": "E", "L": "E", "S": "S", "U": "S", "W": "S"}
 _LETTERS: dict[Scheme, tuple[str, str, str, str]] = {  # begin, inside, end, single
     "io": ("I", "I", "I", "I"),
@@ -155,12 +159,29 @@ def encode_tags(
     return tags
 
 
-def _parse(tag: str, index: int, scheme: Scheme) -> tuple[str, str]:
+def label_of(tag: str) -> str | None:
+    """The label of a tag with a prefix; ``None`` if it has none."""
     match = _PREFIXED.fullmatch(tag)
+    return match[2] if match else None
+
+
+def holds_comment(tag: str) -> bool:
+    """Whether a comment follows the tag; no label has a number sign after a space."""
+    return _COMMENT.search(tag) is not None
+
+
+def _parse(tag: str, index: int, scheme: Scheme) -> tuple[str, str]:
+    if tag == NO_TAG:
+        raise TagError(index, f"the tag {tag!r} says neither O (no entity) nor ? (unknown)")
+    if holds_comment(tag):
+        raise TagError(index, f"a comment follows the tag: {tag[:60]!r}")
+    match = _PREFIXED.fullmatch(tag)
+    if scheme == "io" and _BARE_PREFIX.fullmatch(tag):
+        raise TagError(index, f"the tag {tag!r} has no label; it should be one such as {tag[0]}-PER")
+    if match and match[2] == OUTSIDE and (scheme != "io" or match[1] in "BI"):
+        raise TagError(index, f"the tag {tag!r} has O as its label")
     if scheme == "io":
         return (match[1], match[2]) if match and match[1] in "BI" else ("I", tag)
     if not match:
         raise TagError(index, f"the tag {tag!r} is neither O nor a prefix and a label such as B-PER")
-    if match[2] == OUTSIDE:
-        raise TagError(index, f"the tag {tag!r} has O as its label")
     return _ROLES[match[1]], match[2]

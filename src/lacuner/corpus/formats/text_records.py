@@ -15,12 +15,11 @@ from lacuner.corpus.formats.records import (
     span_from_record,
     span_to_record,
 )
+from lacuner.corpus.formats.span_keys import TOKEN_FIELDS
 from lacuner.corpus.sentence import Entity, Sentence, Span
 from lacuner.corpus.tokenize import Splitting, split_words
 from lacuner.errors import DataError
 
-TOKEN_FIELDS = "token_fields"
-"""Key under which fields of single tokens that we do not know are handed on, one object a word."""
 _DERIVED_TOKEN_FIELDS = frozenset({"text", "start", "end", "id", "ws"})
 _DERIVED_SPAN_FIELDS = frozenset({"token_start", "token_end"})
 
@@ -47,8 +46,8 @@ def sentence_from_text_record(
     """
     text: str = record["text"]
     given = _given_tokens(record, path, line)
-    kept = [(offsets, fields) for offsets, fields in given if text[slice(*offsets)].strip()]
-    offsets = [pair for pair, _ in kept] if given else split_words(text, split)
+    kept = [(index, *token) for index, token in enumerate(given) if text[slice(*token[0])].strip()]
+    offsets = [pair for _, pair, _ in kept] if given else split_words(text, split)
     words = _Words(text, offsets, path, line, report)
     entities = []
     for item in items_of(record, span_key, path, line):
@@ -64,9 +63,14 @@ def sentence_from_text_record(
         if found := words.covering(span):
             rejected.append(replace(span, start=found[0], end=found[1]))
     extra = {key: value for key, value in record.items() if key not in SENTENCE_KEYS and key != span_key}
-    if any(fields for _, fields in kept):
-        extra[TOKEN_FIELDS] = [fields for _, fields in kept]
+    if any(fields for _, _, fields in kept):
+        extra[TOKEN_FIELDS] = [fields for _, _, fields in kept]
+    if record.get("token_offsets") and not given:
+        what = '"token_offsets" is given without "tokens"; it is left out'
+        report.note("token offsets left out", what, "give the words, too", path, line)
     known = {key: record.get(key) for key in SENTENCE_KEYS} | {"token_offsets": offsets if given else None}
+    if len(kept) < len(given) and isinstance(known["unknown_tokens"], list):  # they count the spaces, too
+        known["unknown_tokens"] = [new for new, (old, _, _) in enumerate(kept) if old in known["unknown_tokens"]]
     tokens = [text[start:end] for start, end in offsets]
     return build_sentence(known, tokens, entities, rejected, extra, path, line, report)
 

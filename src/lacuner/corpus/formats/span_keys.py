@@ -1,0 +1,122 @@
+"""The key of a record that holds its spans, and other keys that look as if they held annotation."""
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from lacuner.corpus.files import ReadingReport
+from lacuner.corpus.formats.tag_schemes import UNKNOWN_TAGS, label_of
+from lacuner.corpus.sentence import OUTSIDE
+from lacuner.errors import DataError
+
+SPAN_KEYS = ("entities", "spans", "ents", "label", "labels")
+"""Where spans are: ours and spaCy's, Prodigy's, Doc.to_json's, doccano's."""
+TAG_KEYS = ("ner_tags", "tags")
+"""Where other tools have a tag for each word, which we do not read."""
+TOKEN_FIELDS = "token_fields"
+"""Key under which fields of single tokens that we do not know are handed on, one object a word."""
+_CATEGORY_KEYS = ("label", "labels")
+"""They may also hold the category of the whole text, as a string or a list of strings."""
+_RELATIONS = "relations"
+"""Prodigy repeats there the spans that are related."""
+_STARTS, _ENDS = ("start", "start_offset", "begin"), ("end", "end_offset")
+_LABELS = ("label", "labels", "type", "tag", "entity", "entity_type")
+_DEPTH = 5
+"""How deep spans are searched for: Label Studio has lists of annotations with lists of results."""
+
+
+def find_span_key(record: Mapping[str, Any], keys: Collection[str], path: str | Path, line: int) -> str:
+    """The one key with spans, or the first of ``keys`` if there are none.
+
+    Args:
+        record: the JSON object.
+        keys: where the format has them.
+        path: for errors.
+        line: for errors.
+    """
+    filled = [key for key in SPAN_KEYS if holds_spans(record, key)]
+    for key in filled:
+        if not isinstance(record[key], list):
+            raise DataError(f'"{key}" must be a list', "write [[start, end, label], …]", path, line)
+    if len(filled) > 1:
+        what = f'there are spans under two keys, "{filled[0]}" and "{filled[1]}"'
+        raise DataError(what, "keep those that are meant", path, line)
+    if filled and filled[0] not in keys:
+        what = f'there are spans under "{filled[0]}", where this format has none'
+        raise DataError(what, "read it as jsonl", path, line)
+    return filled[0] if filled else next(iter(keys))
+
+
+def holds_spans(record: Mapping[str, Any], key: str) -> bool:
+    """Whether something is under a span key that should be spans; empty groups of spaCy and categories are not."""
+    value = record.get(key)
+    if isinstance(value, Mapping) and not any(value.values()):
+        return False
+    if key in _CATEGORY_KEYS and not isinstance(value, list):
+        return looks_like_spans(value)
+    if key in _CATEGORY_KEYS and all(isinstance(item, str) for item in value):
+        return False
+    return value is not None and value != []
+
+
+def looks_like_spans(value: object, depth: int = _DEPTH) -> bool:
+    """Whether there is something with a beginning, an end and a label in lists and objects."""
+    if isinstance(value, Mapping):
+        if _is_span(value):
+            return True
+        inner: Collection[object] = value.values()
+    elif isinstance(value, list):
+        if _is_triple(value):
+            return True
+        inner = [item for item in value if isinstance(item, list | dict)]
+    else:
+        return False
+    return depth > 0 and any(looks_like_spans(item, depth - 1) for item in inner)
+
+
+def looks_like_tags(value: object) -> bool:
+    """Whether this is a list of tags such as ``O`` and ``B-PER``."""
+    if not isinstance(value, list) or not value or not all(isinstance(item, str) for item in value):
+        return False
+    is_tag = [item == OUTSIDE or label_of(item) is not None for item in value]
+    return any(is_tag) and all(tag or item in UNKNOWN_TAGS for tag, item in zip(is_tag, value, strict=True))
+
+
+def note_unread(extra: Mapping[str, Any], text: str | None, path: str | Path, line: int, report: ReadingReport) -> None:
+    """Count the fields that are handed on without being read; those that look like annotation or words, loudly.
+
+    Args:
+        extra: the fields.
+        text: that was cut into words, unless the record had words.
+        path: for the report.
+        line: for the report.
+        report: counts.
+    """
+    for key, value in extra.items():
+        if key == TOKEN_FIELDS:
+            continue
+        report.unread[key] += 1
+        if key == _RELATIONS or not isinstance(value, list | dict) or not value:
+            continue
+        if looks_like_tags(value) or looks_like_spans(value):
+            what = f'"{key}" looks like annotation, but is not read'
+            report.note("annotation that is not read", what, 'write it under "entities", or remove it', path, line)
+        elif text is not None and (key == "words" or _are_words(value, text)):
+            what = f'"{key}" looks like the words of the text, but is not read'
+            report.note("words that are not read", what, 'write them under "tokens", or remove them', path, line)
+
+
+def _is_span(value: object) -> bool:
+    if not isinstance(value, Mapping):
+        return False
+    return all(any(key in value for key in keys) for keys in (_STARTS, _ENDS, _LABELS))
+
+
+def _is_triple(value: list[Any]) -> bool:
+    return len(value) == 3 and sorted(type(item).__name__ for item in value) == ["int", "int", "str"]
+
+
+def _are_words(value: object, text: str) -> bool:
+    if not isinstance(value, list):
+        return False
+    return all(isinstance(item, str) for item in value) and "".join("".join(value).split()) == "".join(text.split())

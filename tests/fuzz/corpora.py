@@ -1,0 +1,188 @@
+"""Sentences, records and column files made up at random, with what is in them known."""
+
+import json
+from random import Random
+from typing import Any, NamedTuple
+
+from lacuner.corpus import Entity, Sentence, Span
+from lacuner.corpus.formats.tag_schemes import SCHEMES, encode_tags
+
+_WORDS = [
+    "Ada",
+    "left",
+    "New",
+    "York",
+    ".",
+    ",",
+    "#",
+    "1",
+    "2",
+    "O",
+    "-",
+    "?",
+    "_",
+    "B-PER",
+    "東",
+    "😀",
+    "é",
+    "e\u0301",
+    '"',
+    "a,b",
+    "|",
+    "{}",
+]
+_ODD_WORDS = ["# lacuner", "-DOCSTART-x", "\u2028", "\u00a0", "\ufeff", "a b", "\x00", "\u200b", "1-2", "\x85"]
+_LABELS = ["PER", "LOC", "geo-loc", "x y", "_", "-", "O-x", "B-PER", "国名"]
+_KEYS = ["id", "meta", "extra", "sources", "entity_fields", "note", "tags", "relations", "", "text2"]
+
+
+def random_sentence(random: Random, columns: bool = False) -> Sentence:
+    """Any sentence; with ``columns``, one that column files can hold: it has words, and its entities do not overlap."""
+    words = _WORDS + _ODD_WORDS * (random.random() < 0.2)
+    tokens = [random.choice(words) for _ in range(random.randint(1 if columns else 0, 8))]
+    entities: dict[tuple[int, int, str], Entity] = {}
+    position = 0
+    while position < len(tokens) and random.random() < 0.6:
+        start = random.randint(position, len(tokens) - 1)
+        end = random.randint(start + 1, len(tokens))
+        label = random.choice(_LABELS)
+        score, source = random.choice([None, 0.5, 1.0]), random.choice([None, "human", "model", "somebody"])
+        entities[start, end, label] = Entity(start, end, label, None, score, source, _fields(random, 0.2))
+        position = end if columns or random.random() < 0.7 else start
+        if position == start and random.random() < 0.5:
+            break
+    taken = {(start, end) for start, end, _ in entities}
+    free = [(i, j) for i in range(len(tokens)) for j in range(i + 1, len(tokens) + 1) if (i, j) not in taken]
+    rejected = random.sample(free, min(len(free), random.choice([0, 0, 0, 2])))
+    text, offsets = None, None
+    if random.random() < 0.4:
+        text, offsets = _text(tokens, random)
+    return Sentence(
+        tuple(tokens),
+        tuple(entities.values()),
+        tuple(Span(start, end, random.choice([None, "me"]), _fields(random, 0.2)) for start, end in rejected),
+        complete=random.random() < 0.3,
+        annotated_labels=random.choice([None, None, frozenset({"PER"}), frozenset()]),
+        unknown_tokens=frozenset(random.sample(range(len(tokens)), min(len(tokens), random.choice([0, 0, 0, 2])))),
+        text=text,
+        token_offsets=offsets,
+        extra=_fields(random, 0.4),
+    )
+
+
+def _text(tokens: list[str], random: Random) -> tuple[str, tuple[tuple[int, int], ...]]:
+    text, offsets = random.choice(["", " ", "Ada: "]), []
+    for token in tokens:
+        offsets.append((len(text), len(text) + len(token)))
+        text += token + random.choice(["", " ", "  "])
+    return text, tuple(offsets)
+
+
+def _fields(random: Random, probability: float) -> dict[str, Any]:
+    fields = {}
+    while random.random() < probability:
+        fields[random.choice(_KEYS)] = random_value(random)
+    return fields
+
+
+def random_value(random: Random, depth: int = 2) -> Any:
+    """Any JSON value."""
+    simple = [None, True, False, 0, 1, -1, 5, 0.5, 10**30, "", "PER", "O", "B-PER", "a\nb", "none", "auto", "😀"]
+    kind = random.random()
+    if depth == 0 or kind < 0.6:
+        return random.choice(simple)
+    if kind < 0.8:
+        return [random_value(random, depth - 1) for _ in range(random.randint(0, 3))]
+    return {
+        random.choice(["name", "a", "start", "end", "label", "text"]): random_value(random, depth - 1) for _ in range(2)
+    }
+
+
+class RecordFile(NamedTuple):
+    """A JSON Lines file, and how many entities are written in it, under whatever key."""
+
+    content: str
+    entities: int
+
+
+def random_records(random: Random) -> RecordFile:
+    """Records as tools write them, or would if they were a little different."""
+    lines, count = [], 0
+    for _ in range(random.randint(1, 3)):
+        tokens = [random.choice(_WORDS[:12]) for _ in range(random.randint(1, 6))]
+        text = " ".join(tokens)
+        starts = [sum(len(token) + 1 for token in tokens[:index]) for index in range(len(tokens))]
+        record: dict[str, Any] = {}
+        by_words = random.random() < 0.4
+        if by_words or random.random() < 0.2:
+            record["tokens"] = tokens
+        if not by_words or random.random() < 0.3:
+            record["text"] = text
+        for key in random.sample(_SPAN_KEYS, random.choice([0, 1, 1, 1, 1, 2, 3])):
+            spans = []
+            for _ in range(random.choice([0, 1, 1, 2])):
+                first = random.randrange(len(tokens))
+                last = random.randint(first, min(len(tokens) - 1, first + 2))
+                start, end = (first, last + 1) if by_words else (starts[first], starts[last] + len(tokens[last]))
+                spans.append(_span(start, end, random.choice(_LABELS), random))
+            count += len(spans)
+            record[key] = (
+                random.choice([spans] * 6 + [{"sc": spans}, {"sc": {"x": spans}}]) if spans else random.choice(_EMPTY)
+            )
+        if random.random() < 0.15:
+            record[random.choice(["ner_tags", "tags", "bio"])] = ["B-PER", *["O"] * (len(tokens) - 1)]
+            count += 1
+        if random.random() < 0.1:
+            record["answer"] = random.choice(["accept", "reject", "ignore", "maybe"])
+        record |= _fields(random, 0.3)
+        lines.append(json.dumps(record))
+    return RecordFile("\n".join(lines) + "\n", count)
+
+
+_SPAN_KEYS = ["entities", "entities", "spans", "ents", "label", "labels", "annotations", "ner"]
+_EMPTY = [[], None, [], {}]
+
+
+def _span(start: int, end: int, label: str, random: Random) -> Any:
+    kind = random.random()
+    if kind < 0.4:
+        return [start, end, label]
+    if kind < 0.5:
+        return {"start_offset": start, "end_offset": end, "label": label}
+    return {"start": start, "end": end, "label": label}
+
+
+class ColumnFile(NamedTuple):
+    """A column file, and what is in it."""
+
+    content: str
+    sentences: list[Sentence]
+
+
+def random_columns(random: Random) -> ColumnFile:
+    """Words and tags in one of the layouts that are in use, or in a mixture of them."""
+    scheme = random.choice(SCHEMES)
+    separator = random.choice(["\t", "\t", " ", ",", ";", "|"])
+    usual = [word for word in _WORDS if separator not in word and not word.startswith(('"', "{"))]
+    between, numbered = random.choice([0, 0, 1, 3]), random.random() < 0.25
+    bare = scheme == "io" and random.random() < 0.3
+    lines, sentences = [], []
+    for _ in range(random.randint(1, 5)):
+        tokens = tuple(random.choice(usual) for _ in range(random.randint(1, 6)))
+        entities, position = [], 0
+        while position < len(tokens) and random.random() < 0.6:
+            start = random.randint(position, len(tokens) - 1)
+            position = random.randint(start + 1, len(tokens))
+            entities.append(Entity(start, position, random.choice(["PER", "LOC", "geo-loc"])))
+            position += scheme == "io"
+        sentences.append(Sentence(tokens, tuple(entities)))
+        if random.random() < 0.15:
+            lines.append(random.choice(["-DOCSTART-", separator.join(["-DOCSTART-", "O"]), "# text = x", ""]))
+        for number, (token, tag) in enumerate(zip(tokens, encode_tags(entities, len(tokens), scheme), strict=True), 1):
+            others = ["NN"] * between
+            if random.random() < 0.02:
+                others = others[1:] if random.random() < 0.5 else [*others, "x"]
+            shown = tag.removeprefix("I-") if bare else tag
+            lines.append(separator.join([*([str(number)] if numbered else []), token, *others, shown]))
+        lines.append("")
+    return ColumnFile(random.choice(["\n", "\n", "\n", "\r\n", "\r"]).join(lines) + "\n", sentences)
