@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup browser demo test properties lint types speed catalog results clean
+.PHONY: help setup browser demo test properties lint types speed length catalog results clean
 
 help: ## What can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -41,6 +41,9 @@ types: setup ## Check types
 speed: setup ## Cost of models against the bare encoder, of annotate against spaCy; writes build/speed.json
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[speed]"
 	$(BIN)/python benchmarks/speed.py
+
+length: setup ## Cost of one sentence of 100 to 100,000 words, as the table and figure of docs/architecture.md
+	$(BIN)/python benchmarks/length.py --figure docs/images/length.png
 
 catalog: setup ## Describe all methods in src/lacuner/cli/catalog.json, after one of them or a setting has changed
 	$(BIN)/python -c "from lacuner.cli.catalog import write_catalog; write_catalog()"

@@ -132,6 +132,31 @@ def test_a_document_is_trained_on_evaluated_and_searched_in_the_same_passages(to
     assert MAX_PASSAGE - 10 < max(longest) <= MAX_PASSAGE
 
 
+def test_training_says_what_it_does_with_a_file_without_blank_lines(toy, small_settings, small_tensors, caplog):
+    """It is one sentence of thousands of words, and costs no more than they would in sentences."""
+    caplog.set_level("INFO")
+    endless = document(toy, 450)
+    assert len(endless) > 2_000
+    with small_tensors(len(endless) ** 2 // 5):
+        Recognizer.train(
+            Corpus((endless,)), Corpus((endless, *toy)), method="uniform", epochs=1, settings=small_settings
+        )
+    longest = f"the longest has {len(endless):,}."
+    assert f"1 sentences are longer than 256 words and are read in passages; {longest}" in caplog.text
+    assert f"1 sentences of the dev data are longer than 256 words and are read in passages; {longest}" in caplog.text
+    advice = "They are cut into passages of at most 256 words; if the file lacks blank lines between its sentences, put them in."
+    warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert f"1 sentences have 2,000 words or more. {advice}" in warnings
+    assert f"1 sentences of the dev data have 2,000 words or more. {advice}" in warnings
+
+
+def test_a_long_sentence_that_may_be_one_is_no_reason_to_warn(toy, small_settings, caplog):
+    caplog.set_level("INFO")
+    Recognizer.train(Corpus((document(toy, 60), *toy)), method="uniform", epochs=1, settings=small_settings)
+    assert "are read in passages" in caplog.text
+    assert "blank lines" not in caplog.text
+
+
 def test_what_training_says_about_documents_counts_them_as_they_were_given(toy, small_settings, caplog, monkeypatch):
     caplog.set_level("INFO")
     monkeypatch.setattr("lacuner.inference.passages.MAX_PASSAGE", 8)

@@ -346,3 +346,18 @@ def test_a_tag_to_which_no_transition_leads_is_never_taken_however_good_it_is() 
     assert forward_backward(emissions, transitions.detach(), lengths).moderate
     (counts,) = torch.autograd.grad(log_partition(emissions, transitions, lengths).sum(), transitions)
     assert counts.flatten().tolist() == [pytest.approx(1.0), *[0.0] * 8]
+
+
+@pytest.mark.parametrize("score", [-5000.0, -800.0, -301.0, 301.0, 800.0, 5000.0])
+def test_the_only_transition_that_is_allowed_is_taken_however_bad_it_is(score: float) -> None:
+    emissions = torch.tensor([[[0.0, NEVER], [1.0, NEVER], [2.0, NEVER]]]).double()
+    transitions = torch.tensor([[score, NEVER], [NEVER, NEVER]]).double()
+    assert log_partition(emissions, transitions, torch.tensor([3])).tolist() == [2 * score + 3.0]
+
+
+@pytest.mark.parametrize("shift", [-1e6, -500.0, 500.0, 1e6])
+def test_what_is_added_to_all_tags_of_a_word_is_added_to_the_sum(shift: float) -> None:
+    batch = random_batch([5, 3], 4, 6, forbid=0.3)
+    shifted = batch._replace(emissions=batch.emissions + shift)
+    assert forward_backward(*shifted).moderate
+    assert_close(log_partition(*shifted), log_partition(*batch) + shift * batch.lengths)

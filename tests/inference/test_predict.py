@@ -153,3 +153,14 @@ def test_the_text_of_a_sentence_tells_which_characters_are_words(model):
     by_pairs = [found for _, found in predict_pairs(model.model, sentences, min_score=1.0, dictionary=names)]
     assert by_pairs == list(predict_texts(model.model, sentences, min_score=1.0, dictionary=names))
     assert by_pairs == [[Entity(4, 6, "ORG")], []]
+
+
+@pytest.mark.parametrize("as_text", [False, True])
+def test_a_document_is_searched_without_any_tensor_that_grows_with_its_square(model, toy, small_tensors, as_text):
+    """A file without blank lines is one sentence of all its words."""
+    words = (FILLER * 4 + toy[3].tokens + FILLER * 4) * 200
+    assert len(words) == 9_000
+    with small_tensors(len(words) ** 2 // 50):
+        found = model.predict(" ".join(words)) if as_text else model.predict(words, tokens=True)
+    assert len(found) > 100
+    assert found[-1].start > 8_500

@@ -1,9 +1,13 @@
+from collections.abc import Callable
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from growth import assert_linear
 from handmade_audit import decided_items
 from lacuner import Entity, Sentence, Span
-from lacuner.review.conflicts import find_conflict
+from lacuner.review.conflicts import ConflictError, check_undo, find_conflict
 from lacuner.review.decisions import Decision, apply_decisions
 from lacuner.review.items import ReviewItem
 
@@ -55,3 +59,21 @@ def test_a_decision_without_a_conflict_changes_nothing_but_its_own_entity(earlie
     assert set(before.entities) - set(after.entities) <= {last[0].annotated}
     assert set(before.non_entities) <= set(after.non_entities)
     assert overlapping_spans(after) <= overlapping_spans(before)
+
+
+def test_undoing_may_not_let_entities_overlap_that_did_not() -> None:
+    apart = Sentence(WORDS, (Entity(2, 3, "ORG"),))
+    both = Sentence(WORDS, (Entity(0, 3, "LOC"), Entity(2, 3, "ORG")))
+    check_undo(both, apart, both)
+    check_undo(apart, both, both)
+    with pytest.raises(ConflictError, match=r"“New York Times” \(LOC\) and “Times” \(ORG\) overlap"):
+        check_undo(apart, apart, both)
+
+
+def test_undoing_in_a_long_sentence_takes_time_that_is_linear() -> None:
+    def prepare(size: int) -> Callable[[], None]:
+        entities = tuple(Entity(4 * n + m, 4 * n + 2 + m, "LOC") for n in range(size) for m in (0, 1))
+        sentence = Sentence(("w",) * (4 * size), entities)
+        return lambda: check_undo(sentence, sentence, sentence)
+
+    assert_linear(prepare, 100)

@@ -1,10 +1,10 @@
 """Decisions that cannot be stored as they are: what they conflict with, and how that is said to the reviewer."""
 
 from dataclasses import dataclass
-from itertools import combinations
 from typing import Literal
 
 from lacuner.corpus import Entity, Sentence, Span
+from lacuner.corpus.overlaps import OverlapIndex
 from lacuner.errors import LacunerError
 from lacuner.review.decisions import Decision, patch_of
 from lacuner.review.items import ReviewItem
@@ -120,4 +120,5 @@ def _quoted(sentence: Sentence, entity: Entity) -> str:
 
 def _overlaps(sentence: Sentence) -> set[tuple[Entity, Entity]]:
     """Pairs of entities that share words."""
-    return {(one, other) for one, other in combinations(sentence.entities, 2) if one.overlaps(other)}
+    index = OverlapIndex(sentence.entities)
+    return {(one, other) for one in sentence.entities for other in index.all(one) if one < other}
