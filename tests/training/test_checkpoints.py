@@ -294,3 +294,15 @@ def test_whatever_fails_a_folder_can_be_claimed_afterwards(tmp_path, what):
         assert list(tmp_path.iterdir()) == []
 
     fail_everywhere(what, claim, check)
+
+
+def test_a_run_is_not_resumed_with_another_number_of_threads(tmp_path, monkeypatch):
+    model = Tiny()
+    optimizer = torch.optim.AdamW(model.parameters())
+    folder = CheckpointFolder(tmp_path / "c", "key")
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
+    folder.save(model, optimizer, Progress(epochs_done=1), trained_weights(model))
+    assert folder.load(model, optimizer) is not None
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    with pytest.raises(TrainingError, match=r"with 4 threads, but now there are 2.*OMP_NUM_THREADS=4"):
+        folder.load(model, optimizer)

@@ -66,7 +66,7 @@ class CheckpointFolder:
         }
         if average is not None:
             files["average"] = average.weights | {_STEPS: torch.tensor(average.steps)}
-        described = {"fingerprint": self.fingerprint, **vars(progress)}
+        described = {"fingerprint": self.fingerprint, "threads": torch.get_num_threads(), **vars(progress)}
         name = f"epoch-{progress.epochs_done:04d}"
         with new_folder(self.folder / name) as unfinished, reporting(self.folder):
             for file, tensors in files.items():
@@ -85,6 +85,7 @@ class CheckpointFolder:
             return None
         described = json.loads((states[-1] / "progress.json").read_text(encoding="utf-8"))
         _check_fingerprint(described.pop("fingerprint"), self.fingerprint, self.folder)
+        _check_threads(described.pop("threads", None), self.folder)
         progress = Progress(**described)
         put_weights(model, load_file(states[-1] / "model.safetensors"))
         tensors = load_file(states[-1] / "optimizer.safetensors")
@@ -199,6 +200,15 @@ class RunFolder:
         """The folder is not needed any more."""
         if (self.folder / _MARKER).is_file():
             shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _check_threads(found: int | None, folder: Path) -> None:
+    """Refuse another number of threads, which rounds sums differently: the model would be neither run's."""
+    if found not in (None, torch.get_num_threads()):
+        raise TrainingError(
+            f"{folder} holds a run with {found} threads, but now there are {torch.get_num_threads()}, which rounds differently — "
+            f"resume it with OMP_NUM_THREADS={found}, or train without --resume"
+        )
 
 
 def _check_fingerprint(found: str, expected: str, folder: Path) -> None:
