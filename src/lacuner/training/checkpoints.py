@@ -206,8 +206,8 @@ def _check_threads(found: int | None, folder: Path) -> None:
     """Refuse another number of threads, which rounds sums differently: the model would be neither run's."""
     if found not in (None, torch.get_num_threads()):
         raise TrainingError(
-            f"{folder} holds a run with {found} threads, but now there are {torch.get_num_threads()}, which rounds differently — "
-            f"resume it with OMP_NUM_THREADS={found}, or train without --resume"
+            f"{folder} holds a run with {found} threads, but now there are {torch.get_num_threads()}, "
+            f"which rounds differently — resume it with OMP_NUM_THREADS={found}, or train without --resume"
         )
 
 
