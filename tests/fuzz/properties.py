@@ -161,7 +161,12 @@ def _write_and_compare(sentences: list[Sentence], folder: Path, format: str) -> 
     report = ReadingReport()
     again = list(stream_sentences(path, format, report))
     assert len(again) + report.counts["unaccepted records"] == len(sentences), sentences
-    if losses or len(again) < len(sentences) or "extra" in known.cannot_hold or any(_clashes(sentence, format) for sentence in sentences):
+    if (
+        losses
+        or len(again) < len(sentences)
+        or "extra" in known.cannot_hold
+        or any(_clashes(sentence, format) for sentence in sentences)
+    ):
         return
     for sentence, wanted in zip(again, sentences, strict=True):
         assert sentence_to_record(sentence) == _as_held(wanted, format), f"{sentence}\nis not\n{wanted}"
