@@ -144,8 +144,8 @@ def test_training_says_what_it_does_with_a_file_without_blank_lines(toy, small_s
     longest = f"the longest has {len(endless):,}."
     assert f"1 sentences are longer than 256 words and are read in passages; {longest}" in caplog.text
     assert f"1 sentences of the dev data are longer than 256 words and are read in passages; {longest}" in caplog.text
-    advice = "They are cut into passages of at most 256 words; "
-    advice += "if the file lacks blank lines between its sentences, put them in."
+    advice = "They are cut into passages of at most 256 words; if the file lacks blank lines "
+    advice += "between its sentences, put them in."
     warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert f"1 sentences have 2,000 words or more. {advice}" in warnings
     assert f"1 sentences of the dev data have 2,000 words or more. {advice}" in warnings
