@@ -134,12 +134,11 @@ def random_records(random: Random) -> RecordFile:
             count += 1
         if random.random() < 0.1:
             record["answer"] = random.choice(["accept", "reject", "ignore", "maybe"])
-        record |= _fields(random, 0.3)
-        lines.append(json.dumps(record))
+        lines.append(json.dumps(_fields(random, 0.3) | record))
     return RecordFile("\n".join(lines) + "\n", count)
 
 
-_SPAN_KEYS = ["entities", "entities", "spans", "ents", "label", "labels", "annotations", "ner"]
+_SPAN_KEYS = ["entities", "spans", "ents", "label", "labels", "annotations", "ner"]
 _EMPTY = [[], None, [], {}]
 
 

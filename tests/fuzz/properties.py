@@ -159,7 +159,11 @@ def _write_and_compare(sentences: list[Sentence], folder: Path, format: str) -> 
     losses: Counter[str] = Counter()
     list(known.count_losses(sentences, losses))
     report = ReadingReport()
-    again = list(stream_sentences(path, format, report))
+    try:
+        again = list(stream_sentences(path, format, report))
+    except LacunerError:
+        assert losses, sentences  # without its words, a text may say other things
+        return
     assert len(again) + report.counts["unaccepted records"] == len(sentences), sentences
     if (
         losses

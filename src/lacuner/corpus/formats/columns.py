@@ -174,7 +174,9 @@ def _find_separator(lines: Sequence[str]) -> str:
     most = [separator for separator in _SEPARATORS if counts[separator] == max(counts.values())]
     if len(most) == 1:
         return most[0]
-    return max(most, key=lambda separator: sum(_is_tag(line.rpartition(separator)[2].strip()) for line in shown))
+    return max(
+        most, key=lambda separator: sum(_is_tag(line.rstrip().rpartition(separator)[2].strip()) for line in lines)
+    )
 
 
 def _first_number(tables: Sequence[Sequence[Sequence[str]]], path: str | Path) -> int | None:

@@ -14,8 +14,8 @@ from lacuner.corpus.formats.span_keys import (
     TAG_KEYS,
     find_span_key,
     holds_spans,
+    holds_tags,
     looks_like_spans,
-    looks_like_tags,
 )
 from lacuner.corpus.formats.text_records import sentence_from_text_record
 from lacuner.corpus.sentence import Sentence
@@ -38,10 +38,6 @@ def read_jsonl(path: str | Path, report: ReadingReport, options: ReadOptions | N
             yield sentence_from_record(record, path, number, report)
             continue
         key = find_span_key(record, SPAN_KEYS, path, number)
-        stray = next((name for name in TAG_KEYS if name in record and _is_annotation(record, name)), None)
-        if stray is not None and not record.get(key):
-            what = f'"{stray}" is given with "text", but not the words that it belongs to'
-            raise DataError(what, 'give them as "tokens", and "entities" that count words', path, number)
         counted = doccano.character_of(record, path, number) if doccano.is_shape(key, record) else None
         kept = {name: value for name, value in record.items() if value != [] or name not in SPAN_KEYS}
         yield sentence_from_text_record(kept, key, path, number, report, options.split, counted)
@@ -71,9 +67,7 @@ def without_annotation(record: Mapping[str, Any]) -> dict[str, Any]:
 def _is_annotation(record: Mapping[str, Any], key: str) -> bool:
     if key in SPAN_KEYS:
         return record[key] == [] or holds_spans(record, key)
-    return key in TAG_KEYS and (
-        looks_like_tags(record[key]) or (key == "ner_tags" and isinstance(record[key], list) and record[key] != [])
-    )
+    return key in TAG_KEYS and holds_tags(record, key)
 
 
 def _stray_annotation(record: Mapping[str, Any]) -> str | None:
@@ -87,7 +81,7 @@ def _stray_annotation(record: Mapping[str, Any]) -> str | None:
             (key for key in (*spans, *TAG_KEYS) if record.get(key) and isinstance(record[key], list | dict)), None
         )
     spans = [key for key in SPAN_KEYS[1:] if looks_like_spans(record.get(key))]
-    return next(iter((*spans, *(key for key in TAG_KEYS if key in record and _is_annotation(record, key)))), None)
+    return next(iter((*spans, *(key for key in TAG_KEYS if holds_tags(record, key)))), None)
 
 
 FORMATS = [Format("jsonl", (".jsonl", ".ndjson", ".json"), read_jsonl, write_jsonl)]

@@ -26,7 +26,7 @@ _DEPTH = 5
 
 
 def find_span_key(record: Mapping[str, Any], keys: Collection[str], path: str | Path, line: int) -> str:
-    """The one key with spans, or the first of ``keys`` if there are none.
+    """The one key with spans of a text, or the first of ``keys`` if there are none.
 
     Args:
         record: the JSON object.
@@ -44,6 +44,10 @@ def find_span_key(record: Mapping[str, Any], keys: Collection[str], path: str | 
     if filled and filled[0] not in keys:
         what = f'there are spans under "{filled[0]}", where this format has none'
         raise DataError(what, "read it as jsonl", path, line)
+    tags = next((key for key in TAG_KEYS if holds_tags(record, key)), None)
+    if tags is not None:
+        what = f'"{tags}" is given with "text", but not the words that it belongs to'
+        raise DataError(what, 'give them as "tokens", and "entities" that count words', path, line)
     return filled[0] if filled else next(iter(keys))
 
 
@@ -52,11 +56,17 @@ def holds_spans(record: Mapping[str, Any], key: str) -> bool:
     value = record.get(key)
     if isinstance(value, Mapping) and not any(value.values()):
         return False
-    if key in _CATEGORY_KEYS and not isinstance(value, list):
-        return looks_like_spans(value)
-    if key in _CATEGORY_KEYS and all(isinstance(item, str) for item in value):
-        return False
+    if key in _CATEGORY_KEYS:
+        if not isinstance(value, list):
+            return looks_like_spans(value)
+        return not all(isinstance(item, str) for item in value)
     return value is not None and value != []
+
+
+def holds_tags(record: Mapping[str, Any], key: str) -> bool:
+    """Whether there is a tag for each word under a key where other tools have them."""
+    value = record.get(key)
+    return looks_like_tags(value) or (key == "ner_tags" and isinstance(value, list) and value != [])
 
 
 def looks_like_spans(value: object, depth: int = _DEPTH) -> bool:
