@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup browser demo test properties lint types speed length catalog results clean
+.PHONY: help setup browser demo test properties fuzz lint types speed length catalog results clean
 
 help: ## What can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -30,6 +30,9 @@ test: setup ## Run the tests, on all cores
 
 properties: setup ## Run the property tests with random inputs, many more than `make test` tries
 	HYPOTHESIS_PROFILE=random $(BIN)/python -m pytest -m "hypothesis and not slow"
+
+fuzz: setup ## Damaged and made-up input for all readers, settings, recipes and models (make fuzz SEED=2 SECONDS=600)
+	LACUNER_FUZZ_SEED=$(or $(SEED),1) LACUNER_FUZZ_SECONDS=$(or $(SECONDS),300) $(BIN)/python -m pytest -n auto tests/fuzz
 
 lint: setup ## Check style and formatting
 	$(BIN)/ruff check .

@@ -247,6 +247,9 @@ def test_a_surplus_tensor(copy):
 def test_a_damaged_vocabulary(copy):
     (copy / "vocabulary.json").write_text("[]")
     assert "vocabulary.json" in refusal(copy)
+    for words in ([["Ada"]], [{}], "Ada", None, [1]):
+        (copy / "vocabulary.json").write_text(json.dumps({"words": words, "vector_words": [], "characters": []}))
+        assert "vocabulary.json is damaged (TypeError('words is no list of strings'))" in refusal(copy)
     (copy / "vocabulary.json").unlink()
     assert "vocabulary.json is missing" in refusal(copy)
 

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from lacuner.corpus.files import read_lines
 from lacuner.errors import DataError
+from lacuner.features.stored import strings_of
 from lacuner.features.subwords import PieceIndex, PieceInputs
 from lacuner.features.vocabulary import PADDING, Vocabulary
 
@@ -88,7 +89,8 @@ class Lexicon:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "Lexicon":
-        return cls([*data["words"], *data["vector_words"]], len(data["words"]))
+        words = strings_of(data, "words")
+        return cls([*words, *strings_of(data, "vector_words")], len(words))
 
 
 def lexicon_words(words: Iterable[str]) -> dict[str, int]:

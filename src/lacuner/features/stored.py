@@ -50,6 +50,14 @@ def read_json(folder: Path, name: str) -> dict[str, Any]:
     return content
 
 
+def strings_of(data: Mapping[str, Any], key: str) -> tuple[str, ...]:
+    """The list of strings under a key; anything else is a :class:`TypeError`."""
+    value = data[key]
+    if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
+        raise TypeError(f"{key} is no list of strings")
+    return tuple(value)
+
+
 def save_tensors(tensors: Mapping[str, Tensor], path: Path, metadata: dict[str, str] | None = None) -> None:
     """Write a file of tensors; its writer is not Python's, and names errors of the system in its own way."""
     try:

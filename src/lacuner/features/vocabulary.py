@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lacuner.features.stored import strings_of
+
 PADDING, UNKNOWN = 0, 1
 _DIGIT = re.compile(r"\d")
 _KEPT_CHARACTERS = 24
@@ -125,7 +127,6 @@ class Vocabulary:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "Vocabulary":
-        words = tuple(data["words"])
-        return cls(
-            (*words, *data["vector_words"]), len(words), tuple(data["characters"]), frozenset(data.get("rare", ()))
-        )
+        words, others = strings_of(data, "words"), strings_of(data, "vector_words")
+        rare = frozenset(strings_of(data, "rare")) if "rare" in data else frozenset()
+        return cls((*words, *others), len(words), strings_of(data, "characters"), rare)
