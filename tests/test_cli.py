@@ -6,7 +6,9 @@ import sys
 import pytest
 import torch
 
+from growth import assert_linear
 from lacuner import Corpus, Entity, Recognizer, Sentence
+from lacuner.cli.mask import _hidden_records
 from lacuner.cli.progress import TerminalObserver
 from lacuner.evaluation import Scores
 from lacuner.methods.registry import registry
@@ -185,6 +187,15 @@ def test_mask_hides_the_same_entities_again_and_inspect_sees_them(run, files):
     assert report["gold"]["missing"] == len(gone) == 50 - report["entities"]
     assert report["gold"]["precision"] == 1.0
     assert gone[0].keys() == {"sentence", "start", "end", "label", "text"}
+
+
+def test_the_hidden_entities_of_a_long_sentence_are_shown_in_time_that_is_linear():
+    def prepare(size):
+        sentence = Sentence(("Ada",) * size, text="Ada " * size)
+        hidden = [Entity(word, word + 1, "PER") for word in range(size)]
+        return lambda: list(_hidden_records(0, sentence, hidden))
+
+    assert_linear(prepare, 200)
 
 
 def test_mask_can_write_to_standard_output(run, files):
