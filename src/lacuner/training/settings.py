@@ -67,7 +67,7 @@ class TrainingConfig(Settings):
     )
     precision: Literal["fp32", "bf16", "auto"] = Field(
         "fp32",
-        description="bf16: bfloat16 mixed precision in pretrained layers; auto: where it is fast and known to be as good",
+        description="bf16: bfloat16 mixed precision in pretrained layers; auto: bf16 for them where the processor has it",
     )
 
     def for_encoder(self, encoder: EncoderConfig) -> "TrainingConfig":
