@@ -221,6 +221,7 @@ def test_tasks_are_ended_when_nobody_wants_their_results() -> None:
 
 SCRIPT = """
 import signal, sys, time
+from contextlib import closing
 from lacuner.streams.engine import LocalEngine
 
 def working():
@@ -230,9 +231,10 @@ if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background inherits that it is ignored
     engine = LocalEngine(2, sys.argv[1])
     results = engine.map(working, [0, 600, 600]) if sys.argv[2] == "map" else engine.run_each(time.sleep, [0, 600, 600])
-    next(iter(results))
-    print("ready", flush=True)
-    list(results)
+    with closing(results):  # a signal may come while nothing is being waited for
+        next(results)
+        print("ready", flush=True)
+        list(results)
 """
 
 
