@@ -45,7 +45,7 @@ class TransformerConfig(PretrainedConfig):
     """``transformer``: a pretrained Hugging Face encoder that is fine-tuned."""
 
     epochs: ClassVar = 10
-    training: ClassVar = {"batch_tokens": 1024, "encoder_learning_rate": 5e-5, "head_learning_rate": 5e-4}
+    training: ClassVar = {"batch_tokens": 256, "encoder_learning_rate": 1e-4, "head_learning_rate": 1e-3}
     auto_precision: ClassVar = "bf16"
 
     name: Literal["transformer"] = "transformer"
