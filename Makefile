@@ -22,7 +22,7 @@ browser: # Tests in a real browser take Debian's chromium; without it they are s
 			&& DEBIAN_FRONTEND=noninteractive apt-get install -qq --yes --no-install-recommends chromium >/dev/null; } \
 		|| echo "chromium is not there and cannot be installed; tests in a browser will be skipped"
 
-demo: setup ## Train three models on the built-in sample: what gaps cost, and what comes back
+demo: setup ## Train four models on the built-in sample: what gaps cost, and what comes back
 	$(BIN)/lacuner demo
 
 test: setup ## Run the tests, on all cores
