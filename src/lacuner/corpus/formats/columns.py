@@ -22,7 +22,7 @@ _ONLY_TWO = "write two columns, the word and its tag"
 
 @dataclass
 class Block:
-    """The lines of one sentence, with their numbers, and what is in their columns: the word first, the tag last."""
+    """The lines of one sentence, with their numbers, and what is in their columns: all at first, then words and tags."""
 
     lines: list[tuple[int, str]] = field(default_factory=list)
     status: tuple[int, str] | None = None
@@ -55,7 +55,9 @@ class Layout:
     def of(cls, blocks: Sequence[Block], tagged: bool, tag: int | None, path: str | Path) -> "Layout":
         """The layout that the first blocks of a file have; words alone are enough if it need not be ``tagged``."""
         separator = _find_separator([line for block in blocks for _, line in block.lines])
-        tables = [[cut_line(line, separator, path, number) for number, line in block.lines] for block in blocks]
+        for block in blocks:
+            block.columns = [cut_line(line, separator, path, number) for number, line in block.lines]
+        tables = [block.columns for block in blocks]
         rows = list(chain.from_iterable(tables))
         if not tagged and 2 * sum(len(row) > 1 for row in rows) <= len(rows):
             return cls(separator, 1, tagged=False)
@@ -73,7 +75,7 @@ class Layout:
         if self.count == 1:
             block.columns = [[line.strip(" \t")] for _, line in block.lines]
             return
-        rows = [cut_line(line, self.separator, path, number) for number, line in block.lines]
+        rows = block.columns or [cut_line(line, self.separator, path, number) for number, line in block.lines]
         if self.first_number is not None:
             rows = self._without_numbers(block, rows, path, report)
         block.columns = rows
@@ -88,9 +90,9 @@ class Layout:
 
     def check_other_columns(self, blocks: Sequence[Block], path: str | Path, report: ReadingReport) -> None:
         """Say if other columns hold tags, too; refuse a file in which only others do."""
-        if self.tag is not None or not self.tagged:
-            return
         width = self.count - (self.first_number is not None)
+        if self.tag is not None or not self.tagged or width == 2:
+            return
         rows = [row for block in blocks for row in block.columns if len(row) == width]
         values = [set(column) for column in zip(*rows, strict=True)]
         others = {index: _labels(column) for index, column in enumerate(values[1:-1], 1)}
@@ -143,6 +145,8 @@ class Layout:
     def _check_counts(self, block: Block, path: str | Path, report: ReadingReport) -> None:
         """Refuse rows with too many columns, or with so few that the last one is no tag."""
         width = self.count - (self.first_number is not None)
+        if all(len(row) == width for row in block.columns):
+            return
         for (number, line), row in zip(block.lines, block.columns, strict=True):
             if len(row) == width:
                 continue
@@ -222,6 +226,8 @@ def _labels(values: Iterable[str]) -> set[str]:
 
 
 def _check_rows(block: Block, path: str | Path) -> None:
+    if all(len(row) > 1 and row[0] and row[-1] for row in block.columns):
+        return
     for (number, line), row in zip(block.lines, block.columns, strict=True):
         if len(row) < 2:
             raise DataError(f"one column only: {line[:60]!r}", "write the word, a tab and its tag", path, number)

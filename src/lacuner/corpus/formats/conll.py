@@ -65,8 +65,8 @@ def read_conll(
         layout.cut(block, path, report)
     layout.check_other_columns(ahead, path, report)
     scheme = scheme or detect_scheme(block.tags for block in ahead if layout.tagged)
-    for block in chain(ahead, blocks):
-        if not block.columns:
+    for number, block in enumerate(chain(ahead, blocks)):
+        if number >= len(ahead):
             layout.cut(block, path, report)
         if block.columns:
             yield _sentence(block, scheme if layout.tagged else None, path, report)
@@ -121,7 +121,7 @@ def _blocks(path: str | Path, report: ReadingReport) -> Iterator[Block]:
         if "\r" in line:
             what = "there is a carriage return inside the line"
             raise DataError(what, "end lines with line feeds (tr '\\r' '\\n')", path, number)
-        document = _DOCUMENT_LINE.match(line)
+        document = line.startswith("-DOCSTART-") and _DOCUMENT_LINE.match(line)
         if document and _TAGGED_DOCUMENT.search(line):
             what = f"the beginning of a document is tagged; the line is left out: {line[:60]!r}"
             report.note("tagged document lines", what, "tag it O", path, number)
