@@ -464,3 +464,15 @@ def test_where_no_model_can_be_written_is_said_before_the_first_epoch(toy, small
     (tmp_path / "file").write_text("")
     with pytest.raises(LacunerError, match="choose another"):
         Recognizer.train(toy, method="full", epochs=1, settings=small_settings, out=tmp_path / "file" / "m")
+
+
+def test_a_label_without_a_name(copy):
+    labels = json.loads((copy / "config.json").read_text(encoding="utf-8"))["labels"]
+    for name in ("", " "):
+        edit_config(copy, labels=[*labels[:-1], name])
+        assert "none may be empty" in refusal(copy)
+
+
+def test_metrics_that_are_nested_too_deeply(copy):
+    (copy / "metrics.jsonl").write_text("[" * 100_000 + "\n", encoding="utf-8")
+    assert "metrics.jsonl is damaged" in refusal(copy)

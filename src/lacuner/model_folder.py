@@ -41,8 +41,8 @@ class _Config(BaseModel):
     @field_validator("labels")
     @classmethod
     def _outside_comes_first(cls, labels: list[str]) -> list[str]:
-        if labels[:1] != [OUTSIDE] or len(set(labels)) < len(labels):
-            raise ValueError("the first label must be O, and none may stand twice")
+        if labels[:1] != [OUTSIDE] or len(set(labels)) < len(labels) or not all(map(str.strip, labels)):
+            raise ValueError("the first label must be O, and none may be empty or stand twice")
         return labels
 
     @field_validator("reports")
@@ -187,7 +187,7 @@ def _read_lines(path: Path) -> list[dict[str, Any]]:
         return []
     try:  # str.splitlines would cut words in two that hold one of the rarer line ends
         return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ModelError(f"{path} is damaged ({error}) — remove it; the model works without") from error
 
 
