@@ -132,7 +132,7 @@ def test_a_loss_that_keeps_state_goes_into_a_method_of_ours(
     report = train(corpus, tmp_path / "model", installed, given, "--method", "full", "--set", "loss=steady")
     assert report["dev"]["f1"] > 0.9
     stored = json.loads((tmp_path / "model" / "config.json").read_text(encoding="utf-8"))["settings"]["method"]
-    assert stored["loss"] == {"name": "steady", "momentum": 0.9}
+    assert stored["loss"] == {"name": "steady", "reduction": "words", "momentum": 0.9}
     assert not [name for name in load_file(tmp_path / "model" / "model.safetensors") if name.startswith("state.")]
     assert entities_in(TEXT, tmp_path / "model", installed) == FOUND
 

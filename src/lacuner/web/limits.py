@@ -13,7 +13,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 MAX_CONNECTIONS = 100
 """Connections at once. Half of the 256 files that some systems allow a process must do for them."""
-ACCEPT_AT_ONCE = 64
+ACCEPT_AT_ONCE = 32
 """Connections that are accepted before the first of them is looked at."""
 REQUEST_SECONDS = 10.0
 """From the first byte of a request to its last, and from a connection to its first request."""
