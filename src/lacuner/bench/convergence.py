@@ -2,7 +2,8 @@
 
 The learning rate falls to zero, so that the last epochs are nearly always a little better than those before: that alone
 is no sign. In the last fifth of training, however, only a twenty-fifth of all learning is left (the area below the rest of
-the schedule). Who still gains more than a point of dev F1 there would gain more in a longer run.
+the schedule). Who still gains more than a point of dev F1 there would gain more in a longer run, unless the dev data is so
+small that F1 itself is not known that well.
 """
 
 import math
@@ -12,7 +13,7 @@ from typing import Any
 TAIL = 0.2
 """Fraction of the planned epochs in which a model should not get much better any more."""
 MAX_GAIN = 0.01
-"""Of dev F1 in the tail, over the best epoch before it."""
+"""Of dev F1 in the tail, over the best epoch before it; a standard error of F1, where that is more."""
 
 
 def tail_length(planned: int) -> int:
@@ -40,8 +41,21 @@ def gain_in_tail(history: Sequence[float], planned: int) -> float | None:
     return max(history[-tail:]) - max(history[:-tail])
 
 
+def max_gain(f1: float, support: int | None) -> float:
+    """The gain in the tail that says nothing yet: a point, or the standard error of F1 on so many entities, if that is more.
+
+    >>> round(max_gain(0.55, 475), 3), max_gain(0.9, 9591), max_gain(0.55, None)
+    (0.023, 0.01, 0.01)
+
+    Args:
+        f1: on the dev data.
+        support: entities of the dev data; none: it is not known.
+    """
+    return MAX_GAIN if not support else max(MAX_GAIN, math.sqrt(f1 * (1 - f1) / support))
+
+
 def is_converged(record: Mapping[str, Any]) -> bool:
     """Whether a result is one of training that was long enough; of what is not known, it is assumed."""
     history, planned = record.get("epochs"), record.get("planned_epochs")
     gain = gain_in_tail(history, planned) if history and planned else None
-    return gain is None or gain <= MAX_GAIN
+    return gain is None or not history or gain <= max_gain(max(history), record.get("dev_support"))

@@ -116,8 +116,8 @@ def convergence_list(results: Results) -> str:
     if not lines:
         return ""
     note = (
-        f"Dev F1 rose by more than {100 * MAX_GAIN:g} point in the last fifth of the planned epochs; a longer run may end "
-        "higher."
+        f"Dev F1 rose by more than {100 * MAX_GAIN:g} point, and by more than its standard error, in the last fifth of the "
+        "planned epochs; a longer run may end higher."
     )
     return "\n".join([note, "", *lines])
 
