@@ -4,7 +4,7 @@ from handmade_audit import small_audit, small_corpus
 from lacuner import Entity
 from lacuner.audit.audit import Audit
 from lacuner.audit.finding import Finding
-from lacuner.audit.folder import AuditFolder
+from lacuner.audit.folder import AuditFolder, hash_of_files
 from lacuner.audit.model import Estimate
 from lacuner.review.review import Review
 
@@ -33,3 +33,14 @@ def test_an_audit_that_lacuner_writes_can_be_reviewed(tmp_path: Path) -> None:
         assert sum(count.count for count in opened.counts()) == 2
         view = opened.view("ada-12345678", 1)
         assert (view.item.kind, view.item.annotated) == ("boundary", Entity(0, 2, "LOC"))
+
+
+def test_a_folder_has_changed_when_a_file_in_it_has(tmp_path):
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "a.txt").write_text("Ada")
+    (data / "b.ann").write_text("T1\tPER 0 3\tAda\n")
+    before = hash_of_files([data])
+    assert before == hash_of_files([data / "a.txt", data / "b.ann"])
+    (data / "b.ann").write_text("")
+    assert hash_of_files([data]) != before

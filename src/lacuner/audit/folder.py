@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +88,7 @@ class AuditFolder:
     def warning(self) -> str | None:
         """A sentence if the audited files have changed since; ``None`` if not, or if they are gone."""
         paths = self.audited_files
-        if not paths or not all(path.is_file() for path in paths):
+        if not paths or not all(path.is_file() or path.is_dir() for path in paths):
             return None
         if hash_of_files(paths) == self.summary["hash"]:
             return None
@@ -111,9 +112,13 @@ def count_decisions(folder: Path) -> int:
 
 
 def hash_of_files(paths: Iterable[Path]) -> str:
-    """SHA-256 over the contents of files, in their order."""
+    """SHA-256 over the contents of files, in their order; a folder stands for the files in it, by name."""
     digest = hashlib.sha256()
-    for path in paths:
+    for path in chain.from_iterable(map(_files_of, paths)):
         with path.open("rb") as file:
             digest.update(hashlib.file_digest(file, "sha256").digest())
     return digest.hexdigest()
+
+
+def _files_of(path: Path) -> list[Path]:
+    return sorted(filter(Path.is_file, path.iterdir())) if path.is_dir() else [path]

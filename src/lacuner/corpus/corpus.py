@@ -4,24 +4,25 @@ import gzip
 import io
 import itertools
 import logging
+import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import BinaryIO, TextIO, overload
+from typing import BinaryIO, TextIO, cast, overload
 
 from lacuner.corpus.files import STANDARD_INPUT, ReadingReport, name_of
 from lacuner.corpus.formats.format import ReadOptions, WriteOptions
-from lacuner.corpus.formats.registry import format_of, guess_format, reader_of, writer_of
+from lacuner.corpus.formats.registry import guess_format, reader_of, writable_format
 from lacuner.corpus.formats.tag_schemes import Scheme
 from lacuner.corpus.masking import mask_sentences
 from lacuner.corpus.sentence import Sentence
 from lacuner.corpus.statistics import Statistics
 from lacuner.corpus.tokenize import Splitting, cut_words
 from lacuner.errors import DataError
-from lacuner.storage import new_file, reporting
+from lacuner.storage import new_file, new_folder, reporting
 
 logger = logging.getLogger(__name__)
 
@@ -46,7 +47,7 @@ class Corpus(Sequence[Sentence]):
     def read(
         cls, path: str | Path, format: str | None = None, strict: bool = False, split: Splitting = "words"
     ) -> "Corpus":
-        """Read a file (``-``: standard input). What had to be repaired is logged as a warning and kept in ``report``.
+        """Read a file or folder (``-``: standard input). What had to be repaired is logged as a warning and kept in ``report``.
 
         Args:
             path: the file; its ending says what format it has.
@@ -66,7 +67,7 @@ class Corpus(Sequence[Sentence]):
         return cls(tuple(sentence_from_text(text, split) for text in texts))
 
     def write(self, path: str | Path, format: str | None = None, scheme: Scheme = "bio2") -> None:
-        """Write a file; it appears under its name only when it is whole. What its format cannot hold is logged."""
+        """Write a file or a new folder, which has its name only when it is whole. What its format cannot hold is logged."""
         write_sentences(self, path, format, scheme)
 
     @cached_property
@@ -146,11 +147,19 @@ def stream_sentences(
 def write_sentences(
     sentences: Iterable[Sentence], path: str | Path, format: str | None = None, scheme: Scheme = "bio2"
 ) -> None:
-    """Write a stream of sentences; ``-`` is standard output."""
-    write, options = writer_of(path, format), WriteOptions(scheme, str(path))
+    """Write a stream of sentences, as text, bytes or a folder; ``-`` is standard output."""
+    known, options = writable_format(path, format), WriteOptions(scheme, str(path))
+    counted = known.count_losses(sentences, options.losses)
     try:
-        with open_for_writing(path) as file:
-            write(format_of(path, format).count_losses(sentences, options.losses), file, options)
+        if known.write is not None:
+            with open_for_writing(path) as file:
+                known.write(counted, file, options)
+        elif known.write_binary is not None:
+            with open_binary_for_writing(path) as binary:
+                known.write_binary(counted, binary, options)
+        elif known.write_folder is not None:
+            with new_corpus_folder(path) as folder:
+                known.write_folder(counted, folder, options)
     except UnicodeEncodeError:
         raise DataError("there is half of a surrogate pair", "write whole characters", path) from None
     log_losses(options.losses, path)
@@ -180,6 +189,24 @@ def open_for_writing(path: str | Path) -> Iterator[TextIO]:
         with reporting("standard output"):
             sys.stdout.flush()
         return
+    with open_binary_for_writing(path) as binary:
+        file = io.TextIOWrapper(binary, encoding="utf-8", newline="\n")
+        try:
+            yield file
+            file.flush()
+        finally:
+            with suppress(OSError, ValueError):  # of what could not be written; the first error says so
+                file.detach()
+
+
+@contextmanager
+def open_binary_for_writing(path: str | Path) -> Iterator[BinaryIO]:
+    """The same for a file of bytes."""
+    if str(path) == STANDARD_INPUT:
+        yield sys.stdout.buffer
+        with reporting("standard output"):
+            sys.stdout.buffer.flush()
+        return
     path = Path(path)
     with reporting(path):
         if not path.parent.is_dir():
@@ -188,27 +215,28 @@ def open_for_writing(path: str | Path) -> Iterator[TextIO]:
             raise DataError("it is a folder", "give the name of a file", path)
         # A pipe or a device cannot be renamed into place, and /dev/stdout is to stay what it is.
         special = path.is_relative_to("/dev") or (path.exists() and not path.is_file())
-    with path.open("wb") if special else new_file(path) as raw, _text_file(raw, path) as file:
-        yield file
+    with path.open("wb") if special else new_file(path) as raw:
+        if not path.name.lower().endswith(".gz"):
+            yield raw
+            return
+        # The time is left out of an archive, so that the same content gives the same bytes.
+        packed = gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0)
+        yield cast(BinaryIO, packed)
+        packed.close()
 
 
 @contextmanager
-def _text_file(raw: BinaryIO, path: Path) -> Iterator[TextIO]:
-    """A text file over ``raw``, which stays open.
-
-    The time is left out of an archive, so that the same content gives the same bytes.
-    """
-    packed = path.name.lower().endswith(".gz")
-    binary = gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) if packed else raw
-    file = io.TextIOWrapper(binary, encoding="utf-8", newline="\n")
-    try:
-        yield file
-        file.flush()
-        if packed:
-            binary.close()
-    finally:
-        with suppress(OSError, ValueError):  # of what could not be written; the first error says so
-            file.detach()
+def new_corpus_folder(path: str | Path) -> Iterator[Path]:
+    """A folder to fill, which takes its name when it is whole. One that has something in it is not replaced."""
+    if str(path) == STANDARD_INPUT:
+        raise DataError("a folder cannot be written to standard output", "give a name for it")
+    with reporting(path):
+        if not Path(path).absolute().parent.is_dir():
+            raise DataError("the folder does not exist", "create it first", Path(path).absolute().parent)
+        if os.path.lexists(path) and not (os.path.isdir(path) and not os.listdir(path)):
+            raise DataError("it is there already, and would be replaced", "give a name that is new", path)
+    with new_folder(path, replace=False) as folder:
+        yield folder
 
 
 def merge(corpora: Iterable[Corpus]) -> Corpus:

@@ -8,6 +8,7 @@ import sys
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -75,11 +76,20 @@ class ReadingReport:
 
 def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
     """Numbered lines of a UTF-8 file, without line ends or byte order mark. ``-`` is standard input; ``.gz`` is unpacked."""
+    with open_binary(path) as file:
+        for number, raw in enumerate(file, 1):
+            yield number, decode_line(raw, path, number)
+
+
+@contextmanager
+def open_binary(path: str | Path) -> Iterator[BinaryIO]:
+    """The bytes of a file. ``-`` is standard input; ``.gz`` is unpacked. What the system has against it is a ``DataError``."""
     try:
         with _open(path) as file:
-            for number, raw in enumerate(file, 1):
-                yield number, decode_line(raw, path, number)
+            yield file
     except (OSError, EOFError, zlib.error) as error:
+        if isinstance(error, DataError):
+            raise
         what = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise DataError(what, "check the path and the file", path) from error
 

@@ -43,7 +43,7 @@ def annotate_stream(
     total, written = AnnotationReport(), get_format(format)
     if not written.line_based:
         raise ConfigError(
-            f"the format {format} holds its records in one JSON array, which cannot be streamed; use jsonl"
+            f"the format {format} cannot be written piece by piece; write jsonl, and then lacuner convert it"
         )
     start = partial(_annotator, matcher, written, split, name)
     for text, report in (engine or LocalEngine()).map(start, _chunks(texts, first)):

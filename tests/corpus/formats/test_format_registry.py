@@ -1,5 +1,6 @@
 """Formats of ours, and one that somebody else publishes as a package."""
 
+import gzip
 import json
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 
 from installing import install, lacuner
 from lacuner.corpus import Corpus, Entity, Sentence
+from lacuner.corpus.corpus import write_sentences
 from lacuner.corpus.formats import registry
 from lacuner.corpus.formats.format import Format
 from lacuner.corpus.formats.registry import all_formats, format_of, get_format, guess_format
@@ -131,3 +133,95 @@ def test_the_longest_ending_tells_and_a_name_is_no_ending() -> None:
 def test_an_unknown_name_is_refused_with_those_that_there_are() -> None:
     with pytest.raises(DataError, match="there is no format 'xml' — choose argilla, conll, doccano, jsonl, "):
         format_of("a.conll", "xml")
+
+
+def _write_bytes(sentences, file, options):
+    file.write(b"\xff\x00")
+    file.writelines(" ".join(sentence.tokens).encode("utf-16-le") for sentence in sentences)
+
+
+def _write_files(sentences, folder, options):
+    for number, sentence in enumerate(sentences):
+        (folder / f"{number}.words").write_text(" ".join(sentence.tokens))
+
+
+def _read_files(path, report, options):
+    for file in sorted(Path(path).glob("*.words")):
+        yield Sentence(tuple(file.read_text().split()))
+
+
+@pytest.fixture
+def other_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = {
+        "jsonl": get_format("jsonl"),
+        "bytes": Format("bytes", (".bytes",), write_binary=_write_bytes, cannot_hold=frozenset({"complete"})),
+        "files": Format("files", read=_read_files, write_folder=_write_files, folder_files=("*.words",)),
+    }
+    monkeypatch.setattr(registry, "_own", lambda: own)
+    monkeypatch.setattr(registry, "_installed", lambda: own)
+
+
+WORDS = Corpus([Sentence(("Ada", "left"), complete=True), Sentence(("Turin",))])
+
+
+@pytest.mark.usefixtures("other_kinds")
+def test_a_binary_format_writes_bytes_that_may_be_packed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    WORDS.write(tmp_path / "a.bytes")
+    WORDS.write(tmp_path / "a.bytes.gz")
+    wanted = b"\xff\x00" + "Ada leftTurin".encode("utf-16-le")
+    assert (tmp_path / "a.bytes").read_bytes() == wanted
+    assert gzip.decompress((tmp_path / "a.bytes.gz").read_bytes()) == wanted
+    assert "does not hold that a sentence is complete, of 1 sentences" in caplog.text
+
+
+@pytest.mark.usefixtures("other_kinds")
+def test_a_binary_format_is_written_to_standard_output(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    WORDS.write("-", "bytes")
+    assert capfdbinary.readouterr().out.startswith(b"\xff\x00A")
+
+
+@pytest.mark.usefixtures("other_kinds")
+def test_a_folder_is_read_and_written_and_known_by_its_files(tmp_path: Path) -> None:
+    WORDS.write(tmp_path / "new", "files")
+    assert [sentence.tokens for sentence in Corpus.read(tmp_path / "new")] == [("Ada", "left"), ("Turin",)]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["new"]
+
+
+@pytest.mark.usefixtures("other_kinds")
+def test_a_folder_with_something_in_it_is_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    WORDS.write(tmp_path / "mine", "files")
+    (tmp_path / "mine" / "0.words").write_text("mine")
+    with pytest.raises(DataError, match="mine: it is there already, and would be replaced — give a name that is new"):
+        WORDS.write(tmp_path / "mine", "files")
+    assert (tmp_path / "mine" / "0.words").read_text() == "mine"
+    with pytest.raises(DataError, match="standard output"):
+        WORDS.write("-", "files")
+    with pytest.raises(DataError, match="none: the folder does not exist — create it first"):
+        WORDS.write(tmp_path / "none" / "new", "files")
+
+
+@pytest.mark.usefixtures("other_kinds")
+def test_a_folder_that_could_not_be_filled_is_not_there(tmp_path: Path) -> None:
+    def sentences():
+        yield WORDS[0]
+        raise DataError("no more", "stop")
+
+    with pytest.raises(DataError, match="no more"):
+        write_sentences(sentences(), tmp_path / "new", "files")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.usefixtures("other_kinds")
+def test_a_folder_that_tells_nothing_is_refused_with_what_would_tell(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"nothing in the folder tells the format — give .* one of: \*\.words"):
+        Corpus.read(tmp_path)
+
+
+@pytest.mark.usefixtures("other_kinds")
+def test_what_is_no_text_is_not_written_piece_by_piece() -> None:
+    with pytest.raises(DataError, match="the format bytes is no text that can be written piece by piece"):
+        registry.writer_of("a.bytes")
+    assert not get_format("bytes").line_based
+    with pytest.raises(ValueError, match="more than one writer"):
+        Format("both", write=lambda *_: None, write_binary=lambda *_: None)

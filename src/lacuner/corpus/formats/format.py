@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, TextIO, get_args
+from typing import BinaryIO, Literal, TextIO, get_args
 
 from lacuner.corpus.files import ReadingReport
 from lacuner.corpus.formats.tag_schemes import Scheme
@@ -68,22 +68,31 @@ class WriteOptions:
 
 
 Reader = Callable[[str | Path, ReadingReport, ReadOptions], Iterator[Sentence]]
-"""Sentences of a file, one by one, in constant memory."""
+"""Sentences of a file or folder, one by one, in constant memory."""
 Writer = Callable[[Iterable[Sentence], TextIO, WriteOptions], None]
-"""Writes sentences as they come."""
+"""Writes sentences to a text file as they come."""
+BinaryWriter = Callable[[Iterable[Sentence], BinaryIO, WriteOptions], None]
+"""Writes sentences to a file of bytes, which may be a pipe: it need not be possible to go back in it."""
+FolderWriter = Callable[[Iterable[Sentence], Path, WriteOptions], None]
+"""Fills an empty folder, which takes its name when it is whole."""
 
 
 @dataclass(frozen=True)
 class Format:
-    """A file format, as the registry knows it.
+    """A format of files or folders, as the registry knows it.
+
+    It has one writer at most: ``write`` for text, ``write_binary`` for bytes, or ``write_folder``.
 
     Attributes:
         name: what users call it (``--format NAME``).
         endings: of file names, in lower case with their dot; ``.gz`` after them is taken care of.
         read: the reader; ``None`` if the format can only be written.
-        write: the writer; ``None`` if the format can only be read.
+        write: writes a text file.
         cannot_hold: what is lost by writing. Whoever writes a corpus that has it is told.
-        line_based: parts that were written separately can be joined to one file.
+        line_based: parts that were written separately can be joined to one file; so it is of no binary format or folder.
+        write_binary: writes a file of bytes.
+        write_folder: fills a folder.
+        folder_files: patterns of file names by which a folder in this format is known (``*.ann``).
     """
 
     name: str
@@ -92,6 +101,24 @@ class Format:
     write: Writer | None = None
     cannot_hold: frozenset[Content] = frozenset()
     line_based: bool = True
+    write_binary: BinaryWriter | None = None
+    write_folder: FolderWriter | None = None
+    folder_files: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if sum(writer is not None for writer in (self.write, self.write_binary, self.write_folder)) > 1:
+            raise ValueError(f"the format {self.name!r} has more than one writer")
+        if self.write_binary is not None or self.write_folder is not None:
+            object.__setattr__(self, "line_based", False)
+
+    @property
+    def can_be_written(self) -> bool:
+        """Whether there is a writer of any kind."""
+        return (self.write or self.write_binary or self.write_folder) is not None
+
+    def fits_folder(self, folder: Path) -> bool:
+        """Whether a folder has a file by which this format is known."""
+        return any(next(folder.glob(pattern), None) is not None for pattern in self.folder_files)
 
     def count_losses(self, sentences: Iterable[Sentence], losses: Counter[str]) -> Iterator[Sentence]:
         """The same sentences; counts those in which something cannot be held."""

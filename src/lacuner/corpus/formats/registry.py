@@ -23,8 +23,8 @@ def get_format(name: str) -> Format:
 
 
 def guess_format(path: str | Path) -> Format | None:
-    """The format that a file's ending tells, if it tells one; ours are looked at first."""
-    name = name_of(path)
+    """The format that a file's ending tells, or what is in a folder, if it tells one; ours are looked at first."""
+    name, folder = name_of(path), Path(path) if Path(path).is_dir() else None
     for known in (_own, _installed):  # packages are looked for only where they may be needed
         fitting = [
             (len(ending), found)
@@ -32,6 +32,8 @@ def guess_format(path: str | Path) -> Format | None:
             for ending in found.endings
             if name.endswith(ending) and name != ending
         ]
+        if folder is not None:
+            fitting = [(0, found) for found in known().values() if found.fits_folder(folder)] or fitting
         if fitting:
             return max(fitting, key=lambda pair: pair[0])[1]
     return None
@@ -42,6 +44,10 @@ def format_of(path: str | Path, name: str | None = None) -> Format:
     if name is not None:
         return get_format(name)
     found = guess_format(path)
+    if found is None and Path(path).is_dir():
+        patterns = sorted(pattern for known in all_formats().values() for pattern in known.folder_files)
+        what, files = "nothing in the folder tells the format", ", ".join(patterns)
+        raise DataError(what, f"give the format, one of the files in it, or a folder with one of: {files}", path)
     if found is None:
         endings = sorted(ending for known in all_formats().values() for ending in known.endings)
         what, formats = "the name does not tell the format", _choice(all_formats().values())
@@ -58,12 +64,21 @@ def reader_of(path: str | Path, name: str | None = None) -> Reader:
     return found.read
 
 
-def writer_of(path: str | Path, name: str | None = None) -> Writer:
-    """Writes this file."""
+def writable_format(path: str | Path, name: str | None = None) -> Format:
+    """The format of a file or folder to write."""
     found = format_of(path, name)
-    if found.write is None:
-        writable = _choice(other for other in all_formats().values() if other.write)
+    if not found.can_be_written:
+        writable = _choice(other for other in all_formats().values() if other.can_be_written)
         raise DataError(f"the format {found.name} can be read, but not written", f"choose {writable}", path)
+    return found
+
+
+def writer_of(path: str | Path, name: str | None = None) -> Writer:
+    """Writes this text file."""
+    found = writable_format(path, name)
+    if found.write is None:
+        what = f"the format {found.name} is no text that can be written piece by piece"
+        raise DataError(what, "write jsonl, and then lacuner convert it", path)
     return found.write
 
 
