@@ -98,9 +98,7 @@ def test_a_format_that_can_only_be_written_says_so(name: str, tmp_path: Path) ->
     Corpus([Sentence(("Ada",), (Entity(0, 1, "PER"),))]).write(tmp_path / "a.json", name)
     with pytest.raises(DataError) as raised:
         Corpus.read(tmp_path / "a.json", name)
-    assert f"the format {name} can be written, but not read — choose conll, doccano, jsonl or prodigy" in str(
-        raised.value
-    )
+    assert f"the format {name} can be written, but not read — choose conll, doccano, jsonl, " in str(raised.value)
 
 
 def test_a_format_that_can_only_be_read_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
