@@ -66,6 +66,14 @@ def restored(
     return replace(plain, extra={**plain.extra, **extra})
 
 
+def is_json(value: object) -> bool:
+    """Whether a value can be a field of a record, and come back as it was."""
+    try:
+        return bool(decode_json(to_line(value)) == value)
+    except (DataError, UnfitJSONError, RecursionError):
+        return False
+
+
 def _parse(kept: object, path: str | Path, number: int) -> tuple[dict[str, Any], list[Any]]:
     try:
         value = decode_json(kept) if isinstance(kept, str) else kept

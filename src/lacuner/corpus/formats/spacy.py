@@ -7,18 +7,17 @@ Entities that overlap are in the group ``sc``, which its span categorizer reads.
 
 import importlib.util
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from lacuner.corpus.files import ReadingReport
 from lacuner.corpus.formats.doc_bin import DocContent, DocFile, LabeledSpan, pack_docs
 from lacuner.corpus.formats.format import Format, ReadOptions, WriteOptions
-from lacuner.corpus.formats.json_lines import to_line
-from lacuner.corpus.formats.kept_records import KEPT, kept_record, restored
+from lacuner.corpus.formats.kept_records import KEPT, is_json, kept_record, restored
 from lacuner.corpus.formats.records import SENTENCE_KEYS, build_sentence
+from lacuner.corpus.overlaps import without_overlaps
 from lacuner.corpus.sentence import Entity, Sentence, Span
 from lacuner.errors import DataError
 
@@ -55,7 +54,7 @@ def write_spacy(sentences: Iterable[Sentence], file: BinaryIO, options: WriteOpt
     corpus = list(sentences)
     labels = {entity.label for sentence in corpus for entity in sentence.entities}
     labels = labels.union(*(sentence.annotated_labels or () for sentence in corpus))
-    overlapping = any(len(_flat(sentence.entities)) < len(sentence.entities) for sentence in corpus)
+    overlapping = any(len(without_overlaps(sentence.entities)) < len(sentence.entities) for sentence in corpus)
     contents = []
     for number, sentence in enumerate(corpus, options.first):
         if not all(sentence.tokens):
@@ -89,7 +88,7 @@ def encode(sentence: Sentence, labels: Collection[str], overlapping: bool = True
         kb_id, span_id = (value if isinstance(value := extra.get(key), str) else "" for key in ("kb_id", "id"))
         return LabeledSpan(place[of.start], place[of.end - 1] + 1, label, kb_id, span_id, score)
 
-    flat = _flat(sentence.entities)
+    flat = without_overlaps(sentence.entities)
     ents = tuple(span(entity, entity.label, entity.extra) for entity in flat)
     outside: set[int] = set()
     if sentence.complete and (sentence.annotated_labels is None or sentence.annotated_labels.issuperset(labels)):
@@ -159,20 +158,6 @@ def _pieces(sentence: Sentence) -> tuple[tuple[str, ...], tuple[bool, ...] | Non
         position = end
     fill(len(sentence.text))
     return tuple(words), tuple(spaces), place
-
-
-def _flat(entities: Sequence[Entity]) -> list[Entity]:
-    """Entities that do not overlap, the longest first; a span with two labels may be either, and so is none of them."""
-    twice = {entity.span for entity, other in pairwise(entities) if entity.span == other.span}
-    chosen: list[Entity] = []
-    taken: set[int] = set()
-    if not twice and all(entity.end <= other.start for entity, other in pairwise(entities)):
-        return list(entities)
-    for entity in sorted(entities, key=lambda entity: (entity.start - entity.end, entity.start)):
-        if entity.span not in twice and taken.isdisjoint(range(entity.start, entity.end)):
-            chosen.append(entity)
-            taken.update(range(entity.start, entity.end))
-    return sorted(chosen)
 
 
 def _text(content: DocContent) -> tuple[str | None, list[tuple[int, int]] | None]:
@@ -284,18 +269,18 @@ def _extra(content: DocContent, path: str | Path, number: int, report: ReadingRe
         if key == KEPT and isinstance(item, str):
             continue
         value, of_document = _listed(item), isinstance(key, tuple) and key[:1] == (_EXTENSION,) and len(key) == 4
-        if of_document and key[2:] == (None, None) and isinstance(key[1], str) and _is_json(value):
+        if of_document and key[2:] == (None, None) and isinstance(key[1], str) and is_json(value):
             extensions[key[1]] = value
         elif of_document:
             report.remark("custom attributes of words and spans are not read", path)
-        elif isinstance(key, str) and key not in SENTENCE_KEYS and _is_json(value):
+        elif isinstance(key, str) and key not in SENTENCE_KEYS and is_json(value):
             extra[key] = value
         else:
             what = f"doc.user_data[{str(key)[:40]!r}] cannot be a field of a record; it is left out"
             report.note("fields left out", what, "give it another name, or remove it", path, number)
     if extensions:
         extra.setdefault(_EXTENSIONS, extensions)
-    if content.cats and _is_json(_listed(content.cats)):
+    if content.cats and is_json(_listed(content.cats)):
         extra.setdefault(_CATEGORIES, _listed(content.cats))
     return extra
 
@@ -307,23 +292,13 @@ def _listed(value: Any) -> Any:
     return [_listed(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def _is_json(value: Any) -> bool:
-    try:
-        to_line(value)
-    except (DataError, RecursionError):
-        return False
-    return _all_within(value, lambda item: True)
-
-
 def _fits(value: Any) -> bool:
     """Whether MessagePack can hold a value of JSON: it has no numbers of more than 64 bits."""
-    return _all_within(value, lambda item: not isinstance(item, int) or -_LARGEST <= item < _LARGEST)
-
-
-def _all_within(value: Any, right: Callable[[Any], bool]) -> bool:
     if isinstance(value, Mapping):
-        return all(isinstance(key, str) and _all_within(item, right) for key, item in value.items())
-    return all(_all_within(item, right) for item in value) if isinstance(value, list) else right(value)
+        return all(map(_fits, value.values()))
+    if isinstance(value, list):
+        return all(map(_fits, value))
+    return not isinstance(value, int) or -_LARGEST <= value < _LARGEST
 
 
 FORMATS = [Format("spacy", (".spacy",), read_spacy, write_binary=write_spacy)]
