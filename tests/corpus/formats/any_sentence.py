@@ -25,7 +25,7 @@ LABELS = ["PER", "LOC", "geo-loc", "x #y", "-", "B-PER", "国名"]
 _STRINGS = st.text(st.characters(exclude_categories=["Cs"]), max_size=4)
 _VALUES = st.none() | st.booleans() | st.integers(-(10**30), 10**30) | st.floats(allow_nan=False, allow_infinity=False)
 FIELDS = st.dictionaries(
-    st.sampled_from(["id", "meta", "cats", "_", "lacuner", "kb_id", "ner_tags", "tags", "note", ""]),
+    st.sampled_from(["id", "meta", "cats", "_", "lacuner", "kb_id", "ner_tags", "tags", "note", "extra", ""]),
     st.recursive(_VALUES | _STRINGS, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(_STRINGS, inner, max_size=2)),
     max_size=3,
 )  # fmt: skip

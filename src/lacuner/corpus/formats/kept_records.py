@@ -80,6 +80,6 @@ def _parse(kept: object, path: str | Path, number: int) -> tuple[dict[str, Any],
     except (json.JSONDecodeError, UnfitJSONError):
         value = None
     fields, without = (value.get("fields"), value.get("without", [])) if isinstance(value, dict) else (None, None)
-    if not isinstance(fields, dict) or not isinstance(without, list) or "tokens" in without or "extra" in fields:
+    if not isinstance(fields, dict) or not isinstance(without, list) or "tokens" in without:
         raise DataError(f'"{KEPT}" is not what was written there', "remove it", path, number)
     return fields, without

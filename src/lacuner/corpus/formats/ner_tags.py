@@ -15,6 +15,7 @@ from lacuner.corpus.formats.format import Format, ReadOptions, WriteOptions
 from lacuner.corpus.formats.json_lines import read_records, to_line
 from lacuner.corpus.formats.kept_records import KEPT, is_json, kept_record, restored
 from lacuner.corpus.formats.records import SENTENCE_KEYS, sentence_from_record
+from lacuner.corpus.formats.span_keys import SPAN_KEYS, looks_like_spans
 from lacuner.corpus.formats.tag_schemes import Scheme, TagError, decode_tags, detect_scheme, encode_tags
 from lacuner.corpus.overlaps import without_overlaps
 from lacuner.corpus.sentence import Sentence
@@ -35,7 +36,12 @@ Row = Mapping[str, Any]
 
 def is_tagged(row: Row) -> bool:
     """Whether a record has words with tags, and no spans."""
-    return isinstance(row.get("tokens"), list) and isinstance(row.get("ner_tags"), list) and not row.get("entities")
+    words, tags = row.get("tokens"), row.get("ner_tags")
+    if not isinstance(words, list) or not isinstance(tags, list) or "entities" in row:
+        return False
+    return all(isinstance(tag, str | int) for tag in tags) and not any(
+        looks_like_spans(row.get(key)) for key in SPAN_KEYS
+    )
 
 
 def read_ner_tags(path: str | Path, report: ReadingReport, options: ReadOptions) -> Iterator[Sentence]:
