@@ -42,7 +42,6 @@ types: setup ## Check types
 	$(BIN)/mypy
 
 speed: setup ## Cost of models against the bare encoder, of annotate against spaCy; writes build/speed.json
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[speed]"
 	$(BIN)/python benchmarks/speed.py
 
 length: setup ## Cost of one sentence of 100 to 100,000 words, as the table and figure of docs/architecture.md

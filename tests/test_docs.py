@@ -3,6 +3,8 @@ from pathlib import Path
 
 import pytest
 
+import lacuner.integrations.spacy  # noqa: F401  # as spaCy itself does where the package is installed
+
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 CODE = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import zlib
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -29,8 +30,9 @@ from lacuner.training.settings import parse_assignments, read_config, resolve_se
 Property = Callable[[Random, Path], None]
 """Makes up a case in an empty folder and checks it; any exception but ours is a failure."""
 
-READABLE = ("conll", "doccano", "jsonl", "prodigy")
-WRITABLE = sorted(known.name for known in all_formats().values() if known.write)
+READABLE = ("conll", "doccano", "jsonl", "ner_tags", "prodigy", "spacy_json")
+BINARY = ("parquet", "spacy")
+WRITABLE = sorted(known.name for known in all_formats().values() if known.write or known.write_binary)
 _SPLITS = ("words", "whitespace", "characters")
 _LOST = ("duplicate entities", "empty entities")
 """Counts of the report that stand for one entity each."""
@@ -53,6 +55,29 @@ def damaged_corpora_are_read_or_refused(random: Random, folder: Path) -> None:
     _write_and_compare(read, folder, "jsonl")
     for other in WRITABLE:
         _try(lambda other=other: write_sentences(read, folder / "other", other))
+
+
+def damaged_binaries_are_read_or_refused(random: Random, folder: Path) -> None:
+    """A damaged Parquet file, ``.spacy`` file or folder of a dataset is refused in one sentence, or read."""
+    sentences = [random_sentence(random) for _ in range(random.randint(1, 3))]
+    name, path = random.choice((*BINARY, "datasets")), folder / "data"
+    try:
+        write_sentences(sentences, path, name)
+    except LacunerError as error:
+        _check_sentence(error)
+        return
+    damaged = random.choice(sorted(path.iterdir())) if name == "datasets" else path
+    content = damaged.read_bytes()
+    if name == "spacy" and random.random() < 0.8:  # what is packed, and not only the packing
+        damaged.write_bytes(zlib.compress(mutate(zlib.decompress(content), [content], random)))
+    else:
+        damaged.write_bytes(mutate(content, [content], random))
+    try:
+        read = list(stream_sentences(path, name, ReadingReport(strict=random.random() < 0.1)))
+    except LacunerError as error:
+        _check_sentence(error)
+        return
+    _write_and_compare(read, folder, "jsonl")
 
 
 def entities_of_records_are_read_or_reported(random: Random, folder: Path) -> None:
@@ -88,7 +113,7 @@ def entities_of_columns_are_read_or_reported(random: Random, folder: Path) -> No
 
 def what_is_written_comes_back(random: Random, folder: Path) -> None:
     """Any corpus that a format can hold is read as it was written; what it cannot hold is counted, or refused."""
-    name = random.choice(READABLE)
+    name = random.choice((*READABLE, *BINARY))
     sentences = [random_sentence(random, columns=name == "conll") for _ in range(random.randint(0, 3))]
     _write_and_compare(sentences, folder, name)
     for other in WRITABLE:

@@ -25,6 +25,18 @@ CORPORA: dict[str, list[bytes]] = {
         b'{"text": "Ada", "entities": [{"id": 1, "label": "PER", "start_offset": 0, "end_offset": 3}], "relations": []}\n',
     ],
 }
+ROWS = [
+    b'{"tokens": ["Ada", "left"], "ner_tags": ["B-PER", "O"], "id": "1"}\n{"tokens": ["New"], "ner_tags": ["?"]}\n',
+    b'{"tokens": ["Ada", "left"], "ner_tags": ["B-PER", "O"], "lacuner": "{\\"fields\\": {\\"complete\\": true}}"}\n',
+]
+SPACY_JSON = [
+    b'["Ada left", {"entities": [[0, 3, "PER"]]}]\n["New York", {"entities": []}]\n',
+    b'[["Ada left", {"entities": [[0, 3, "PER"]]}],\n["New York", {"entities": [[0, 8, "LOC"]]}]]\n',
+    b'{"text": "Ada  left", "ents": [{"start": 0, "end": 3, "label": "PER"}], "tokens": [{"id": 0, "start": 0, "end": 3}, '
+    b'{"id": 1, "start": 4, "end": 5}, {"id": 2, "start": 5, "end": 9}], "spans": {"sc": [{"start": 0, "end": 9, '
+    b'"label": "X", "kb_id": ""}], "incorrect_spans": [{"start": 5, "end": 9, "label": ""}]}}\n',
+]
+CORPORA |= {"ner_tags": ROWS, "spacy_json": SPACY_JSON}
 LISTS = [
     b"Ada Lovelace\tPER\nTurin\tLOC\texact\nNASA\tORG\tignore\n",
     b"3 4\nAda 0.1 0.2 0.3 0.4\nleft 1 2 3 4\nNew York 1e-3 0 0 0\n",

@@ -11,9 +11,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import BinaryIO, TextIO, cast, overload
+from typing import Any, BinaryIO, TextIO, cast, overload
 
+from lacuner.corpus.data_frames import entities_frame
 from lacuner.corpus.files import STANDARD_INPUT, ReadingReport, name_of
+from lacuner.corpus.formats.datasets import dataset_of, sentences_of_dataset
 from lacuner.corpus.formats.format import ReadOptions, WriteOptions
 from lacuner.corpus.formats.registry import guess_format, reader_of, writable_format
 from lacuner.corpus.formats.tag_schemes import Scheme
@@ -65,6 +67,28 @@ class Corpus(Sequence[Sentence]):
     def from_texts(cls, texts: Iterable[str], split: Splitting = "words") -> "Corpus":
         """Raw texts, nothing annotated."""
         return cls(tuple(sentence_from_text(text, split) for text in texts))
+
+    @classmethod
+    def from_dataset(cls, dataset: Any, names: Sequence[str] | None = None, strict: bool = False) -> "Corpus":
+        """The rows of a dataset of the library ``datasets`` that has columns ``tokens`` and ``ner_tags``.
+
+        Args:
+            dataset: one split of it.
+            names: of tags that are numbers (``["O", "B-PER", …]``), if its features do not have them.
+            strict: refuse broken tags and the like instead of repairing them.
+        """
+        report = ReadingReport(strict=strict)
+        corpus = cls(tuple(sentences_of_dataset(dataset, names, report)), report)
+        report.log()
+        return corpus
+
+    def to_dataset(self) -> Any:
+        """A ``Dataset`` of the library ``datasets`` with ``tokens``, ``ner_tags`` and other fields; nothing is lost."""
+        return dataset_of(self)
+
+    def to_pandas(self) -> Any:
+        """A data frame with a row for each entity: its sentence, where it is, label, text, score and source."""
+        return entities_frame(self)
 
     def write(self, path: str | Path, format: str | None = None, scheme: Scheme = "bio2") -> None:
         """Write a file or a new folder, which has its name only when it is whole. What its format cannot hold is logged."""

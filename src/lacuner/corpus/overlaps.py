@@ -1,12 +1,12 @@
-"""Which spans of a sentence overlap another one, without comparing each with each."""
+"""Which spans of a sentence overlap, without comparing each with each."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
-from itertools import accumulate
+from collections.abc import Iterable, Sequence
+from itertools import accumulate, pairwise
 from operator import attrgetter
 from typing import Generic, TypeVar
 
-from lacuner.corpus.sentence import HasOffsets
+from lacuner.corpus.sentence import Entity, HasOffsets
 
 S = TypeVar("S", bound=HasOffsets)
 
@@ -35,3 +35,21 @@ class OverlapIndex(Generic[S]):
         """
         first, before = bisect_right(self._reached, span.start), bisect_left(self._starts, span.end)
         return [other for other in self._spans[first:before] if other.end > span.start]
+
+
+def without_overlaps(entities: Sequence[Entity]) -> list[Entity]:
+    """Entities that do not overlap, the longest first; a span with two labels may be either, and so is none of them.
+
+    Args:
+        entities: in the order in which a sentence has them.
+    """
+    if all(entity.end <= other.start for entity, other in pairwise(entities)):
+        return list(entities)
+    twice = {entity.span for entity, other in pairwise(entities) if entity.span == other.span}
+    chosen: list[Entity] = []
+    taken: set[int] = set()
+    for entity in sorted(entities, key=lambda entity: (entity.start - entity.end, entity.start)):
+        if entity.span not in twice and taken.isdisjoint(range(entity.start, entity.end)):
+            chosen.append(entity)
+            taken.update(range(entity.start, entity.end))
+    return sorted(chosen)

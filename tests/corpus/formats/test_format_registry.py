@@ -98,7 +98,7 @@ def test_a_format_that_can_only_be_written_says_so(name: str, tmp_path: Path) ->
     Corpus([Sentence(("Ada",), (Entity(0, 1, "PER"),))]).write(tmp_path / "a.json", name)
     with pytest.raises(DataError) as raised:
         Corpus.read(tmp_path / "a.json", name)
-    assert f"the format {name} can be written, but not read — choose conll, doccano, jsonl or prodigy" in str(
+    assert f"the format {name} can be written, but not read — choose conll, datasets, doccano, jsonl, " in str(
         raised.value
     )
 
@@ -131,7 +131,7 @@ def test_the_longest_ending_tells_and_a_name_is_no_ending() -> None:
 
 
 def test_an_unknown_name_is_refused_with_those_that_there_are() -> None:
-    with pytest.raises(DataError, match="there is no format 'xml' — choose argilla, conll, doccano, jsonl, "):
+    with pytest.raises(DataError, match="there is no format 'xml' — choose argilla, conll, datasets, doccano, jsonl, "):
         format_of("a.conll", "xml")
 
 

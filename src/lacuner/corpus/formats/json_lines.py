@@ -37,6 +37,7 @@ def read_records(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
             raise DataError(f"not JSON: {error.msg} at column {error.colno}", remedy, path, number) from None
         except UnfitJSONError as error:
             raise DataError(error.what, error.remedy, path, number) from None
+        record = _from_tuple(record)
         if not isinstance(record, dict):
             raise DataError("the line holds no JSON object", "write one JSON object a line", path, number)
         yield number, record
@@ -74,6 +75,13 @@ def to_line(record: object, indent: int | None = None, ascii_only: bool = False)
         raise DataError(what, "give finite numbers, or leave them out") from None
     except (TypeError, RecursionError) as error:
         raise DataError(f"a record cannot be written as JSON ({error})", "correct the field") from None
+
+
+def _from_tuple(value: Any) -> Any:
+    """A training tuple of spaCy, ``[text, {"entities": …}]``, as an object; anything else as it is."""
+    if isinstance(value, list) and len(value) == 2 and isinstance(value[0], str) and isinstance(value[1], dict):
+        return {"text": value[0], **value[1]}
+    return value
 
 
 def _distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

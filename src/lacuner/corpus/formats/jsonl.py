@@ -1,11 +1,12 @@
 """JSON Lines: our own ``tokens`` + ``entities``, and ``text`` + character spans as spaCy, doccano and Prodigy write them."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TextIO
 
 from lacuner.corpus.files import ReadingReport
-from lacuner.corpus.formats import doccano, prodigy
+from lacuner.corpus.formats import doccano, ner_tags, prodigy, spacy_json
 from lacuner.corpus.formats.format import Format, ReadOptions, WriteOptions
 from lacuner.corpus.formats.json_lines import read_records, to_line
 from lacuner.corpus.formats.records import sentence_from_record, sentence_to_record
@@ -27,7 +28,15 @@ _ANNOTATION = frozenset({"entities", "non_entities", "complete", "annotated_labe
 def read_jsonl(path: str | Path, report: ReadingReport, options: ReadOptions | None = None) -> Iterator[Sentence]:
     """Sentences of a JSON Lines file, streamed. Each record tells by its keys which tool has written it."""
     options = options or ReadOptions()
-    for number, record in read_records(path):
+    records = read_records(path)
+    first = list(islice(records, 1))
+    if first and ner_tags.is_tagged(first[0][1]):
+        yield from ner_tags.sentences_of_rows(chain(first, records), {}, path, report)
+        return
+    for number, record in chain(first, records):
+        if spacy_json.is_doc(record):
+            yield spacy_json.sentence_of_doc(record, path, number, report, options)
+            continue
         if prodigy.is_unaccepted(record, path, number, report):
             continue
         if not isinstance(words_or_text(record, path, number), str):

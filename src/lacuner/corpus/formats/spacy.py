@@ -1,0 +1,304 @@
+"""spaCy: a ``DocBin`` of documents with entities, words about which nothing is said, and groups of spans (``.spacy``).
+
+spaCy has our three values, too: an entity, a word outside of all entities, and a missing value. Spans that somebody rejected
+are in the group ``incorrect_spans``, one for each label, which the setting ``incorrect_spans_key`` of its ``ner`` reads.
+Entities that overlap are in the group ``sc``, which its span categorizer reads.
+"""
+
+import importlib.util
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from lacuner.corpus.files import ReadingReport
+from lacuner.corpus.formats.doc_bin import DocContent, DocFile, LabeledSpan, pack_docs
+from lacuner.corpus.formats.format import Format, ReadOptions, WriteOptions
+from lacuner.corpus.formats.kept_records import KEPT, is_json, kept_record, restored
+from lacuner.corpus.formats.records import SENTENCE_KEYS, build_sentence
+from lacuner.corpus.overlaps import without_overlaps
+from lacuner.corpus.sentence import Entity, Sentence, Span
+from lacuner.errors import DataError
+
+OVERLAPPING, REJECTED = "sc", "incorrect_spans"
+"""Groups of spans: where spaCy's span categorizer looks by default, and where its documentation has rejected spans."""
+_EXTENSION = "._."
+_EXTENSIONS, _CATEGORIES = "_", "cats"
+"""Where ``Doc.to_json`` has custom attributes of a document, and its categories."""
+_LARGEST = 2**63
+
+
+def read_spacy(path: str | Path, report: ReadingReport, options: ReadOptions | None = None) -> Iterator[Sentence]:
+    """The documents of a file, each as one sentence with spaCy's own words. The whole file is in memory."""
+    check_spacy(path)
+    file = DocFile(path)
+    if file.others:
+        report.remark(f"attributes of words are not read: {', '.join(file.others)}", path)
+    for number, content in enumerate(file, 1):
+        plain = decode(content, file.labels, path, number, report)
+        kept = content.user_data.get(KEPT)
+
+        def plain_of(sentence: Sentence) -> Sentence:
+            return decode(encode(sentence, file.labels), file.labels, path, 1, ReadingReport())
+
+        sentence = restored(plain, kept if isinstance(kept, str) else None, plain_of, path, number, report)
+        if content.outside and not sentence.complete:
+            report.remark("words outside of entities are read as unknown, because nobody may have looked", path)
+        yield sentence
+
+
+def write_spacy(sentences: Iterable[Sentence], file: BinaryIO, options: WriteOptions) -> None:
+    """Write a file that ``spacy train`` reads. spaCy packs all documents together, so that they are in memory."""
+    check_spacy(options.name)
+    corpus = list(sentences)
+    labels = {entity.label for sentence in corpus for entity in sentence.entities}
+    labels = labels.union(*(sentence.annotated_labels or () for sentence in corpus))
+    overlapping = any(len(without_overlaps(sentence.entities)) < len(sentence.entities) for sentence in corpus)
+    contents = []
+    for number, sentence in enumerate(corpus, options.first):
+        if not all(sentence.tokens):
+            raise DataError(f"sentence {number} has an empty word, which spaCy refuses", "remove it", options.name)
+        content = encode(sentence, labels, overlapping)
+        plain = decode(content, labels, options.name, number, ReadingReport())
+        kept = kept_record(sentence, plain)
+        if kept is not None:
+            content = replace(content, user_data={**content.user_data, KEPT: kept})
+        contents.append(content)
+    file.write(pack_docs(contents))
+
+
+def check_spacy(path: str | Path | None = None) -> None:
+    """Refuse to go on without spaCy."""
+    if importlib.util.find_spec("spacy") is None:
+        raise DataError("this needs spaCy, which is not installed", "install it with: pip install spacy", path)
+
+
+def encode(sentence: Sentence, labels: Collection[str], overlapping: bool = True) -> DocContent:
+    """The document of a sentence.
+
+    Args:
+        sentence: the sentence.
+        labels: of the whole corpus; a rejected span is written once for each.
+        overlapping: whether all entities are in the group for those that overlap, too.
+    """
+    words, spaces, place = _pieces(sentence)
+
+    def span(of: Entity | Span, label: str, extra: Mapping[str, Any], score: float | None = None) -> LabeledSpan:
+        kb_id, span_id = (value if isinstance(value := extra.get(key), str) else "" for key in ("kb_id", "id"))
+        return LabeledSpan(place[of.start], place[of.end - 1] + 1, label, kb_id, span_id, score)
+
+    flat = without_overlaps(sentence.entities)
+    ents = tuple(span(entity, entity.label, entity.extra) for entity in flat)
+    outside: set[int] = set()
+    if sentence.complete and (sentence.annotated_labels is None or sentence.annotated_labels.issuperset(labels)):
+        covered = {index for entity in sentence.entities for index in range(entity.start, entity.end)}
+        outside = set(range(len(words))) - {place[index] for index in covered | sentence.unknown_tokens}
+        outside -= {index for ent in ents for index in range(ent.start, ent.end)}
+    groups: dict[str, tuple[LabeledSpan, ...]] = {}
+    if overlapping and (sentence.entities or sentence.complete):
+        groups[OVERLAPPING] = tuple(span(e, e.label, e.extra, e.score) for e in sentence.entities)
+    if sentence.non_entities:
+        groups[REJECTED] = tuple(
+            span(rejected, label, {}) for rejected in sentence.non_entities for label in sorted(labels) or [""]
+        )
+    user_data, cats = _user_data(sentence.extra)
+    return DocContent(words, spaces, ents, frozenset(outside), groups, user_data, cats)
+
+
+def decode(
+    content: DocContent, labels: Collection[str], path: str | Path, number: int, report: ReadingReport
+) -> Sentence:
+    """The sentence of a document, as spaCy alone describes it.
+
+    Words outside of entities are unknown, as nobody may have looked, unless the document says of others that something is
+    missing there: then they are known.
+    """
+    kept = [index for index, word in enumerate(content.words) if word.strip()]
+    text, offsets = _text(content)
+    entities = _entities(content, kept, path, number, report)
+    rejected = _rejected(content, kept, {e.span for e in entities}, labels, path, number, report)
+    covered = {index for entity in entities for index in range(entity.start, entity.end)}
+    known = {word for word, index in enumerate(kept) if index in content.outside}
+    missing = set(range(len(kept))) - known - covered
+    mixed = bool(known and missing)
+    record = {
+        "text": text,
+        "token_offsets": None if offsets is None else [offsets[index] for index in kept],
+        "complete": mixed,
+        "unknown_tokens": sorted(missing) if mixed else None,
+    }
+    extra = _extra(content, path, number, report)
+    tokens = [content.words[index] for index in kept]
+    return build_sentence(record | {"tokens": tokens}, tokens, entities, rejected, extra, path, number, report)
+
+
+def _pieces(sentence: Sentence) -> tuple[tuple[str, ...], tuple[bool, ...] | None, list[int]]:
+    """spaCy's words, which make up the whole text, whether a space follows each, and which of them are ours."""
+    if sentence.text is None:
+        return sentence.tokens, None, list(range(len(sentence)))
+    words: list[str] = []
+    spaces: list[bool] = []
+    place = []
+    position = 0
+
+    def fill(end: int) -> None:
+        gap = sentence.raw_text[position:end]
+        if gap.startswith(" ") and words:
+            spaces[-1], gap = True, gap[1:]
+        if gap:
+            words.append(gap)
+            spaces.append(False)
+
+    for start, end in sentence.offsets():
+        fill(start)
+        place.append(len(words))
+        words.append(sentence.text[start:end])
+        spaces.append(False)
+        position = end
+    fill(len(sentence.text))
+    return tuple(words), tuple(spaces), place
+
+
+def _text(content: DocContent) -> tuple[str | None, list[tuple[int, int]] | None]:
+    if content.spaces is None:
+        return None, None
+    offsets, position = [], 0
+    for word, space in zip(content.words, content.spaces, strict=True):
+        offsets.append((position, position + len(word)))
+        position += len(word) + space
+    pairs = zip(content.words, content.spaces, strict=True)
+    return "".join(word + " " * space for word, space in pairs), offsets
+
+
+def _entities(
+    content: DocContent, kept: Sequence[int], path: str | Path, number: int, report: ReadingReport
+) -> list[Entity]:
+    """Those of ``doc.ents``, and those of the group for overlapping ones that are not among them."""
+    for index in content.broken:
+        what = f"the word {content.words[index]!r} continues an entity that never began; one begins here now"
+        report.note("repaired tags", what, "set doc.ents again", path, number)
+    for name in content.groups.keys() - {OVERLAPPING, REJECTED}:
+        if content.groups[name]:
+            what = f'doc.spans["{name}"] is not read; only "{OVERLAPPING}" and "{REJECTED}" are'
+            report.note("annotation that is not read", what, f'copy it to doc.spans["{OVERLAPPING}"]', path, number)
+    found = [entity for ent in content.ents if (entity := _entity(ent, kept, path, number, report))]
+    group = [
+        entity for span in content.groups.get(OVERLAPPING, ()) if (entity := _entity(span, kept, path, number, report))
+    ]
+    scored = {entity: entity for entity in reversed(group)}
+    in_ents = set(found)
+    return [scored.get(entity, entity) for entity in found] + [entity for entity in group if entity not in in_ents]
+
+
+def _entity(
+    span: LabeledSpan, kept: Sequence[int], path: str | Path, number: int, report: ReadingReport
+) -> Entity | None:
+    words = _words(span, kept, path, number, report)
+    if words is None:
+        return None
+    extra = {key: value for key, value in (("kb_id", span.kb_id), ("id", span.id)) if value}
+    try:
+        return Entity(*words, span.label, score=span.score, extra=extra)
+    except ValueError as error:
+        raise DataError(str(error), "give it another label", path, number) from None
+
+
+def _rejected(
+    content: DocContent,
+    kept: Sequence[int],
+    annotated: Collection[Span],
+    labels: Collection[str],
+    path: str | Path,
+    number: int,
+    report: ReadingReport,
+) -> list[Span]:
+    """Spans that are rejected whatever their label; one without a label stands for all."""
+    by_span: dict[Span, set[str]] = {}
+    for item in content.groups.get(REJECTED, ()):
+        words = _words(item, kept, path, number, report)
+        if words is not None:
+            by_span.setdefault(Span(*words), set()).add(item.label)
+    rejected = []
+    for span, wrong in by_span.items():
+        if span in annotated:
+            continue  # its label is known
+        if "" in wrong or wrong.issuperset(labels):
+            rejected.append(span)
+        else:
+            what = f"{span} is rejected as {', '.join(sorted(wrong))}, and may have another label; it stays unknown"
+            remedy = f'reject it with all labels in doc.spans["{REJECTED}"]'
+            report.note("spans rejected with some labels only", what, remedy, path, number)
+    return rejected
+
+
+def _words(
+    span: LabeledSpan, kept: Sequence[int], path: str | Path, number: int, report: ReadingReport
+) -> tuple[int, int] | None:
+    """Which of our words a span covers, which are those of spaCy without spaces."""
+    first, after = bisect_left(kept, span.start), bisect_left(kept, span.end)
+    if first < after:
+        return first, after
+    what = f"the {span.label} entity at {span.start} covers no word; it is left out"
+    report.note("empty entities", what, "remove it", path, number)
+    return None
+
+
+def _user_data(extra: Mapping[str, Any]) -> tuple[dict[Any, Any], dict[str, Any]]:
+    """Fields of a sentence as spaCy has them: custom attributes, categories, and whatever else fits."""
+    user_data: dict[Any, Any] = {}
+    cats: dict[str, Any] = {}
+    for key, value in extra.items():
+        if not _fits(value) or key == KEPT:
+            continue
+        if key == _EXTENSIONS and isinstance(value, dict) and value:
+            user_data |= {(_EXTENSION, name, None, None): item for name, item in value.items()}
+        elif key == _CATEGORIES and isinstance(value, dict) and value:
+            cats = value
+        else:
+            user_data[key] = value
+    return user_data, cats
+
+
+def _extra(content: DocContent, path: str | Path, number: int, report: ReadingReport) -> dict[str, Any]:
+    """The way back; what JSON cannot hold is left out, and said."""
+    extra: dict[str, Any] = {}
+    extensions: dict[str, Any] = {}
+    known: Mapping[Any, Any] = content.user_data
+    for key, item in known.items():
+        if key == KEPT and isinstance(item, str):
+            continue
+        value, of_document = _listed(item), isinstance(key, tuple) and key[:1] == (_EXTENSION,) and len(key) == 4
+        if of_document and key[2:] == (None, None) and isinstance(key[1], str) and is_json(value):
+            extensions[key[1]] = value
+        elif of_document:
+            report.remark("custom attributes of words and spans are not read", path)
+        elif isinstance(key, str) and key not in SENTENCE_KEYS and is_json(value):
+            extra[key] = value
+        else:
+            what = f"doc.user_data[{str(key)[:40]!r}] cannot be a field of a record; it is left out"
+            report.note("fields left out", what, "give it another name, or remove it", path, number)
+    if extensions:
+        extra.setdefault(_EXTENSIONS, extensions)
+    if content.cats and is_json(_listed(content.cats)):
+        extra.setdefault(_CATEGORIES, _listed(content.cats))
+    return extra
+
+
+def _listed(value: Any) -> Any:
+    """The same value with lists in place of tuples, as JSON has them."""
+    if isinstance(value, Mapping):
+        return {key: _listed(item) for key, item in value.items()}
+    return [_listed(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _fits(value: Any) -> bool:
+    """Whether MessagePack can hold a value of JSON: it has no numbers of more than 64 bits."""
+    if isinstance(value, Mapping):
+        return all(map(_fits, value.values()))
+    if isinstance(value, list):
+        return all(map(_fits, value))
+    return not isinstance(value, int) or -_LARGEST <= value < _LARGEST
+
+
+FORMATS = [Format("spacy", (".spacy",), read_spacy, write_binary=write_spacy)]

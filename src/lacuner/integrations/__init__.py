@@ -1,0 +1,1 @@
+"""Lacuner inside other libraries."""
