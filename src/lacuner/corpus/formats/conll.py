@@ -14,6 +14,7 @@ from lacuner.corpus.files import ReadingReport, read_lines
 from lacuner.corpus.formats.columns import Block, Layout
 from lacuner.corpus.formats.format import Format, ReadOptions, WriteOptions
 from lacuner.corpus.formats.json_lines import to_line
+from lacuner.corpus.formats.table import find_header, read_rows
 from lacuner.corpus.formats.tag_schemes import Scheme, detect_scheme, encode_tags, holds_comment
 from lacuner.corpus.formats.tagged import STATUS_LINE, status_of_tagged, tagged_sentence
 from lacuner.corpus.sentence import Sentence
@@ -37,7 +38,7 @@ def read_conll(
     scheme: Scheme | None = None,
     column: int | None = None,
 ) -> Iterator[Sentence]:
-    """Sentences of a column file, streamed.
+    """Sentences of a column file, or of a table with a header, streamed.
 
     Args:
         path: the file.
@@ -46,7 +47,12 @@ def read_conll(
         scheme: the tag scheme; found out from the first sentences if not given.
         column: the column with the tags, counted from 0; the last one if not given.
     """
-    blocks = _blocks(path, report)
+    lines = read_lines(path, keep_ends=True)
+    first = next(lines, (0, ""))
+    if scheme is None and column is None and (header := find_header(first[1].rstrip("\r\n"))):
+        yield from read_rows(header, lines, path, report, options or ReadOptions())
+        return
+    blocks = _blocks(chain([first], lines), path, report)
     ahead = _look_ahead(blocks)
     layout = Layout.of(ahead, options is None or options.tagged, column, path)
     if layout.first_number is not None:
@@ -96,7 +102,7 @@ def _check_words(tokens: Sequence[str], where: str) -> None:
             raise DataError(f"{where}: the word {token!r} does not fit on a line", _WRITE_JSONL)
 
 
-def _blocks(path: str | Path, report: ReadingReport) -> Iterator[Block]:
+def _blocks(lines: Iterable[tuple[int, str]], path: str | Path, report: ReadingReport) -> Iterator[Block]:
     block = Block()
 
     def drop_status() -> None:
@@ -107,7 +113,8 @@ def _blocks(path: str | Path, report: ReadingReport) -> Iterator[Block]:
             )
             block.status = None
 
-    for number, line in read_lines(path):
+    for number, ended in lines:
+        line = ended.rstrip("\r\n")
         if "\r" in line:
             what = "there is a carriage return inside the line"
             raise DataError(what, "end lines with line feeds (tr '\\r' '\\n')", path, number)
