@@ -25,7 +25,7 @@ from lacuner.corpus.formats.documents import (
 )
 from lacuner.corpus.formats.format import Format, ReadOptions, WriteOptions
 from lacuner.corpus.formats.json_lines import to_line
-from lacuner.corpus.formats.tagged import parse_status
+from lacuner.corpus.formats.tagged import parse_object, parse_status
 from lacuner.corpus.formats.xml_elements import LINE, read_elements
 from lacuner.corpus.sentence import Entity, Sentence
 from lacuner.errors import DataError
@@ -138,7 +138,7 @@ def _mention(annotation: Element, shift: int, path: str | Path, report: ReadingR
             what = f"the location of the annotation {name} has no offset and length"
             raise DataError(what, "give it whole numbers", path, line)
         fragments.append((int(offset) + shift, int(offset) + int(length) + shift))
-    fields = parse_status(infons.pop(_OWN), path, line, "the infon") if _OWN in infons else {}
+    fields = parse_object(infons.pop(_OWN), path, line, "the infon") if _OWN in infons else {}
     others = ({"id": annotation.attrib["id"]} if annotation.get("id") else {}) | ({INFONS: infons} if infons else {})
     return [Mention(tuple(sorted(fragments)), label, annotation.findtext("text"), {**others, **fields}, line)]
 
@@ -179,8 +179,8 @@ def _document_lines(number: int, sentence: Sentence, options: WriteOptions) -> I
     given = sentence.extra.get("id")
     key = given if isinstance(given, str) and given and given == given.strip() and _fits(given) else str(number)
     infons, relations = sentence.extra.get(INFONS), sentence.extra.get(RELATIONS)
-    known += [INFONS] if _are_infons(infons) else []
-    known += [RELATIONS] if _are_relations(relations) else []
+    known += [INFONS] if infons and _are_infons(infons) else []
+    known += [RELATIONS] if relations and _are_relations(relations) else []
     known += [PASSAGES] if passages is not None else []
     status = status_of(sentence, options, known)
     if given is not None and key != given:
@@ -212,7 +212,7 @@ def _annotation_lines(
 ) -> Iterator[str]:
     infons = entity.extra.get(INFONS)
     known = ["id"] * (entity.extra.get("id") == name) + [FRAGMENTS] * (len(pieces) > 1)
-    known += [INFONS] * (isinstance(infons, Mapping) and _are_infons(infons) and _TYPE not in infons)
+    known += [INFONS] * bool(infons and _are_infons(infons) and _TYPE not in infons)
     yield f"<annotation id={_quote(name)}>\n"
     yield from _infon_lines({_TYPE: entity.label}, {})
     yield from _infon_lines(infons if INFONS in known else None, fields_of(entity, known))

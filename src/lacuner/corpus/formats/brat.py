@@ -21,7 +21,7 @@ from lacuner.corpus.formats.documents import (
 )
 from lacuner.corpus.formats.format import Format, ReadOptions, WriteOptions
 from lacuner.corpus.formats.json_lines import to_line
-from lacuner.corpus.formats.tagged import parse_status
+from lacuner.corpus.formats.tagged import parse_object, parse_status
 from lacuner.corpus.sentence import Entity, Sentence
 from lacuner.errors import DataError
 
@@ -90,7 +90,8 @@ def _document(file: Path, name: str, report: ReadingReport, options: ReadOptions
             pieces = [(int(start), int(end)) for start, end in map(str.split, entity[3].split(";"))]
             mentions[key] = Mention(tuple(sorted(pieces)), entity[2], entity[4], {"id": entity[1]}, number)
         elif note := _OWN_NOTE.fullmatch(line):
-            notes[note[1]] = number, parse_status(note[2], file, number, "the note")
+            parse = parse_status if note[1] == _DOCUMENT else parse_object
+            notes[note[1]] = number, parse(note[2], file, number, "the note")
         elif _OTHER.fullmatch(line):
             report.remark(f"{_KINDS[line[0]]} ({line[0]}) are handed on without being read", file.parent)
             others.append(line)
@@ -147,12 +148,12 @@ def _annotation(sentence: Sentence, status: dict[str, Any], options: WriteOption
         if note := ({"label": entity.label} if label != entity.label else {}) | fields_of(entity, known):
             notes.append((key, note))
     given = sentence.extra.get(LINES)
-    if isinstance(given, list) and all(isinstance(line, str) and _is_kept(line) for line in given):
+    if given and isinstance(given, list) and all(isinstance(line, str) and _is_kept(line) for line in given):
         kept = _that_refer_to(given, ids)
         if len(kept) < len(given):
             options.losses["relations, attributes and notes of what is not there"] += 1
         lines += kept
-    elif given is not None:
+    elif LINES in sentence.extra:
         status.setdefault("extra", {})[LINES] = given
     if status:
         notes.append((_DOCUMENT, status))

@@ -124,12 +124,16 @@ def _add_line(document: _Document, line: str, path: str | Path, number: int, rep
 def _relation_lines(key: str, relations: object, losses: set[str]) -> list[str]:
     if relations is None:
         return []
-    right = isinstance(relations, list) and all(
-        isinstance(cells, list)
-        and len(cells) > 2
-        and all(isinstance(cell, str) and not _BREAKS.search(cell) for cell in cells)
-        and not _NUMBER.fullmatch(cells[0])
-        for cells in relations
+    right = (
+        relations
+        and isinstance(relations, list)
+        and all(
+            isinstance(cells, list)
+            and len(cells) > 2
+            and all(isinstance(cell, str) and not _BREAKS.search(cell) for cell in cells)
+            and not _NUMBER.fullmatch(cells[0])
+            for cells in relations
+        )
     )
     if not right:
         losses.add(f"the field {_RELATIONS!r}")

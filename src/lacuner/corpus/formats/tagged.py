@@ -79,17 +79,22 @@ def parse_status(
     content: str, path: str | Path, line: int, where: str = f"the line '{STATUS_LINE.strip()}'"
 ) -> dict[str, Any]:
     """The object of a status line, or of what other formats have in its place."""
+    status = parse_object(content, path, line, where)
+    if not isinstance(status.get("extra", {}), dict):
+        raise DataError(f'{where} does not hold a JSON object ("extra" is none)', "correct or remove it", path, line)
+    return status
+
+
+def parse_object(content: str, path: str | Path, line: int, where: str) -> dict[str, Any]:
+    """A JSON object; ``where`` is what errors call it."""
     try:
-        status = decode_json(content)
-        what = None if isinstance(status, dict) else "it holds something else"
-        if what is None and not isinstance(status.get("extra", {}), dict):
-            what = '"extra" is none'
+        value = decode_json(content)
+        what = None if isinstance(value, dict) else "it holds something else"
     except ValueError as error:
         what = str(error)
     if what is not None:
-        what = f"{where} does not hold a JSON object ({what})"
-        raise DataError(what, "correct or remove it", path, line)
-    return cast(dict[str, Any], status)
+        raise DataError(f"{where} does not hold a JSON object ({what})", "correct or remove it", path, line)
+    return cast(dict[str, Any], value)
 
 
 def check_extra(extra: Mapping[str, Any], path: str | Path, line: int) -> None:
