@@ -27,7 +27,7 @@ OTHERS = "conllu"
 """Field of a sentence with its comments, and with the lines between its words."""
 _LOOK_AHEAD = 10_000
 _MISC_KEYS = ("ner", "ne", "name")
-_NAMED = re.compile(r"(?:.*:)?(?:ner|ne|iob|bio|named[_-]?entity|entity)(?:[_-]?tags?)?", re.IGNORECASE)
+_NAMED = re.compile(r"(?:.*:)?(?:ner|ne|iob|bio|named[_-]?entity|entity)(?:[_-]?tags?)?(?::.*)?", re.IGNORECASE)
 _GLOBAL = re.compile(r"#\s*global\.columns\s*=\s*(.*)")
 _SENT_ID, _TEXT = re.compile(r"#\s*sent_id\s*=\s*(.*?)\s*"), re.compile(r"#\s*text\s*=\s*(.*?)\s*")
 _RANGE, _EMPTY = re.compile(r"([0-9]{1,9})-([0-9]{1,9})"), re.compile(r"[0-9]{1,9}\.[0-9]{1,9}")
@@ -213,7 +213,10 @@ def _block(lines: _Lines, layout: _Layout, path: str | Path, report: ReadingRepo
     for number, cells in lines.words:
         if not cells[form]:
             raise DataError("the word is empty", "give it at least one character", path, number)
-        block.columns.append([cells[form], layout.tag_of(cells)] if layout.tagged else [cells[form]])
+        tag = layout.tag_of(cells) if layout.tagged else OUTSIDE
+        if not tag:
+            raise DataError(f"the tag of {cells[form]!r} is empty", "write O, a tag such as B-PER, or ?", path, number)
+        block.columns.append([cells[form], tag])
     return block
 
 
