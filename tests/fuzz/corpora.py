@@ -3,6 +3,7 @@
 import json
 from random import Random
 from typing import Any, NamedTuple
+from xml.sax.saxutils import escape
 
 from lacuner.corpus import Entity, Sentence, Span
 from lacuner.corpus.formats.tag_schemes import SCHEMES, encode_tags
@@ -149,6 +150,92 @@ def _span(start: int, end: int, label: str, random: Random) -> Any:
     if kind < 0.5:
         return {"start_offset": start, "end_offset": end, "label": label}
     return {"start": start, "end": end, "label": label}
+
+
+class DocumentFile(NamedTuple):
+    """The files of a format with documents (or the one file, without a name), and how many entities are written in them."""
+
+    format: str
+    files: dict[str, str]
+    entities: int
+
+
+def random_document_file(random: Random) -> DocumentFile:
+    """Documents as tools write them; offsets may cut words, overlap, be there twice, or have several pieces."""
+    name = random.choice(["brat", "pubtator", "bioc", "csv"])
+    files, parts, count = {}, [], 0
+    for number in range(random.randint(1, 3)):
+        title, abstract = (" ".join(random.choices(_WORDS[:18], k=random.randint(0, 5))) for _ in range(2))
+        text = f"{title}\n{abstract}"
+        spans = []
+        for _ in range(random.choice([0, 1, 2, 4]) if len(text) > 1 else 0):
+            start = random.randrange(len(text) - 1)
+            end = random.randint(start + 1, min(len(text), start + 8))
+            spans.append((start, end, random.choice(_LABELS[:3])))
+        count += len(spans)
+        if name == "brat":
+            files[f"{number}.txt"] = text
+            lines = [f"T{i}\t{label} {a} {b}\t{_flat(text[a:b])}" for i, (a, b, label) in enumerate(spans, 1)]
+            lines += random.sample(["A1\tNegation T1", "#1\tAnnotatorNotes T1\tx", "R1\tx Arg1:T1 Arg2:T2"], 1)
+            files[f"{number}.ann"] = "".join(line + "\n" for line in lines)
+        elif name == "pubtator":
+            parts += [f"{number}|t|{title}", f"{number}|a|{abstract}"]
+            if not abstract:
+                count -= len(spans)
+                spans = []
+            parts += [f"{number}\t{a}\t{b}\t{_flat(text[a:b])}\t{label}\tD1" for a, b, label in spans]
+            parts += [""] * random.choice([0, 1, 2])
+        elif name == "bioc":
+            first = [span for span in spans if span[1] <= len(title)]
+            second = [span for span in spans if span[0] > len(title)]
+            count -= len(spans) - len(first) - len(second)
+            passages = _passage(0, title, text, first) + _passage(len(title) + 1, abstract, text, second)
+            parts.append(f"<document><id>{number}</id>{passages}</document>")
+        else:
+            parts.append(",".join(['"' + cell.replace('"', '""') + '"' for cell in (text, repr(spans), str(number))]))
+    if name == "bioc":
+        parts = [f"<collection>{''.join(parts)}</collection>"]
+    elif name == "csv":
+        parts = ["text,entities,id", *parts]
+    return DocumentFile(name, files or {"": "\n".join(parts) + "\n"}, count)
+
+
+def _passage(offset: int, content: str, text: str, spans: list[tuple[int, int, str]]) -> str:
+    annotations = [
+        f'<annotation id="{number}"><infon key="type">{label}</infon><location offset="{start}" length="{end - start}"/>'
+        f"<text>{escape(text[start:end])}</text></annotation>"
+        for number, (start, end, label) in enumerate(spans)
+    ]
+    return f"<passage><offset>{offset}</offset><text>{escape(content)}</text>{''.join(annotations)}</passage>"
+
+
+def _flat(text: str) -> str:
+    return text.replace("\n", " ")
+
+
+def random_named_columns(random: Random) -> DocumentFile:
+    """Words and tags in CoNLL-U or in a table with a header."""
+    name = random.choice(["conllu", "csv"])
+    usual = [word for word in _WORDS if word != '"']
+    lines, count = ["id,sentence_id,word,tag"] if name == "csv" else [], 0
+    for sentence in range(random.randint(1, 4)):
+        tokens = [random.choice(usual) for _ in range(random.randint(1, 6))]
+        entities, position = [], 0
+        while position < len(tokens) and random.random() < 0.6:
+            start = random.randint(position, len(tokens) - 1)
+            position = random.randint(start + 1, len(tokens))
+            entities.append(Entity(start, position, random.choice(["PER", "LOC", "geo-loc"])))
+        count += len(entities)
+        if name == "conllu" and random.random() < 0.7:
+            lines += [f"# sent_id = {sentence}", f"# text = {random.choice(['', ' ']).join(tokens)}"]
+        for number, (token, tag) in enumerate(zip(tokens, encode_tags(entities, len(tokens)), strict=True), 1):
+            if name == "csv":
+                lines.append(f'{number},{sentence},"{token}",{tag}')
+            else:
+                misc = random.choice([f"NER={tag}", f"NER={tag}|SpaceAfter=No", f"A=b|NER={tag}"])
+                lines.append("\t".join([str(number), token, *["_"] * 7, misc]))
+        lines += [""] * (name == "conllu")
+    return DocumentFile(name, {"": "\n".join(lines) + "\n"}, count)
 
 
 class ColumnFile(NamedTuple):

@@ -24,6 +24,44 @@ CORPORA: dict[str, list[bytes]] = {
         b'{"id": 1, "text": "\xf0\x9f\x98\x80 Ada left", "label": [[3, 6, "PER"]], "Comments": []}\n',
         b'{"text": "Ada", "entities": [{"id": 1, "label": "PER", "start_offset": 0, "end_offset": 3}], "relations": []}\n',
     ],
+    "brat": [
+        b'T1\tPER 0 3\tAda\nT2\tLOC 16 19;20 24\tNew York\n#1\tLacuner T1\t{"source": "human", "score": 0.5}\n'
+        b'#2\tLacuner document\t{"complete": true, "non_entities": [[4, 8]], "extra": {"n": 1}}\n',
+        b"T1\tPER 0 3\tAda\nT3\tMove 4 8\tleft\nE1\tMove:T3 Who:T1\nA1\tPast E1\nR1\tTo Arg1:T1 Arg2:T3\n*\tEquiv T1 T3\n"
+        b"N1\tReference T1 Wikipedia:974\tAda\n#1\tAnnotatorNotes T1\tsure?\n",
+    ],
+    "pubtator": [
+        b"12|t|Ada left\n12|a|She saw New York.\n12\t0\t3\tAda\tPER\tD1\n12\t17\t25\tNew York\tLOC\n12\tCID\tD1\tD2\n\n"
+        b"13|t|\xf0\x9f\x98\x80 Bo\n13|a|\n13\t2\t4\tBo\tPER\t\tmore\n",
+    ],
+    "bioc": [
+        b'<?xml version="1.0" encoding="UTF-8"?>\n<!DOCTYPE collection SYSTEM "BioC.dtd">\n<collection><source>x</source>'
+        b'<date/><key/><document><id>1</id><infon key="a">b</infon><passage><infon key="type">title</infon><offset>0</offset>'
+        b'<text>Ada left</text><annotation id="T1"><infon key="type">PER</infon><location offset="0" length="3"/>'
+        b"<text>Ada</text></annotation></passage><passage><offset>9</offset><text>New &amp; York</text>"
+        b'<annotation id="T2"><infon key="type">LOC</infon><infon key="lacuner">{"score": 1}</infon>'
+        b'<location offset="9" length="3"/><location offset="15" length="4"/><text>New York</text></annotation></passage>'
+        b'<relation id="R1"><infon key="type">x</infon><node refid="T1" role="a"/></relation></document></collection>\n',
+        b"<collection><document><id>2</id><passage><offset>0</offset><sentence><offset>0</offset><text>Ada.</text>"
+        b'<annotation id="1"><infon key="type">PER</infon><location offset="0" length="3"/></annotation></sentence>'
+        b"<sentence><offset>5</offset><text>Bo.</text></sentence></passage></document></collection>",
+    ],
+    "conllu": [
+        b"# newdoc\n# sent_id = a\n# text = Ada didn't go.\n1\tAda\tAda\tPROPN\t_\t_\t4\tnsubj\t_\tNER=B-PER\n"
+        b"2-3\tdidn't\t_\t_\t_\t_\t_\t_\t_\t_\n2\tdid\tdo\tAUX\t_\t_\t4\taux\t_\tNER=O\n"
+        b"3\tn't\tnot\tPART\t_\t_\t4\tadvmod\t_\tNER=O\n3.1\tto\t_\t_\t_\t_\t_\t_\t_\t_\n"
+        b"4\tgo\tgo\tVERB\t_\t_\t0\troot\t_\tNER=O|SpaceAfter=No\n5\t.\t.\tPUNCT\t_\t_\t4\tpunct\t_\tNER=?\n\n",
+        b'# global.columns = ID FORM UPOS NER\n# lacuner: {"complete": true, "extra": {"k": 1}}\n'
+        b"1\tAda\tPROPN\tB-PER\n2\tleft\tVERB\tO\n",
+    ],
+    "csv": [
+        b'Sentence #,Word,POS,Tag\nSentence: 1,Ada,NNP,B-PER\n,left,VBD,O\nSentence: 2,"""",``,O\n,York,NNP,B-LOC\n',
+        b'sentence_id\tword\ttag\n1\tAda\tS-PER\n1\t"\tO\n2\tNew\tB-LOC\n2\tYork\tE-LOC\n',
+        b"id,text,entities\na,Ada left,\"[(0, 3, 'PER')]\"\n"
+        b'b,"New\r\nYork","[{""start"": 0, ""end"": 9, ""label"": ""LOC""}]"\n',
+        b'"text","label","lacuner"\n'
+        b'"Ada","[{""start"": 0, ""end"": 3, ""labels"": [""PER"", ""ORG""]}]","{""complete"": true}"\n',
+    ],
 }
 ROWS = [
     b'{"tokens": ["Ada", "left"], "ner_tags": ["B-PER", "O"], "id": "1"}\n{"tokens": ["New"], "ner_tags": ["?"]}\n',
@@ -37,6 +75,8 @@ SPACY_JSON = [
     b'"label": "X", "kb_id": ""}], "incorrect_spans": [{"start": 5, "end": 9, "label": ""}]}}\n',
 ]
 CORPORA |= {"ner_tags": ROWS, "spacy_json": SPACY_JSON}
+BRAT_TEXT = b"Ada left Paris, New York.\r\n\xf0\x9f\x98\x80\n"
+"""The text that the annotation of brat is about."""
 LISTS = [
     b"Ada Lovelace\tPER\nTurin\tLOC\texact\nNASA\tORG\tignore\n",
     b"3 4\nAda 0.1 0.2 0.3 0.4\nleft 1 2 3 4\nNew York 1e-3 0 0 0\n",

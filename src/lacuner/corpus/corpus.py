@@ -53,13 +53,16 @@ class Corpus(Sequence[Sentence]):
 
         Args:
             path: the file; its ending says what format it has.
-            format: its name (``conll``, ``jsonl``, ``doccano``, ``prodigy``, or that of an installed package), if the
+            format: its name (``conll``, ``jsonl``, ``brat``, …, or that of an installed package), if the
                 ending does not tell.
             strict: refuse broken tags, duplicate entities and the like instead of repairing them.
             split: how raw text with character spans becomes words.
         """
         report = ReadingReport(strict=strict)
         corpus = cls(tuple(stream_sentences(path, format, report, split=split)), report)
+        if not corpus and not report.counts:
+            what = "there is nothing in it"
+            report.note("files without a sentence", what, "give one that has sentences", path, 1)
         report.log()
         return corpus
 

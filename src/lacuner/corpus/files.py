@@ -74,11 +74,17 @@ class ReadingReport:
         )
 
 
-def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
-    """Numbered lines of a UTF-8 file, without line ends or byte order mark. ``-`` is standard input; ``.gz`` is unpacked."""
+def read_lines(path: str | Path, keep_ends: bool = False) -> Iterator[tuple[int, str]]:
+    """Numbered lines of a UTF-8 file, without byte order mark. ``-`` is standard input; ``.gz`` is unpacked.
+
+    Args:
+        path: the file.
+        keep_ends: whether lines have their ends, as they are in the file.
+    """
     with open_binary(path) as file:
         for number, raw in enumerate(file, 1):
-            yield number, decode_line(raw, path, number)
+            line = decode_line(raw, path, number)
+            yield number, line + raw[len(raw.rstrip(b"\r\n")) :].decode() if keep_ends else line
 
 
 @contextmanager
@@ -94,18 +100,31 @@ def open_binary(path: str | Path) -> Iterator[BinaryIO]:
         raise DataError(what, "check the path and the file", path) from error
 
 
+def read_text(path: str | Path) -> str:
+    """The whole of a UTF-8 file as it is, with a byte order mark and whatever line ends it has."""
+    with open_binary(path) as file:
+        content = file.read()
+    return _decode(content, path, 1)
+
+
 def decode_line(raw: bytes, path: str | Path, number: int) -> str:
     """A line of a UTF-8 file, without line end; the first one may begin with a byte order mark."""
-    if number == 1 and raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        raise DataError("the file is UTF-16, not UTF-8", "convert it: iconv -f utf-16 -t utf-8", path)
-    if number == 1 and not raw.endswith(b"\n") and b"\r" in raw.rstrip(b"\r"):
+    line = _decode(raw, path, number).rstrip("\r\n")
+    if number == 1 and not raw.endswith(b"\n") and "\r" in line:
         what = "lines end in carriage returns, as on old Macs, and not in line feeds"
         raise DataError(what, "convert it: tr '\\r' '\\n'", path)
+    return line.removeprefix("\ufeff") if number == 1 else line
+
+
+def _decode(raw: bytes, path: str | Path, number: int) -> str:
+    if number == 1 and raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        raise DataError("the file is UTF-16, not UTF-8", "convert it: iconv -f utf-16 -t utf-8", path)
     try:
-        return raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+        return raw.decode("utf-8")
     except UnicodeDecodeError as error:
         what = f"byte 0x{raw[error.start]:02x} is not UTF-8"
-        raise DataError(what, "convert the file, e.g. iconv -f latin1 -t utf-8", path, number) from None
+        line = number + raw.count(b"\n", 0, error.start)
+        raise DataError(what, "convert the file, e.g. iconv -f latin1 -t utf-8", path, line) from None
 
 
 def name_of(path: str | Path) -> str:

@@ -98,7 +98,7 @@ def test_a_format_that_can_only_be_written_says_so(name: str, tmp_path: Path) ->
     Corpus([Sentence(("Ada",), (Entity(0, 1, "PER"),))]).write(tmp_path / "a.json", name)
     with pytest.raises(DataError) as raised:
         Corpus.read(tmp_path / "a.json", name)
-    assert f"the format {name} can be written, but not read — choose conll, datasets, doccano, jsonl, " in str(
+    assert f"the format {name} can be written, but not read — choose bioc, brat, conll, conllu, csv, datasets, " in str(
         raised.value
     )
 
@@ -127,11 +127,11 @@ def test_what_a_format_cannot_hold_is_said(tmp_path: Path, caplog: pytest.LogCap
 def test_the_longest_ending_tells_and_a_name_is_no_ending() -> None:
     assert guess_format("a.json.gz") is get_format("jsonl")
     assert guess_format(".jsonl") is None
-    assert guess_format("data.xml") is None
+    assert guess_format("data.html") is None
 
 
 def test_an_unknown_name_is_refused_with_those_that_there_are() -> None:
-    with pytest.raises(DataError, match="there is no format 'xml' — choose argilla, conll, datasets, doccano, jsonl, "):
+    with pytest.raises(DataError, match="there is no format 'xml' — choose argilla, bioc, brat, conll, conllu, "):
         format_of("a.conll", "xml")
 
 

@@ -9,6 +9,7 @@ from itertools import chain
 from pathlib import Path
 
 from lacuner.corpus.files import ReadingReport
+from lacuner.corpus.formats.lookalikes import refuse_lookalikes
 from lacuner.corpus.formats.tag_schemes import NO_TAG, UNKNOWN_TAGS, label_of
 from lacuner.corpus.sentence import OUTSIDE
 from lacuner.errors import DataError
@@ -61,6 +62,8 @@ class Layout:
         rows = list(chain.from_iterable(tables))
         if not tagged and 2 * sum(len(row) > 1 for row in rows) <= len(rows):
             return cls(separator, 1, tagged=False)
+        if tagged and tag is None:
+            refuse_lookalikes(rows, separator, len(blocks), path)
         first_number = _first_number(tables, path)
         if first_number is not None:
             rows = [row for row in rows if row[0].isdecimal()]
@@ -151,7 +154,7 @@ class Layout:
             if len(row) == width:
                 continue
             what = f"{len(row) + self.count - width} columns instead of {self.count}: {line[:60]!r}"
-            if len(row) > width or not _is_tag(row[-1]):
+            if len(row) > width or not is_tag(row[-1]):
                 raise DataError(what, "give every line the same columns", path, number)
             what += "; the last one is read as the tag"
             report.note("lines with fewer columns", what, "give every line the same columns", path, number)
@@ -171,6 +174,11 @@ def cut_line(line: str, separator: str, path: str | Path, number: int) -> list[s
     return [columns[0], *(column.strip() for column in columns[1:])]
 
 
+def is_tag(value: str) -> bool:
+    """Whether this is ``O``, a tag with a prefix, or one that means unknown."""
+    return value == OUTSIDE or value in UNKNOWN_TAGS or label_of(value) is not None
+
+
 def _find_separator(lines: Sequence[str]) -> str:
     """What is in most lines; of several such characters, the one that has most tags behind it."""
     shown = [line.replace(", ", ",") for line in lines]
@@ -179,7 +187,7 @@ def _find_separator(lines: Sequence[str]) -> str:
     if len(most) == 1:
         return most[0]
     return max(
-        most, key=lambda separator: sum(_is_tag(line.rstrip().rpartition(separator)[2].strip()) for line in lines)
+        most, key=lambda separator: sum(is_tag(line.rstrip().rpartition(separator)[2].strip()) for line in lines)
     )
 
 
@@ -196,7 +204,7 @@ def _first_number(tables: Sequence[Sequence[Sequence[str]]], path: str | Path) -
         return None
     widths = {len(row) for table in tables for row in table if row[0].isdecimal()}
     last = {row[-1] for table in tables for row in table if row[0].isdecimal()}
-    if min(widths) == 2 and any(map(_is_tag, last)):
+    if min(widths) == 2 and any(map(is_tag, last)):
         return None  # numbers are words, too
     for first in (1, 0):
         if all(sentence == [str(first + index) for index in range(len(sentence))] for sentence in numbers):
@@ -215,10 +223,6 @@ def _first_number(tables: Sequence[Sequence[Sequence[str]]], path: str | Path) -
 
 def _first_line(blocks: Iterable[Block]) -> int:
     return next((block.lines[0][0] for block in blocks if block.lines), 1)
-
-
-def _is_tag(value: str) -> bool:
-    return value == OUTSIDE or value in UNKNOWN_TAGS or label_of(value) is not None
 
 
 def _labels(values: Iterable[str]) -> set[str]:

@@ -8,21 +8,15 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any, TextIO, cast
+from typing import TextIO
 
 from lacuner.corpus.files import ReadingReport, read_lines
 from lacuner.corpus.formats.columns import Block, Layout
 from lacuner.corpus.formats.format import Format, ReadOptions, WriteOptions
-from lacuner.corpus.formats.json_lines import decode_json, to_line
-from lacuner.corpus.formats.records import SENTENCE_KEYS, own_fields, sentence_from_record
-from lacuner.corpus.formats.tag_schemes import (
-    Scheme,
-    TagError,
-    decode_tags,
-    detect_scheme,
-    encode_tags,
-    holds_comment,
-)
+from lacuner.corpus.formats.json_lines import to_line
+from lacuner.corpus.formats.table import find_header, read_rows
+from lacuner.corpus.formats.tag_schemes import Scheme, detect_scheme, encode_tags, holds_comment
+from lacuner.corpus.formats.tagged import STATUS_LINE, status_of_tagged, tagged_sentence
 from lacuner.corpus.sentence import Sentence
 from lacuner.errors import DataError
 
@@ -35,9 +29,6 @@ _BREAKS = re.compile(r"[\t\n\r]")
 _WRITE_JSONL = "write JSON Lines (.jsonl) instead"
 _DOCUMENT_LINE = re.compile(r"-DOCSTART-(?:[\s,;|]|$)")
 _TAGGED_DOCUMENT = re.compile(r"[\s,;|][BIESMLUW]-[^\s,;|]+\s*$")
-_STATUS_LINE = "# lacuner: "
-_IN_COLUMNS = ("tokens", "entities")
-"""What the columns say, and no status line may say otherwise."""
 
 
 def read_conll(
@@ -47,7 +38,7 @@ def read_conll(
     scheme: Scheme | None = None,
     column: int | None = None,
 ) -> Iterator[Sentence]:
-    """Sentences of a column file, streamed.
+    """Sentences of a column file, or of a table with a header, streamed.
 
     Args:
         path: the file.
@@ -56,7 +47,12 @@ def read_conll(
         scheme: the tag scheme; found out from the first sentences if not given.
         column: the column with the tags, counted from 0; the last one if not given.
     """
-    blocks = _blocks(path, report)
+    lines = read_lines(path, keep_ends=True)
+    first = next(lines, (0, ""))
+    if scheme is None and column is None and (header := find_header(first[1].rstrip("\r\n"))):
+        yield from read_rows(header, lines, path, report, options or ReadOptions())
+        return
+    blocks = _blocks(chain([first], lines), path, report)
     ahead = _look_ahead(blocks)
     layout = Layout.of(ahead, options is None or options.tagged, column, path)
     if layout.first_number is not None:
@@ -69,7 +65,7 @@ def read_conll(
         if number >= len(ahead):
             layout.cut(block, path, report)
         if block.columns:
-            yield _sentence(block, scheme if layout.tagged else None, path, report)
+            yield tagged_sentence(block, scheme if layout.tagged else None, path, report)
 
 
 def write_conll(sentences: Iterable[Sentence], file: TextIO, options: WriteOptions | None = None) -> None:
@@ -83,9 +79,9 @@ def write_conll(sentences: Iterable[Sentence], file: TextIO, options: WriteOptio
             tags = encode_tags(sentence.entities, len(sentence), options.scheme, sentence.unknown_tokens)
         except ValueError as error:
             raise DataError(f"{where}: {error}", _WRITE_JSONL) from error
-        status = _status(sentence)
+        status = status_of_tagged(sentence)
         if status:
-            file.write(_STATUS_LINE + to_line(status))
+            file.write(STATUS_LINE + to_line(status))
         elif sentence.tokens[0].startswith("\ufeff"):
             file.write("\n")  # at the very beginning of a file it would be a byte order mark
         _check_words(sentence.tokens, where)
@@ -99,25 +95,26 @@ def write_conll(sentences: Iterable[Sentence], file: TextIO, options: WriteOptio
 def _check_words(tokens: Sequence[str], where: str) -> None:
     """Refuse words that columns cannot show; most sentences have none, which can be seen at a glance."""
     text = "".join(tokens)
-    if "" not in tokens and not _BREAKS.search(text) and "-DOCSTART-" not in text and _STATUS_LINE not in text:
+    if "" not in tokens and not _BREAKS.search(text) and "-DOCSTART-" not in text and STATUS_LINE not in text:
         return
     for token in tokens:
-        if not token or _BREAKS.search(token) or _DOCUMENT_LINE.match(token) or token.startswith(_STATUS_LINE):
+        if not token or _BREAKS.search(token) or _DOCUMENT_LINE.match(token) or token.startswith(STATUS_LINE):
             raise DataError(f"{where}: the word {token!r} does not fit on a line", _WRITE_JSONL)
 
 
-def _blocks(path: str | Path, report: ReadingReport) -> Iterator[Block]:
+def _blocks(lines: Iterable[tuple[int, str]], path: str | Path, report: ReadingReport) -> Iterator[Block]:
     block = Block()
 
     def drop_status() -> None:
         if block.status is not None:
-            what = f"no sentence follows the line '{_STATUS_LINE.strip()}'; it is left out"
+            what = f"no sentence follows the line '{STATUS_LINE.strip()}'; it is left out"
             report.note(
                 "status lines without a sentence", what, "put it right before its sentence", path, block.status[0]
             )
             block.status = None
 
-    for number, line in read_lines(path):
+    for number, ended in lines:
+        line = ended.rstrip("\r\n")
         if "\r" in line:
             what = "there is a carriage return inside the line"
             raise DataError(what, "end lines with line feeds (tr '\\r' '\\n')", path, number)
@@ -130,12 +127,12 @@ def _blocks(path: str | Path, report: ReadingReport) -> Iterator[Block]:
                 yield block
                 block = Block()
             drop_status()
-        elif line.startswith(_STATUS_LINE):
+        elif line.startswith(STATUS_LINE):
             if block.lines:
-                what = f"the line '{_STATUS_LINE.strip()}' is inside a sentence"
+                what = f"the line '{STATUS_LINE.strip()}' is inside a sentence"
                 raise DataError(what, "put it right before the sentence", path, number)
             drop_status()
-            block.status = number, line.removeprefix(_STATUS_LINE)
+            block.status = number, line.removeprefix(STATUS_LINE)
         else:
             block.lines.append((number, line))
     if block.lines:
@@ -154,98 +151,6 @@ def _look_ahead(blocks: Iterator[Block]) -> list[Block]:
     return ahead
 
 
-def _sentence(block: Block, scheme: Scheme | None, path: str | Path, report: ReadingReport) -> Sentence:
-    """The sentence of a block; without a scheme there are no tags."""
-    record: dict[str, Any] = {"tokens": [row[0] for row in block.columns], "entities": []}
-    if scheme is not None:
-        record |= _tagged(block, scheme, path, report)
-    if block.status:
-        line, content = block.status
-        status = _parse_status(content, path, line)
-        extra = status.pop("extra", {})
-        for key in ("sources", "entity_fields"):
-            _add_to_entities(record["entities"], key, status.pop(key, []), path, line, report)
-        clash = [key for key in _IN_COLUMNS if key in status]
-        if clash:
-            raise DataError(f'the line says "{clash[0]}", as the columns do', "remove it there", path, line)
-        known = status.get("unknown_tokens")
-        if isinstance(known, list) and any(index not in known for index in record.get("unknown_tokens", ())):
-            what = '"unknown_tokens" lacks words that are tagged as unknown'
-            raise DataError(what, "add them, or leave it out", path, line)
-        record |= status
-        clash = sorted(SENTENCE_KEYS.intersection(extra))
-        if clash:
-            raise DataError(f'"extra" holds {", ".join(map(repr, clash))}', "rename the field", path, line)
-        record |= extra
-    return sentence_from_record(record, path, block.lines[0][0], report)
-
-
-def _tagged(block: Block, scheme: Scheme, path: str | Path, report: ReadingReport) -> dict[str, Any]:
-    """What the tags of a block say, as fields of a record."""
-    remedy = f"correct the tag (the file reads as {scheme.upper()})"
-    try:
-        entities, repairs, unknown = decode_tags(block.tags, scheme)
-    except TagError as error:
-        raise DataError(str(error), remedy, path, block.lines[error.index][0]) from None
-    for repair in repairs:
-        report.note("repaired tags", repair.what, remedy, path, block.lines[repair.token_index][0])
-    record: dict[str, Any] = {"entities": [{"start": e.start, "end": e.end, "label": e.label} for e in entities]}
-    if unknown:  # who writes "unknown" where it is unknown means what it says where it writes O
-        record |= {"unknown_tokens": sorted(unknown), "complete": True}
-    return record
-
-
-def _parse_status(content: str, path: str | Path, line: int) -> dict[str, Any]:
-    try:
-        status = decode_json(content)
-        what = None if isinstance(status, dict) else "it holds something else"
-        if what is None and not isinstance(status.get("extra", {}), dict):
-            what = '"extra" is none'
-    except ValueError as error:
-        what = str(error)
-    if what is not None:
-        what = f"the line '{_STATUS_LINE.strip()}' does not hold a JSON object ({what})"
-        raise DataError(what, "correct or remove it", path, line)
-    return cast(dict[str, Any], status)
-
-
-def _add_to_entities(
-    entities: list[dict[str, Any]], key: str, values: Any, path: str | Path, line: int, report: ReadingReport
-) -> None:
-    """Give each entity the source or the other fields that the status line has for it."""
-    if not values:
-        return
-    right = isinstance(values, list) and all(
-        isinstance(value, dict if key == "entity_fields" else str | None) for value in values
-    )
-    if not right or len(values) != len(entities):
-        what = f'"{key}" does not fit the {len(entities)} entities; it is left out'
-        report.note(f"{key.replace('_', ' ')} left out", what, "correct the line or remove it", path, line)
-        return
-    for entity, value in zip(entities, values, strict=True):
-        others = {"source": value} if key == "sources" else value
-        entity.update({name: other for name, other in others.items() if name not in entity})
-
-
-def _status(sentence: Sentence) -> dict[str, Any]:
-    status = own_fields(sentence)
-    entities = status.pop("entities", [])
-    status.pop("tokens")
-    if sentence.unknown_tokens:
-        status["complete"] = sentence.complete
-    if not any(sentence.unknown_tokens.intersection(range(e.start, e.end)) for e in sentence.entities):
-        status.pop("unknown_tokens", None)  # the tags say it
-    if any("source" in entity for entity in entities):
-        status["sources"] = [entity.get("source") for entity in entities]
-    fields = [{key: entity[key] for key in entity if key not in _IN_TAGS} for entity in entities]
-    if any(fields):
-        status["entity_fields"] = fields
-    if sentence.extra:
-        status["extra"] = dict(sentence.extra)
-    return status
-
-
-_IN_TAGS = frozenset({"start", "end", "label", "source"})
 FORMATS = [
     Format(
         "conll",

@@ -1,0 +1,97 @@
+"""What is given as a column file and is none: raw text, a dictionary, another format. It is refused, and not misread."""
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from lacuner.corpus.formats.tag_schemes import NO_TAG, UNKNOWN_TAGS, label_of
+from lacuner.corpus.sentence import OUTSIDE
+from lacuner.errors import DataError
+
+_OTHER_FORMATS = {
+    "BioC XML": (re.compile(r"\s*<(?:\?xml|!DOCTYPE|collection)[\s>]"), "bioc"),
+    "PubTator": (re.compile(r"[^|\t]+\|[at]\|"), "pubtator"),
+    "brat standoff": (re.compile(r"T[0-9]+\t\S+ [0-9]+ [0-9]+"), "brat"),
+    "CoNLL-U Plus": (re.compile(r"#\s*global\.columns\s*="), "conllu"),
+    "JSON": (re.compile(r"\s*(?:\{\s*(?:\"|$)|\[\s*(?:[\[{\"]|$))"), "jsonl"),
+}
+_ATTRIBUTE = re.compile(r"[A-Za-z]\w*=\S")
+_SENTENCE_END = re.compile(r"[.!?…。！？:;,][\"'”’)\]]*")
+_UPPER = re.compile(r"[A-Z][A-Z0-9_.:/-]*")
+_FEW = 4
+"""Rows of which one may doubt what they are, if none is tagged ``O``."""
+
+
+def refuse_lookalikes(rows: Sequence[Sequence[str]], separator: str, blocks: int, path: str | Path) -> None:
+    """Refuse rows that have no tags, if they look like something else.
+
+    Args:
+        rows: the columns of all lines that were looked at.
+        separator: between the columns.
+        blocks: how many sentences they are.
+        path: for errors.
+    """
+    if not rows:
+        return
+    first = separator.join(rows[0])
+    last = [row[-1] for row in rows]
+    if _is_conllu(rows):
+        _refuse_format("CoNLL-U", "conllu", path)
+    tags = sum(map(_is_sure, last))
+    if 2 * sum(any(map(_is_sure, row)) for row in rows) > len(rows):
+        return  # there are tags, in whatever column
+    if tags:
+        if separator == " " and len({len(row) for row in rows}) > 2 and 10 * tags < len(rows):
+            _refuse_text(first, path)
+        return
+    for name, (pattern, called) in _OTHER_FORMATS.items():
+        if pattern.match(first):
+            _refuse_format(name, called, path)
+    if 2 * sum(len(row) == 1 for row in rows) > len(rows) and _is_text(row[0] for row in rows):
+        _refuse_text(first, path)
+    if all(value in UNKNOWN_TAGS or value == NO_TAG for value in last):
+        return
+    if separator == " " and (len({len(row) for row in rows}) > 1 or not _are_labels(last)):
+        _refuse_text(first, path)
+    if all(len(row) > 1 and row[-1].isdecimal() for row in rows) and len(rows) >= _FEW:
+        what = f"the tags are numbers ({', '.join(sorted(set(last))[:3])}, …)"
+        raise DataError(what, "write their names, such as B-PER and O", path, 1)
+    spaced = any(" " in row[0].strip() for row in rows)
+    if separator != " " and blocks == 1 and (spaced or len(rows) >= _FEW) and len({len(row) for row in rows}) == 1:
+        what = f"no word is tagged O; this looks like a dictionary: {first[:60]!r}"
+        remedy = "lacuner annotate TEXT --dictionary this file; in a corpus, mark labels as B-PER and I-PER"
+        raise DataError(what, remedy, path, 1)
+
+
+def _is_sure(value: str) -> bool:
+    return value == OUTSIDE or label_of(value) is not None
+
+
+def _is_conllu(rows: Sequence[Sequence[str]]) -> bool:
+    words = [row for row in rows if row[0].isdecimal()]
+    return bool(words) and all(len(row) == 10 for row in words) and any(_ATTRIBUTE.match(row[-1]) for row in words)
+
+
+def _is_text(lines: Iterable[str]) -> bool:
+    """Whether lines of one column are rather texts than words: long, or ended like sentences."""
+    lines = list(lines)
+    texts = sum(len(line) > 20 or (len(line) > 1 and line[-1] in "。！？") for line in lines)
+    return 2 * texts > len(lines)
+
+
+def _are_labels(values: Sequence[str]) -> bool:
+    """Whether bare words may be labels: in capital letters, or few different ones; and no ends of sentences."""
+    if any(_SENTENCE_END.search(value) for value in values):
+        return False
+    return all(_UPPER.fullmatch(value) for value in values) or 2 * len(set(values)) <= len(values)
+
+
+def _refuse_text(first: str, path: str | Path) -> NoReturn:
+    what = f"this looks like raw text, not like words with tags: {first[:60]!r}"
+    remedy = "label it with a dictionary: lacuner annotate FILE --dictionary NAMES.tsv --out LABELED.conll"
+    raise DataError(what, remedy, path, 1)
+
+
+def _refuse_format(name: str, called: str, path: str | Path) -> NoReturn:
+    raise DataError(f"this looks like {name}, not like words with tags", f"read it with --format {called}", path, 1)
