@@ -134,7 +134,7 @@ def test_an_empty_folder(tmp_path):
 def test_a_newer_format(copy):
     edit_config(copy, format_version=99)
     assert "format version 99" in refusal(copy)
-    assert "pip install -U lacuner" in refusal(copy)
+    assert "git pull, then pip install . in its clone" in refusal(copy)
 
 
 @pytest.mark.parametrize("version", [1, 3])
