@@ -1,0 +1,1 @@
+"""Lacuner inside other libraries, and other libraries' objects inside Lacuner."""
