@@ -13,7 +13,7 @@ setup: $(STAMP) browser ## Create .venv with everything that the demo and the te
 
 $(STAMP): pyproject.toml constraints.txt
 	command -v $(PYTHON) >/dev/null && $(PYTHON) -m venv $(VENV) || python3 -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[vectors,plots,dev]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[all,dev]"
 	touch $@
 
 browser: # Tests in a real browser take Debian's chromium; without it they are skipped

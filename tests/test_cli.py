@@ -510,3 +510,36 @@ def test_a_device_that_is_not_there_is_refused_in_one_sentence(run, files, model
     for verb in (("predict", model_folder, files / "dev.jsonl"), ("evaluate", model_folder, files / "dev.jsonl")):
         code, _, log = run(*verb, "--device", "cuda")
         assert (code, log.strip()) == (2, "the device 'cuda' is not available on this machine; give cpu")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["train", "absent.conll", "--out", "m"],
+        ["evaluate", "absent", "absent.conll"],
+        ["predict", "absent", "-"],
+        ["audit", "absent.conll", "--out", "a"],
+        ["demo"],
+        ["bench", "distant", "--profile", "quick"],
+        ["analyse", "missampling", "absent.conll"],
+        ["analyse", "uncertainty", "absent.conll", "--dev", "absent.conll"],
+        ["analyse", "o-values", "absent.conll"],
+    ],
+    ids=lambda arguments: " ".join(arguments[:2]),
+)
+def test_a_device_that_is_not_there_is_refused_by_every_verb_that_runs_a_model(run, arguments):
+    code, output, log = run(*arguments, "--device", "cuda:9")
+    assert code == 2
+    assert output == ""
+    assert log.strip() == "the device 'cuda:9' is not available on this machine; give cpu"
+
+
+def test_a_command_runs_on_the_device_that_it_is_told(run, files, monkeypatch):
+    monkeypatch.setattr("torch.backends.mps.is_available", lambda: True)
+    arguments = ["train", files / "train.conll", "--epochs", 1, *QUICK, "--out", files / "on-cpu", "--device", "cpu"]
+    code, _, log = run(*arguments)
+    assert code == 0, log
+    code, _, log = run("evaluate", files / "on-cpu", files / "train.conll", "--device", "cpu")
+    assert code == 0, log
+    code, _, log = run("audit", files / "train.conll", "--out", files / "a", "--epochs", 1, *QUICK, "--device", "cpu")
+    assert code == 0, log

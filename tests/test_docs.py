@@ -76,6 +76,23 @@ def test_every_setting_is_documented_with_its_default_and_meaning():
                 assert f"| {field.description} |" in text, field.description
 
 
+def test_the_demo_prints_what_the_readme_shows(model, run, monkeypatch):
+    """Titles, columns and sentences; the numbers are those of models that take minutes to train."""
+    monkeypatch.setattr("lacuner.recognizer.Recognizer.train", lambda *_, **__: model)
+    code, output, _ = run("demo")
+    assert code == 0
+    (shown,) = re.findall(
+        r"^```text\n(test data.*?)^```", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE | re.DOTALL
+    )
+
+    def skeleton(text):
+        figures, example = re.split(r"(?<=greatest:)\n", text.strip())
+        names = re.findall(r"^  (truth|ordinary training|lacuner) {2,}", example, re.MULTILINE)
+        return re.sub(r" +-?\d+(\.\d+)?\b", " #", figures).splitlines(), names
+
+    assert skeleton(output) == skeleton(shown)
+
+
 def test_no_placeholder_is_left():
     for page in PAGES:
         assert not re.search(r"^[A-Z]{4,}$", page.read_text(encoding="utf-8"), re.MULTILINE), page

@@ -22,7 +22,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("inference",),
     ("evaluation",),
     ("training",),
-    ("recognizer", "model_folder"),
+    ("recognizer", "hub", "model_folder", "model_card"),
     ("audit",),
     ("review",),
     ("web",),

@@ -12,6 +12,7 @@ from safetensors.torch import load_file, save_file
 from faults import CALLS, fail_everywhere
 from lacuner import ModelError, Recognizer
 from lacuner.errors import LacunerError
+from lacuner.storage import umask
 
 
 @pytest.fixture
@@ -41,6 +42,16 @@ def test_a_model_folder_has_what_was_promised(model_folder):
     card = (model_folder / "README.md").read_text()
     assert "`full`" in card
     assert "| **all** |" in card
+
+
+def test_the_files_of_a_model_may_be_read_by_others(model, toy, toy_bert, tmp_path):
+    Recognizer.train(toy[:4], method="full", encoder=toy_bert, epochs=1, out=tmp_path / "bert")
+    model.save_pretrained(tmp_path / "recurrent")
+    modes = {path.name: oct(path.stat().st_mode & 0o777) for path in tmp_path.rglob("*") if path.is_file()}
+    assert "model.safetensors" in modes
+    assert "tokenizer.json" in modes
+    allowed = oct(0o666 & ~umask())
+    assert {name: mode for name, mode in modes.items() if mode != allowed} == {}
 
 
 def test_a_loaded_model_predicts_the_same(model, model_folder, toy):
@@ -123,7 +134,7 @@ def test_an_empty_folder(tmp_path):
 def test_a_newer_format(copy):
     edit_config(copy, format_version=99)
     assert "format version 99" in refusal(copy)
-    assert "pip install -U lacuner" in refusal(copy)
+    assert "git pull, then pip install . in its clone" in refusal(copy)
 
 
 @pytest.mark.parametrize("version", [1, 3])

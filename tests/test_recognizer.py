@@ -4,6 +4,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import pairwise
 
 import pytest
@@ -23,6 +24,7 @@ from lacuner.training.settings import resolve_settings
 
 WORDS = ["Grace", "Hopper", "Ada", "moved", "to", "Oslo", "New", "York", ".", ",", "7th", "é", "円", "🙂", "x\u200b"]
 TEXT = "Grace Hopper moved to Oslo ."
+TAGGER = {"encoder.vectors": "none", "encoder.word_size": 20, "encoder.hidden": 24}
 
 
 def found(entities: list[Entity]) -> list[tuple[str | None, str]]:
@@ -341,7 +343,7 @@ def test_settings_and_arguments_that_contradict_are_refused(toy):
 
 @pytest.mark.parametrize("there", [True, False], ids=["hardware", "emulation"])
 def test_bf16_without_hardware_for_it_works_with_a_warning(toy, toy_bert, caplog, monkeypatch, there):
-    monkeypatch.setattr("lacuner.recognizer.has_bf16", lambda device: there)
+    monkeypatch.setattr("lacuner.training.prepare.has_bf16", lambda device: there)
     warning = "training.precision=bf16: this processor is not known to have bfloat16 instructions"
     trained = Recognizer.train(toy[:2], encoder=toy_bert, epochs=1, settings={"training.precision": "bf16"})
     assert trained.settings.training.precision == "bf16"
@@ -538,14 +540,35 @@ def test_an_apple_gpu_is_used_where_there_is_one(toy, model, model_folder, small
     class BegunError(Exception):
         pass
 
-    def accelerator(cpu: bool) -> None:
-        begun.append(cpu)
+    def begin(self: object, device: torch.device) -> None:
+        begun.append(device)
         raise BegunError
 
-    monkeypatch.setattr("lacuner.training.loop.Accelerator", accelerator)
-    with pytest.raises(BegunError):
-        Recognizer.train(toy, epochs=1, settings=small_settings)
-    assert begun == [not available]
+    monkeypatch.setattr("lacuner.models.model.Model.to", begin)
+    for device in (None, "cpu"):
+        with pytest.raises(BegunError):
+            Recognizer.train(toy, method="crf", epochs=1, settings=TAGGER, device=device)
+    assert begun == [expected, torch.device("cpu")]
+
+
+def test_a_model_runs_where_it_is_told_to(model, model_folder, monkeypatch):
+    moved: list[torch.device] = []
+    monkeypatch.setattr(type(model.model), "to", lambda self, device: moved.append(device))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    model.predict(TEXT)
+    assert moved == []
+    model.predict(TEXT, device="cuda:1")
+    Recognizer.from_pretrained(model_folder, device="cuda")
+    Recognizer.from_pretrained(model_folder, device="cpu")
+    assert moved == [torch.device("cuda:1"), torch.device("cuda"), torch.device("cpu")]
+
+
+def test_a_device_that_is_not_there_is_refused_before_training_and_prediction(toy, model, tmp_path):
+    for run in (partial(Recognizer.train, toy, out=tmp_path / "m"), partial(model.predict, TEXT)):
+        with pytest.raises(ConfigError, match=r"^the device 'cuda:7' is not available on this machine; give cpu$"):
+            run(device="cuda:7")
+    assert not list(tmp_path.iterdir())
 
 
 def test_threads_that_share_a_recognizer_find_what_one_thread_finds(model, toy):
@@ -570,20 +593,40 @@ def test_threads_that_share_a_transformer_find_what_one_thread_finds(toy, minilm
     assert found == expected * 4
 
 
-def test_a_list_of_sentences_is_a_corpus(toy, small_settings):
+def test_sentences_and_files_are_corpora(toy, small_settings, tmp_path):
     settings = small_settings | {"training.epochs": 1}
-    listed = Recognizer.train(list(toy), iter(toy), method="full", trusted=list(toy[:2]), settings=settings)
+    toy.write(tmp_path / "toy.jsonl")
+    toy[:2].write(tmp_path / "trusted.conll")
     same = Recognizer.train(toy, toy, method="full", trusted=toy[:2], settings=settings)
-    assert listed.record.fingerprint == same.record.fingerprint
+    listed = Recognizer.train(list(toy), iter(toy), method="full", trusted=list(toy[:2]), settings=settings)
+    path, trusted = tmp_path / "toy.jsonl", tmp_path / "trusted.conll"
+    read = Recognizer.train(str(path), path, method="full", trusted=trusted, settings=settings)
+    assert listed.record.fingerprint == read.record.fingerprint == same.record.fingerprint
 
 
 @pytest.mark.parametrize(
     ("train", "message"),
     [
-        ("train.conll", r"^train is a file name, not a corpus; give Corpus\.read\('train\.conll'\)$"),
-        (["Ada left"], "^train is a corpus, or a list of sentences, but it holds 'Ada left'$"),
+        (7, "^train is a corpus, a list of sentences, a dataset, or the path of a file, but not 7$"),
+        (
+            ["Ada left"],
+            "^train is a corpus, a list of sentences, a dataset, or the path of a file, but it holds 'Ada left'$",
+        ),
     ],
 )
 def test_what_is_no_corpus_is_refused_with_what_to_give(train, message):
     with pytest.raises(TypeError, match=message):
         Recognizer.train(train)
+
+
+def test_training_is_shown_where_somebody_asks_for_it(toy, small_settings, capfd):
+    arguments = {"method": "full", "epochs": 2, "settings": small_settings}
+    Recognizer.train(toy, toy, **arguments)
+    Recognizer.train(toy, toy, **arguments, progress=False)
+    Recognizer.train(toy, toy, **arguments, progress=True, observer=Observer())
+    assert capfd.readouterr().err == ""
+    Recognizer.train(toy, toy, **arguments, progress=True)
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert [line.split("  loss")[0] for line in err.splitlines()] == ["epoch  1/2", "epoch  2/2"]
+    assert err.count(" F1 ") == 2

@@ -101,6 +101,26 @@ def test_files_and_names_are_brought_to_the_disk_before_and_after_the_rename(tmp
     assert done[-2:] == ["renamed", str(tmp_path)]
 
 
+@pytest.fixture
+def masked(request):
+    before = os.umask(request.param)
+    yield 0o666 & ~request.param
+    os.umask(before)
+
+
+@pytest.mark.parametrize("masked", [0o022, 0o027, 0o002], indirect=True)
+def test_what_is_written_may_be_read_by_whom_the_user_lets_read_it(tmp_path, masked):
+    """Whatever a library that wrote a file made of its permissions."""
+    write(tmp_path / "a.txt", b"new")
+    with new_folder(tmp_path / "m") as folder:
+        (folder / "in").mkdir()
+        for name in ("one", "in/two"):
+            (folder / name).touch(0o600)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.rglob("*") if path.is_file()}
+    assert modes == dict.fromkeys(("a.txt", "one", "two"), masked)
+    assert (tmp_path / "m").stat().st_mode & 0o666 == masked
+
+
 def test_there_is_no_moment_without_the_folder(tmp_path, monkeypatch):
     if not storage._exchange(*(_made(tmp_path / name) for name in ("x", "y"))):
         pytest.skip("this system cannot exchange folders")

@@ -14,6 +14,7 @@ from lacuner.corpus import OUTSIDE
 from lacuner.corpus.tokenize import Splitting
 from lacuner.errors import ConfigError, LacunerError, ModelError
 from lacuner.features.stored import StoredTensor, load_tensors, no_more_than, read_header, read_json, save_tensors
+from lacuner.model_card import ModelCard
 from lacuner.models.model import Model
 from lacuner.parts import validate
 from lacuner.storage import new_folder, recover_folder, reporting, try_writing
@@ -23,7 +24,8 @@ from lacuner.version import __version__
 FORMAT_VERSION = 4
 """Of the folder; models are not read by versions before it."""
 
-_CONFIG, _WEIGHTS, _METRICS, _CARD = "config.json", "model.safetensors", "metrics.jsonl", "README.md"
+CONFIG, CARD = "config.json", "README.md"
+_WEIGHTS, _METRICS = "model.safetensors", "metrics.jsonl"
 
 
 class _Config(BaseModel):
@@ -85,17 +87,17 @@ def read_model_folder(folder: Path) -> ModelFolder:
 
     try:
         settings = settings_from_dict(config.settings)
-        with no_more_than(stored, folder / _CONFIG):
+        with no_more_than(stored, folder / CONFIG):
             _compare(folder / _WEIGHTS, stored, _without_memory(build))
             model = build()
     except ConfigError as error:
-        raise ModelError(f"{folder / _CONFIG}: {error} — or install the package that brings what is missing") from error
+        raise ModelError(f"{folder / CONFIG}: {error} — or install the package that brings what is missing") from error
     except LacunerError:
         raise
     except Exception as error:  # whatever the packages that build it make of values that make no sense
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise ModelError(
-            f"{folder / _CONFIG} describes a model that cannot be built ({reason}) — copy the folder again"
+            f"{folder / CONFIG} describes a model that cannot be built ({reason}) — copy the folder again"
         ) from error
     model.load_state_dict(load_tensors(folder / _WEIGHTS))
     record = config.record | {"history": tuple(_read_lines(folder / _METRICS))}
@@ -114,25 +116,26 @@ def check_target(folder: Path) -> None:
 def is_model_folder(folder: Path) -> bool:
     """Whether ``folder`` holds a model of ours, and not, say, a Hugging Face one."""
     try:
-        return isinstance(read_json(folder, _CONFIG).get("format_version"), int)
+        return isinstance(read_json(folder, CONFIG).get("format_version"), int)
     except ModelError:
         return False
 
 
 def _read_config(folder: Path) -> _Config:
-    content = read_json(folder, _CONFIG)
+    content = read_json(folder, CONFIG)
     version = content.get("format_version")
     if not isinstance(version, int):
-        raise ModelError(f"{folder / _CONFIG} is not the configuration of a Lacuner model — check the path")
+        raise ModelError(f"{folder / CONFIG} is not the configuration of a Lacuner model — check the path")
     if version != FORMAT_VERSION:
-        remedy = "upgrade it: pip install -U lacuner" if version > FORMAT_VERSION else "train the model again"
+        remedy = "install a newer one: git pull, then pip install . in its clone"
+        remedy = remedy if version > FORMAT_VERSION else "train the model again"
         raise ModelError(
             f"{folder} has format version {version}; this Lacuner ({__version__}) reads {FORMAT_VERSION} — {remedy}"
         )
     try:
         return validate(_Config, content)
     except ConfigError as error:
-        raise ModelError(f"{folder / _CONFIG} is damaged: {error} — copy the folder again") from None
+        raise ModelError(f"{folder / CONFIG} is damaged: {error} — copy the folder again") from None
 
 
 def _write(folder: Path, content: ModelFolder) -> None:
@@ -149,14 +152,15 @@ def _write(folder: Path, content: ModelFolder) -> None:
         architecture=architecture,
         reports=sorted(content.record.get("reports", {})),
     )
-    (folder / _CONFIG).write_text(config.model_dump_json(indent=2) + "\n", encoding="utf-8")
+    (folder / CONFIG).write_text(config.model_dump_json(indent=2) + "\n", encoding="utf-8")
     files = {_METRICS: content.record["history"]}
     files |= {f"{name}.jsonl": records for name, records in content.record.get("reports", {}).items()}
     for name, records in files.items():
         lines = (json.dumps(record, ensure_ascii=False) + "\n" for record in records)
         (folder / name).write_text("".join(lines), encoding="utf-8")
     save_tensors({name: tensor.contiguous().cpu() for name, tensor in model.state_dict().items()}, folder / _WEIGHTS)
-    (folder / _CARD).write_text(_card(content), encoding="utf-8")
+    card = ModelCard(model.labels[1:], content.settings, content.record)
+    (folder / CARD).write_text(str(card), encoding="utf-8")
 
 
 def _without_memory(build: Callable[[], Model]) -> Model:
@@ -189,53 +193,3 @@ def _read_lines(path: Path) -> list[dict[str, Any]]:
         return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
     except (ValueError, RecursionError) as error:
         raise ModelError(f"{path} is damaged ({error}) — remove it; the model works without") from error
-
-
-def _card(content: ModelFolder) -> str:
-    """The model card."""
-    method, encoder, record = content.settings.method, content.settings.encoder, content.record
-    data = record["data"]
-    lines = [
-        "---",
-        "library_name: lacuner",
-        "tags: [named-entity-recognition, token-classification, incomplete-annotation]",
-        "---",
-        "# Named-entity recogniser",
-        "",
-        f"Finds {', '.join(content.model.labels[1:])}. Trained with Lacuner {__version__} "
-        "on annotation that may have gaps.",
-        "",
-        "| | |",
-        "| --- | --- |",
-        f"| method | `{method.name}` ({method.paper}) |",
-        f"| encoder | `{encoder.title}` |",
-        f"| head | `{method.head.name}` |",
-        f"| training data | {data.get('sentences', 0):,} sentences, {data.get('entities', 0):,} annotated entities |",
-        f"| best epoch | {record['best_epoch']} of {len(record['history'])}; seed {content.settings.training.seed} |",
-        "",
-    ]
-    if record.get("dev"):
-        lines += [
-            "## Scores on the dev data",
-            "",
-            "| label | precision | recall | F1 | support |",
-            "| --- | --: | --: | --: | --: |",
-        ]
-        rows = [*record["dev"]["labels"].items(), ("**all**", record["dev"])]
-        for label, s in rows:
-            lines.append(
-                f"| {label} | {100 * s['precision']:.2f} | {100 * s['recall']:.2f} | {100 * s['f1']:.2f} | {s['support']} |"
-            )
-        lines.append("")
-    example = [
-        "## Use",
-        "",
-        "```python",
-        "from lacuner import Recognizer",
-        "",
-        'model = Recognizer.from_pretrained("path/to/this/folder")',
-        'model.predict("Ada Lovelace moved to Turin.")',
-        "```",
-        "",
-    ]
-    return "\n".join(lines + example)

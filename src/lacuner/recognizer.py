@@ -11,18 +11,21 @@ from typing import Any, Literal, cast, overload
 import torch
 from accelerate import PartialState
 
-from lacuner.corpus import Corpus, Entity, Sentence
-from lacuner.corpus.tokenize import Splitting, are_characters
-from lacuner.encoders.device import default_device, find_device, has_bf16
-from lacuner.errors import ConfigError, TrainingError
+from lacuner.corpus import Entity, Sentence
+from lacuner.corpus.as_corpus import Data, as_corpus
+from lacuner.corpus.tokenize import Splitting
+from lacuner.encoders.device import default_device, find_device, on_device
+from lacuner.errors import TrainingError
 from lacuner.evaluation import Scores, score_entities
-from lacuner.inference.passages import MAX_PASSAGE, TrainingPassages, cut_for_training, long_sentences
+from lacuner.hub import find_model_folder, push_to_hub
 from lacuner.inference.predict import Text, predict_pairs, predict_texts
 from lacuner.matching import Dictionary, Matcher
 from lacuner.model_folder import ModelFolder, check_target, is_model_folder, read_model_folder, write_model_folder
 from lacuner.models.model import Model
 from lacuner.training.checkpoints import RunFolder
 from lacuner.training.loop import Observer, fingerprint
+from lacuner.training.prepare import choose_split, locate_reports, prepare_passages, with_trusted
+from lacuner.training.progress import shown_progress
 from lacuner.training.run import TrainingRun
 from lacuner.training.settings import RunSettings, resolve_settings
 
@@ -30,8 +33,8 @@ logger = logging.getLogger(__name__)
 
 Names = Dictionary | Matcher
 """Names to find beside the model's entities."""
-_HARDLY_A_SENTENCE = 2000
-"""Words from which on a sentence is more likely a file without blank lines."""
+Device = str | torch.device | None
+"""``cpu``, ``cuda``, ``cuda:1``, ``mps``, …; without a name, a GPU if there is one."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,7 @@ class Recognizer:
     def device(self) -> torch.device:
         return self.model.device
 
-    def to(self, device: str | torch.device | None) -> "Recognizer":
+    def to(self, device: Device) -> "Recognizer":
         """Move to another device; by default to a GPU, if there is one."""
         self.model.to(find_device(device))
         return self
@@ -84,24 +87,27 @@ class Recognizer:
     @classmethod
     def train(
         cls,
-        train: Corpus | Iterable[Sentence],
-        dev: Corpus | Iterable[Sentence] | None = None,
+        train: Data,
+        dev: Data | None = None,
         *,
         method: str | None = None,
         encoder: str | None = None,
-        trusted: Corpus | Iterable[Sentence] | None = None,
+        trusted: Data | None = None,
         epochs: int | None = None,
         seed: int | None = None,
         dev_incomplete: bool = False,
         settings: Mapping[str, Any] | RunSettings | None = None,
         out: str | Path | None = None,
         resume: bool = False,
+        device: Device = None,
+        progress: bool | None = None,
         observer: Observer | None = None,
     ) -> "Recognizer":
         """Train a recogniser on annotation with gaps.
 
         Args:
-            train: a corpus, or sentences; what is not annotated in them is unknown, unless they are ``complete``.
+            train: a corpus, sentences, or the path of a file; what is not annotated is unknown, unless a sentence is
+                ``complete``.
             dev: annotated sentences on which the best epoch is chosen. Without them the last epoch is kept.
             method: a preset (``lacuner methods`` lists them).
             encoder: ``recurrent``, ``flat``, ``bert-word``, ``lebert``, or the name or folder of a Hugging Face encoder.
@@ -112,35 +118,27 @@ class Recognizer:
             settings: dotted keys and values as with ``--set``; or everything, as :func:`resolve_settings` returns it.
             out: the model folder to write. A checkpoint of each epoch is kept beside it until training has ended.
             resume: continue from that checkpoint, if there is one.
-            observer: told about progress.
+            device: where to train, such as ``cpu`` or ``cuda:1``; by default on a GPU if there is one.
+            progress: show how training goes. By default only in a terminal or a notebook; ``True`` also writes plain lines
+                elsewhere, ``False`` is silent.
+            observer: told about progress, instead of showing it.
         """
-        if isinstance(settings, RunSettings):
-            if (method, encoder, epochs, seed) != (None,) * 4 or dev_incomplete:
-                raise TypeError(
-                    "method, encoder, epochs, seed and dev_incomplete stand in the settings already; give one or the other"
-                )
-        else:
-            overrides = dict(settings or {})
-            given = {
-                "training.epochs": epochs,
-                "training.seed": seed,
-                "training.metric": "pu" if dev_incomplete else None,
-            }
-            overrides |= {key: value for key, value in given.items() if value is not None}
-            settings = resolve_settings(method, encoder, overrides)
-        dev = None if dev is None else _as_corpus(dev, "dev")
-        trusted = None if trusted is None else _as_corpus(trusted, "trusted")
-        corpus = _together(_as_corpus(train, "train"), trusted)
-        settings = settings.for_data(corpus, dev)
-        prepared = _prepare(corpus, dev, settings)
-        key = fingerprint(settings.model_dump_json(), [prepared.corpus, dev], settings.encoder.files)
         with ExitStack() as stack:
+            chosen = stack.enter_context(on_device(device))
+            settings = _resolve(settings, method, encoder, epochs, seed, dev_incomplete)
+            split: Splitting = "words" if settings.split == "auto" else settings.split
+            dev = None if dev is None else as_corpus(dev, "dev", split)
+            trusted = None if trusted is None else as_corpus(trusted, "trusted", split)
+            corpus = with_trusted(as_corpus(train, "train", split), trusted)
+            settings = settings.for_data(corpus, dev)
+            prepared = prepare_passages(corpus, dev, settings)
+            key = fingerprint(settings.model_dump_json(), [prepared.corpus, dev], settings.encoder.files)
+            # Of several processes that train together, one holds the folder for all, and shows how it goes.
+            is_main = PartialState(cpu=default_device().type == "cpu").is_main_process
             folder = None
             if out is not None:
                 check_target(Path(out))
                 folder = RunFolder(Path(f"{out}.training"), key)
-                # Of several processes that train together, one holds the folder for all.
-                is_main = PartialState(cpu=default_device().type == "cpu").is_main_process
                 if is_main:
                     stack.enter_context(folder.claimed())
                 if resume and not folder.has_progress() and is_model_folder(Path(out)):
@@ -152,10 +150,14 @@ class Recognizer:
                         logger.warning("An unfinished run in %s is discarded (--resume continues it).", folder.folder)
                     folder.clear()
             began = time.perf_counter()
-            with torch.random.fork_rng():  # the caller's randomness stays what it was
-                run = TrainingRun(prepared.corpus, dev, settings, folder, resume, observer or Observer())
+            if observer is None:
+                observer = stack.enter_context(shown_progress(progress if is_main else False, settings.training.metric))
+            with torch.random.fork_rng(
+                [chosen] if chosen.type == "cuda" else []
+            ):  # the caller's randomness stays what it was
+                run = TrainingRun(prepared.corpus, dev, settings, folder, resume, observer)
                 model, result = run.train()
-            recognizer = cls(model, settings, _choose_split(settings, prepared.corpus), TrainingRecord(fingerprint=key))
+            recognizer = cls(model, settings, choose_split(settings, prepared.corpus), TrainingRecord(fingerprint=key))
             best = result.history[result.best_epoch - 1].get("dev")
             if dev is not None and (model.state or model.threshold):
                 best = recognizer.evaluate(dev, nested=settings.training.nested).as_dict()
@@ -169,9 +171,9 @@ class Recognizer:
                 },
                 dev=best,
                 fingerprint=key,
-                reports=_as_given(run.reports, prepared, 0 if trusted is None else len(trusted)),
+                reports=locate_reports(run.reports, prepared, 0 if trusted is None else len(trusted)),
             )
-            if folder is not None and out is not None and PartialState().is_main_process:
+            if folder is not None and out is not None and is_main:
                 recognizer.save_pretrained(out)
                 folder.remove()
             return recognizer
@@ -190,7 +192,13 @@ class Recognizer:
 
     @overload  # a string is a sequence of strings, too, but nobody means that
     def predict(  # type: ignore[overload-overlap]
-        self, text: str | Sentence, *, nested: bool = ..., min_score: float = ..., dictionary: Names | None = ...
+        self,
+        text: str | Sentence,
+        *,
+        nested: bool = ...,
+        min_score: float = ...,
+        dictionary: Names | None = ...,
+        device: Device = ...,
     ) -> list[Entity]: ...
     @overload
     def predict(
@@ -201,14 +209,27 @@ class Recognizer:
         nested: bool = ...,
         min_score: float = ...,
         dictionary: Names | None = ...,
+        device: Device = ...,
     ) -> list[Entity]: ...
     @overload
     def predict(
-        self, text: Sequence[Text], *, nested: bool = ..., min_score: float = ..., dictionary: Names | None = ...
+        self,
+        text: Sequence[Text],
+        *,
+        nested: bool = ...,
+        min_score: float = ...,
+        dictionary: Names | None = ...,
+        device: Device = ...,
     ) -> list[list[Entity]]: ...
     @overload
     def predict(
-        self, text: Iterator[Text], *, nested: bool = ..., min_score: float = ..., dictionary: Names | None = ...
+        self,
+        text: Iterator[Text],
+        *,
+        nested: bool = ...,
+        min_score: float = ...,
+        dictionary: Names | None = ...,
+        device: Device = ...,
     ) -> Iterator[list[Entity]]: ...
 
     def predict(
@@ -219,6 +240,7 @@ class Recognizer:
         nested: bool = False,
         min_score: float = 0.0,
         dictionary: Names | None = None,
+        device: Device = None,
     ) -> Any:
         """Find entities.
 
@@ -231,7 +253,11 @@ class Recognizer:
         With a ``dictionary``, its names are entities, too (:func:`~lacuner.inference.combination.combine`);
         ``min_score`` does not concern them. A :class:`~lacuner.matching.Matcher` is built once, a
         :class:`~lacuner.matching.Dictionary` is made into one in each call.
+
+        A ``device`` moves the model there first, where it stays; without one it runs where it is.
         """
+        if device is not None:
+            self.to(device)
         names = self._matcher(dictionary)
         if tokens:
             return next(self._predict_all([list(cast(Sequence[str], text))], nested, min_score, names))
@@ -275,138 +301,62 @@ class Recognizer:
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write the model folder. It takes its name when it is whole; one that is there already is replaced."""
-        write_model_folder(Path(folder), ModelFolder(self.model, self.settings, self.split, dict(vars(self.record))))
+        write_model_folder(Path(folder), self._content())
+
+    def push_to_hub(self, name: str, **options: Any) -> str:
+        """Send the model to the Hugging Face hub as ``user/model``, and return the address of the commit.
+
+        Options are those of :func:`lacuner.hub.push_to_hub`: ``private``, ``token``, ``revision``, ``message``, and for the
+        model card ``language`` and ``license``.
+        """
+        return push_to_hub(self._content(), name, **options)
 
     @classmethod
-    def from_pretrained(cls, folder: str | Path, device: str | torch.device | None = None) -> "Recognizer":
-        """Load a model folder. Nothing in it is executed.
+    def from_pretrained(
+        cls,
+        folder: str | Path,
+        device: Device = None,
+        *,
+        revision: str | None = None,
+        token: str | bool | None = None,
+    ) -> "Recognizer":
+        """Load a model from its folder, or from the Hugging Face hub. Nothing in it is executed.
 
         Args:
-            folder: the folder.
+            folder: the folder; or, if there is none of that name, a model on the hub: ``user/model``.
             device: where the model runs; by default on a GPU if there is one.
+            revision: a branch, tag or commit on the hub.
+            token: for models on the hub that are not public; by default the one that ``hf auth login`` has kept.
         """
-        loaded = read_model_folder(Path(folder))
+        loaded = read_model_folder(find_model_folder(folder, revision, token))
         known = {item.name for item in fields(TrainingRecord)}
         record = TrainingRecord(**{name: value for name, value in loaded.record.items() if name in known})
         recognizer = cls(loaded.model, loaded.settings, loaded.split, record)
         return recognizer.to(device)
 
-
-def check_training(train: Corpus, dev: Corpus | None, settings: RunSettings, trusted: Corpus | None = None) -> None:
-    """Refuse what :meth:`Recognizer.train` would refuse, without training."""
-    _check(_with_words(_together(train, trusted)), dev, settings)
+    def _content(self) -> ModelFolder:
+        return ModelFolder(self.model, self.settings, self.split, dict(vars(self.record)))
 
 
-def _as_corpus(sentences: Corpus | Iterable[Sentence], name: str) -> Corpus:
-    if isinstance(sentences, Corpus):
-        return sentences
-    if isinstance(sentences, str | Path):
-        raise TypeError(f"{name} is a file name, not a corpus; give Corpus.read({str(sentences)!r})")
-    corpus = Corpus(tuple(sentences))
-    for sentence in corpus:
-        if not isinstance(sentence, Sentence):
-            raise TypeError(f"{name} is a corpus, or a list of sentences, but it holds {repr(sentence)[:60]}")
-    return corpus
-
-
-def _together(train: Corpus, trusted: Corpus | None) -> Corpus:
-    return train if trusted is None else trusted.as_complete() + train
-
-
-def _with_words(corpus: Corpus) -> Corpus:
-    return Corpus(tuple(sentence for sentence in corpus if sentence.tokens), corpus.report)
-
-
-def _check(corpus: Corpus, dev: Corpus | None, settings: RunSettings) -> None:
-    """Refuse data and settings that make no sense together."""
-    if not corpus:
-        raise TrainingError("there is no sentence to train on — give a corpus that is not empty")
-    if not any(sentence.entities for sentence in corpus):
-        raise TrainingError("no entity is annotated in the training data — annotate some, or check the tag column")
-    complete = sum(sentence.complete for sentence in corpus)
-    if settings.training.metric == "pu" and dev is None:
-        raise ConfigError(
-            "training.metric=pu (--dev-incomplete) chooses on dev data, but there is none — give --dev, too"
-        )
-    if settings.trusted.fraction is not None and complete in (0, len(corpus)):
-        which = "no sentence is" if not complete else "all sentences are"
-        raise ConfigError(
-            f"trusted.fraction={settings.trusted.fraction:g} weighs complete sentences against others, but {which} "
-            "complete — give both kinds (--trusted), or leave it out"
-        )
-    settings.method.check(settings.training_data(corpus, dev))
-
-
-def _prepare(given: Corpus, dev: Corpus | None, settings: RunSettings) -> TrainingPassages:
-    """What can be learned from; says what cannot."""
-    _check(_with_words(given), dev, settings)
-    prepared = cut_for_training(given)
-    empty = sum(not sentence.tokens for sentence in given)
-    if empty:
-        logger.warning("%d sentences without words are left out.", empty)
-    for what, corpus in (("", given), (" of the dev data", dev)):
-        _say_what_is_long(what, long_sentences(corpus or ()))
-    if prepared.lost:
-        logger.warning("%d spans are longer than a passage of %d words and are left out.", prepared.lost, MAX_PASSAGE)
-    unlearnable = settings.method.unlearnable(prepared.corpus)
-    if unlearnable is not None:
-        logger.warning(unlearnable)
-    if settings.training.precision == "bf16" and not has_bf16(default_device()):
-        logger.warning(
-            "training.precision=bf16: this processor is not known to have bfloat16 instructions; "
-            "emulated ones are several times slower than fp32."
-        )
-    if dev is not None and not any(sentence.entities for sentence in dev):
-        logger.warning(
-            "No entity is annotated in the dev data, so it cannot tell which epoch is best; the last is kept."
-        )
-    for label in sorted(set(dev.labels if dev is not None else ()) - set(prepared.corpus.labels)):
-        logger.warning("The label %s is in the dev data only; none of its entities can be found.", label)
-    return prepared
-
-
-def _say_what_is_long(what: str, long: Sequence[int]) -> None:
-    """Say how many sentences are cut, given their words, and how many are so long that they can hardly be sentences."""
-    if long:
-        logger.info(
-            "%d sentences%s are longer than %d words and are read in passages; the longest has %s.",
-            len(long),
-            what,
-            MAX_PASSAGE,
-            f"{max(long):,}",
-        )
-    endless = [length for length in long if length >= _HARDLY_A_SENTENCE]
-    if endless:
-        logger.warning(
-            "%d sentences%s have %s words or more. They are cut into passages of at most %d words; if the file lacks blank "
-            "lines between its sentences, put them in.",
-            len(endless),
-            what,
-            f"{_HARDLY_A_SENTENCE:,}",
-            MAX_PASSAGE,
-        )
-
-
-def _as_given(
-    reports: Mapping[str, Sequence[dict[str, Any]]], prepared: TrainingPassages, trusted: int
-) -> dict[str, tuple[dict[str, Any], ...]]:
-    """Reports that count sentences and words as the data does that was given; trusted sentences are counted apart."""
-
-    def located(record: dict[str, Any]) -> dict[str, Any]:
-        sentence, first = prepared.origin[record["sentence"]]
-        moved = record | ({"token": record["token"] + first} if "token" in record else {})
-        if sentence < trusted:
-            return moved | {"sentence": sentence, "trusted": True}
-        return moved | {"sentence": sentence - trusted}
-
-    return {name: tuple(map(located, records)) for name, records in reports.items()}
-
-
-def _choose_split(settings: RunSettings, corpus: Corpus) -> Splitting:
-    if settings.split != "auto":
-        return settings.split
-    words = [token for sentence in corpus for token in sentence.tokens]
-    if not are_characters(words) or len(words) == len(corpus):
-        return "words"
-    logger.info("The training data is split into characters; raw text will be, too (--set split=words changes that).")
-    return "characters"
+def _resolve(
+    settings: Mapping[str, Any] | RunSettings | None,
+    method: str | None,
+    encoder: str | None,
+    epochs: int | None,
+    seed: int | None,
+    dev_incomplete: bool,
+) -> RunSettings:
+    """Settings from the arguments of :meth:`Recognizer.train`."""
+    if isinstance(settings, RunSettings):
+        if (method, encoder, epochs, seed) != (None,) * 4 or dev_incomplete:
+            raise TypeError(
+                "method, encoder, epochs, seed and dev_incomplete stand in the settings already; give one or the other"
+            )
+        return settings
+    given = {
+        "training.epochs": epochs,
+        "training.seed": seed,
+        "training.metric": "pu" if dev_incomplete else None,
+    }
+    overrides = dict(settings or {}) | {key: value for key, value in given.items() if value is not None}
+    return resolve_settings(method, encoder, overrides)

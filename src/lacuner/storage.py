@@ -240,10 +240,13 @@ def _exchange(one: Path, other: Path) -> bool:
 
 
 def _sync_tree(folder: Path) -> None:
+    mode = 0o666 & ~umask()
     for parent, _, names in os.walk(folder):
         for name in names:
-            descriptor = os.open(os.path.join(parent, name), os.O_RDONLY)
+            path = os.path.join(parent, name)
+            descriptor = os.open(path, os.O_RDONLY)
             try:
+                os.chmod(path, mode)  # safetensors writes files that nobody else may read
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from lacuner.encoders.device import default_device, exact_dtype, find_device, has_bf16
+from lacuner.encoders.device import default_device, exact_dtype, find_device, has_bf16, on_device
 from lacuner.errors import ConfigError
 
 
@@ -45,6 +45,28 @@ def test_a_gpu_beyond_the_last_is_refused(machine) -> None:
     machine(cuda=2)
     with pytest.raises(ConfigError, match=r"^the device 'cuda:2' is not available on this machine; give cuda$"):
         find_device("cuda:2")
+
+
+def test_what_runs_inside_runs_on_the_chosen_device(machine) -> None:
+    machine(cuda=2)
+    with on_device("cpu"):
+        assert default_device() == find_device() == torch.device("cpu")
+        with on_device("cuda:1") as device:
+            assert default_device() == device == torch.device("cuda:1")
+            assert find_device("cpu") == torch.device("cpu")
+            with on_device(None):
+                assert default_device() == torch.device("cuda:1")
+        assert default_device() == torch.device("cpu")
+    assert default_device() == torch.device("cuda")
+
+
+def test_a_choice_ends_with_what_runs_however_that_ends(machine) -> None:
+    machine(cuda=1)
+    with pytest.raises(ZeroDivisionError), on_device("cpu"):
+        raise ZeroDivisionError
+    assert default_device() == torch.device("cuda")
+    with pytest.raises(ConfigError), on_device("cuda:1"):
+        raise AssertionError("it is not there, so nothing runs")
 
 
 @pytest.mark.parametrize("name", ["gpu", "cuda:x", "", "CPU"])

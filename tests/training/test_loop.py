@@ -5,6 +5,7 @@ import torch
 
 from lacuner import Corpus, Recognizer, Sentence, TrainingError
 from lacuner.corpus import Span
+from lacuner.encoders.device import on_device
 from lacuner.evaluation import Scores
 from lacuner.methods.full import CrossEntropy
 from lacuner.methods.method import SpanMethod
@@ -12,7 +13,7 @@ from lacuner.methods.parts import Step
 from lacuner.models.span_model import SpanModel
 from lacuner.training.checkpoints import trained_weights
 from lacuner.training.epochs import EpochSampler
-from lacuner.training.loop import Observer, TrainingResult, fit
+from lacuner.training.loop import Observer, TrainingResult, fit, training_place
 from lacuner.training.settings import RunSettings, resolve_settings
 
 
@@ -486,3 +487,12 @@ def test_rejected_spans_are_known_and_never_drawn(toy, small_settings):
     Recognizer.train(corpus, epochs=1, settings=small_settings | {"negatives": "all"}, observer=drawn)
     annotated = {(entity.start, entity.end) for entity in toy[0].entities}
     assert drawn.spans[0] == all_spans(toy[0]) - annotated - {(1, 2), (0, 3)}
+
+
+def test_a_process_that_trains_alone_may_train_on_one_device_and_then_on_another(monkeypatch):
+    """Accelerate decides once a process; that was when the first test of this process trained."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    for name in ("cpu", "cuda:1", "cuda:0", "cpu"):
+        with on_device(name):
+            assert training_place()[1] == torch.device(name)

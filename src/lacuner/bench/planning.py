@@ -23,7 +23,7 @@ from lacuner.bench.path_templates import PathTemplates
 from lacuner.bench.recipe import Dataset, Limits, Recipe, error_context
 from lacuner.bench.runs import Run
 from lacuner.errors import ConfigError, LacunerError
-from lacuner.recognizer import check_training
+from lacuner.training.prepare import check_training
 from lacuner.training.settings import RunSettings, parse_assignments, resolve_settings
 
 _POSSIBLE = 1e-9

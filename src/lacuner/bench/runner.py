@@ -69,6 +69,7 @@ def execute_runs(
     engine: Engine,
     observer: RunObserver | None = None,
     chosen: Sequence[Run] | None = None,
+    device: str | None = None,
 ) -> Outcome:
     """Execute runs that have no result yet; the caller has :func:`~lacuner.bench.folder.locked` the folder.
 
@@ -80,6 +81,7 @@ def execute_runs(
         engine: where runs are executed, each in a process of its own.
         observer: told about progress.
         chosen: those of them that are executed now; by default all. Failures of the others are kept.
+        device: where models run; by default on a GPU if there is one.
     """
     observer = observer or RunObserver()
     chosen = runs if chosen is None else chosen
@@ -101,7 +103,7 @@ def execute_runs(
                 shutil.rmtree(folder)  # of an attempt that was interrupted, or failed
             folder.mkdir(parents=True)
             observer.started(run)
-            yield Job(run, folder, paths.data)
+            yield Job(run, folder, paths.data, device)
 
     def watch(job: Job) -> None:
         observer.progress(job.run, job.progress())

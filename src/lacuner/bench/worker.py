@@ -23,11 +23,12 @@ RUN, FAILURE, PROGRESS, LOG = "run.json", "failure.txt", "progress.txt", "log.tx
 
 @dataclass(frozen=True)
 class Job:
-    """A run to be executed, the folder for its files, and where the datasets are."""
+    """A run to be executed, the folder for its files, where the datasets are, and on which device it runs."""
 
     run: Run
     folder: Path
     data: Path
+    device: str | None = None
 
     def __str__(self) -> str:
         return str(self.run)
@@ -44,11 +45,13 @@ def execute(job: Job) -> None:
     """Train and evaluate; everything that is printed meanwhile goes into a log."""
     with _output_to(job.folder / LOG):
         from lacuner.bench.experiments import run_experiment
+        from lacuner.encoders.device import on_device
 
         description = json.dumps(job.run.as_dict(), ensure_ascii=False, indent=1)
         (job.folder / RUN).write_text(description, encoding="utf-8")
         try:
-            result = run_experiment(job.run, PathTemplates(job.data), _ProgressFile(job.folder / PROGRESS))
+            with on_device(job.device):
+                result = run_experiment(job.run, PathTemplates(job.data), _ProgressFile(job.folder / PROGRESS))
         except LacunerError as error:
             (job.folder / FAILURE).write_text(f"{error}\n", encoding="utf-8")
             raise

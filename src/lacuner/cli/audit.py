@@ -8,7 +8,7 @@ import typer
 
 from lacuner.cli.console import print_json, say
 from lacuner.cli.help import TRAINING
-from lacuner.cli.options import DataFormat, Encoder, Epochs, Json, Set, Strict
+from lacuner.cli.options import DataFormat, Device, Encoder, Epochs, Json, Set, Strict
 
 if TYPE_CHECKING:
     from lacuner.audit.audit import Audit
@@ -49,6 +49,7 @@ def audit(
     min_probability: Annotated[
         float, typer.Option(min=0, max=1, metavar="P", help="Leave out findings with a lower probability.")
     ] = 0.1,
+    device: Device = None,
     data_format: DataFormat = None,
     strict: Strict = False,
     json: Json = False,
@@ -84,7 +85,7 @@ def audit(
     judge = (
         resolve_settings(method or "uniform", encoder, overrides)
         if recognizer is None
-        else Recognizer.from_pretrained(recognizer)
+        else Recognizer.from_pretrained(str(recognizer))
     )
     corpus = merge(Corpus.read(path, data_format, strict) for path in data)
     files = [str(path.absolute()) for path in data]

@@ -9,7 +9,7 @@ import typer
 from lacuner.cli.bench_data import data as bench_data
 from lacuner.cli.console import print_json, say
 from lacuner.cli.help import Verb, Verbs
-from lacuner.cli.options import Engine, Json
+from lacuner.cli.options import Device, Engine, Json
 
 if TYPE_CHECKING:
     from lacuner.bench.results import Results
@@ -61,6 +61,7 @@ def run(
         int | None, typer.Option(min=1, help="Runs at a time.", show_default="one for each core")
     ] = None,
     engine: Engine = "local",
+    device: Device = None,
     reuse: Annotated[
         list[Path] | None,
         typer.Option(
@@ -141,7 +142,8 @@ def run(
             with error_context(path):
                 check_encoders(missing, paths)
             title.write(folder)
-            outcome = execute_runs(runs, folder, paths, known, engine_for(runs, workers, engine), observer, chosen)
+            pool = engine_for(runs, workers, engine)
+            outcome = execute_runs(runs, folder, paths, known, pool, observer, chosen, device)
     except KeyboardInterrupt:
         say(f"Stopped. {observer.count} runs are done; the same command resumes.")
         raise

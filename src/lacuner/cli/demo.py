@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from lacuner.cli.console import print_json, say
-from lacuner.cli.options import Json
+from lacuner.cli.options import Device, Json
 from lacuner.corpus import Corpus, Entity, Sentence
 
 
@@ -16,6 +16,7 @@ def demo(
     ] = 0.7,
     seed: Annotated[int, typer.Option(min=0, help="Random seed of masking and training.")] = 1,
     epochs: Annotated[int, typer.Option(min=1, help="Passes over the training data.")] = 15,
+    device: Device = None,
     json: Json = False,
 ) -> None:
     """See on the built-in sample what gaps cost, and how much of it is recovered.
@@ -53,6 +54,7 @@ def demo(
             epochs=epochs,
             seed=seed,
             settings=settings,
+            device=device,
             observer=TerminalObserver(f"{title:<35}"),
         )
         scores = model.evaluate(test)

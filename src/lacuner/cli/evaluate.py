@@ -33,7 +33,9 @@ def evaluate(
     model: Annotated[
         Path,
         typer.Argument(
-            metavar="MODEL", help="Folder of a trained model; can be left out with --dictionary.", show_default=False
+            metavar="MODEL",
+            help="Folder of a trained model, or its name on the Hugging Face hub; can be left out with --dictionary.",
+            show_default=False,
         ),
     ],
     data: Annotated[
@@ -79,7 +81,7 @@ def evaluate(
         if str(errors) != STANDARD_INPUT:
             try_writing(errors)
     names = read_dictionary(dictionary, ignore_case, strict)
-    recognizer = None if folder is None else Recognizer.from_pretrained(folder, device)
+    recognizer = None if folder is None else Recognizer.from_pretrained(str(folder), device)
     corpus = Corpus.read(file, data_format, strict, "words" if recognizer is None else recognizer.split)
     listed = () if names is None else names.labels
     if recognizer is not None:

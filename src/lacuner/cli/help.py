@@ -56,7 +56,16 @@ def _word(option: TyperOption) -> str | None:
 
 
 class Verb(_Typeset, TyperCommand):
-    """A command."""
+    """A command. With ``--device``, everything that it trains or loads runs there, or it ends before it has begun."""
+
+    def invoke(self, ctx: Any) -> Any:
+        device = ctx.params.get("device")
+        if device is None:
+            return super().invoke(ctx)
+        from lacuner.encoders.device import on_device
+
+        with on_device(device):
+            return super().invoke(ctx)
 
 
 class Verbs(_Typeset, TyperGroup):

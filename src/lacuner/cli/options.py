@@ -43,6 +43,7 @@ Device = Annotated[
         rich_help_panel=RUNNING,
     ),
 ]
+"""The whole command runs there: :class:`~lacuner.cli.help.Verb` sees to it."""
 Engine = Annotated[
     str,
     typer.Option(
@@ -52,7 +53,12 @@ Engine = Annotated[
 MinScore = Annotated[
     float, typer.Option(min=0, max=1, help="Leave out entities with a lower probability.", rich_help_panel=OUTPUT)
 ]
-ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of a trained model.", show_default=False)]
+ModelPath = Annotated[
+    Path,
+    typer.Argument(
+        metavar="MODEL", help="Folder of a trained model, or its name on the Hugging Face hub.", show_default=False
+    ),
+]
 Texts = Annotated[
     list[Path],
     typer.Argument(

@@ -99,7 +99,7 @@ def _format_of(out: Path) -> Literal["jsonl", "conll"]:
 def _load(model: Path, device: str | None, names: "Dictionary | None", ignore_case: bool) -> "Predictor":
     from lacuner.recognizer import Recognizer
 
-    recognizer = Recognizer.from_pretrained(model, device)
+    recognizer = Recognizer.from_pretrained(str(model), device)  # a folder, or a name on the hub
     return recognizer if names is None else _WithDictionary(recognizer, names, ignore_case)
 
 

@@ -1,18 +1,13 @@
 """Training seen from the terminal."""
 
-import time
-from typing import Any
+from rich.progress import Progress, ProgressColumn
 
-from rich.progress import BarColumn, Progress, TextColumn
-
-from lacuner.cli.console import errors, say, start_bar
-from lacuner.training.loop import Observer
-
-_INTERVAL = 10.0  # seconds between plain lines where there is no terminal
+from lacuner.cli.console import errors, start_bar
+from lacuner.training.progress import ConsoleObserver
 
 
-class TerminalObserver(Observer):
-    """A bar with rate and remaining time, and a line for each epoch; plain lines where there is no terminal.
+class TerminalObserver(ConsoleObserver):
+    """Shows training on standard error; a command that ends in any way stops its bar.
 
     Args:
         title: put before each line, to tell one training run from another.
@@ -20,61 +15,7 @@ class TerminalObserver(Observer):
     """
 
     def __init__(self, title: str = "", metric: str = "f1") -> None:
-        self._metric = metric
-        self._name = title
-        self._title = f"{title}  " if title else ""
-        self._best = -1.0
-        self._epoch = self._epochs = self._words = self._done = 0
-        self._began = self._shown = time.monotonic()
-        self._first_epoch = 0
-        self._bar: Progress | None = None
+        super().__init__(errors, title, metric)
 
-    def stage_started(self, title: str) -> None:
-        self._title = "  ".join(part for part in (self._name, title) if part)
-        self._title += "  " if self._title else ""
-        self._best, self._first_epoch = -1.0, 0
-
-    def epoch_started(self, epoch: int, epochs: int, words: int) -> None:
-        self._epoch, self._epochs, self._words, self._done = epoch, epochs, words, 0
-        self._epoch_began = time.monotonic()
-        if not self._first_epoch:
-            self._first_epoch, self._began = epoch, self._epoch_began
-        if errors.is_terminal:
-            columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[rate]}"))
-            self._bar = start_bar(*columns)
-            self._task = self._bar.add_task(f"{self._title}epoch {epoch}/{epochs}", total=words, rate="")
-
-    def batch_done(self, words: int) -> None:
-        self._done += words
-        now = time.monotonic()
-        rate = f"{self._done / (now - self._epoch_began):,.0f} words/s, {self._remaining(now)} left"
-        if self._bar is not None:
-            self._bar.update(self._task, completed=self._done, rate=rate)
-        elif now - self._shown > _INTERVAL:
-            self._shown = now
-            share = self._done / self._words
-            say(f"{self._title}epoch {self._epoch}/{self._epochs}  {share:4.0%}  {rate}")
-
-    def epoch_ended(self, record: dict[str, Any]) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-        self._shown = time.monotonic()
-        text = f"{self._title}epoch {record['epoch']:>2}/{self._epochs}  loss {record['loss']:.4f}"
-        if "dev" in record:
-            quality = record["dev"]["pu_estimate" if self._metric == "pu" else "f1"]
-            text += f"  {describe_dev(record['dev'], self._metric)}"
-            text += "  best so far" if quality > self._best else ""
-            self._best = max(self._best, quality)
-        say(f"{text}  {record['words_per_second']:,} words/s")
-
-    def _remaining(self, now: float) -> str:
-        epochs_done = self._epoch - self._first_epoch + self._done / self._words
-        seconds = (now - self._began) / epochs_done * (self._epochs - self._epoch + 1 - self._done / self._words)
-        return f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s"
-
-
-def describe_dev(dev: dict[str, Any], metric: str) -> str:
-    """Scores on dev data. Where it has gaps, precision and F1 would mislead."""
-    if metric == "pu":
-        return f"dev R {100 * dev['recall']:.2f} PU estimate {100 * dev['pu_estimate']:.2f}"
-    return f"dev P {100 * dev['precision']:.2f} R {100 * dev['recall']:.2f} F1 {100 * dev['f1']:.2f}"
+    def start_bar(self, *columns: ProgressColumn) -> Progress:
+        return start_bar(*columns)

@@ -8,7 +8,7 @@ import typer
 
 from lacuner.cli.console import print_json, say
 from lacuner.cli.help import DATA, TRAINING
-from lacuner.cli.options import DataFormat, Encoder, Epochs, Json, Set, Strict, files_of, read_dictionary
+from lacuner.cli.options import DataFormat, Device, Encoder, Epochs, Json, Set, Strict, files_of, read_dictionary
 from lacuner.corpus import Corpus
 from lacuner.corpus.corpus import merge
 from lacuner.corpus.files import refuse_overwriting
@@ -99,6 +99,7 @@ def train(
             rich_help_panel=DATA,
         ),
     ] = None,
+    device: Device = None,
     data_format: DataFormat = None,
     strict: Strict = False,
     json: Json = False,
@@ -109,9 +110,11 @@ def train(
     """
     from accelerate import PartialState
 
-    from lacuner.cli.progress import TerminalObserver, describe_dev
+    from lacuner.cli.progress import TerminalObserver
+    from lacuner.encoders.device import default_device
     from lacuner.matching.dictionary import Dictionary
     from lacuner.recognizer import Recognizer
+    from lacuner.training.progress import describe_dev
     from lacuner.training.settings import parse_assignments, read_config, resolve_settings
 
     read = {"training data": [*data, *(trusted or ())], "the dev data": [dev], "the config": [config]}
@@ -137,7 +140,7 @@ def train(
     precision = "" if resolved.training.precision == "fp32" else f" in {resolved.training.precision}"
     say(f"Method {resolved.method.name}, encoder {resolved.encoder.name}{precision}, head {resolved.method.head.name}.")
     train_corpus = merge(corpora)
-    main_process = PartialState().is_main_process
+    main_process = PartialState(cpu=default_device().type == "cpu").is_main_process
     observer = TerminalObserver(metric=resolved.training.metric) if main_process else None
     try:
         model = Recognizer.train(
@@ -147,6 +150,8 @@ def train(
             settings=resolved,
             out=out,
             resume=resume,
+            device=device,
+            progress=False,
             observer=observer,
         )
     except KeyboardInterrupt:

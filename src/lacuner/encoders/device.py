@@ -1,5 +1,8 @@
 """Which device to compute on, and with which numbers."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Literal
 
 import torch
@@ -8,11 +11,27 @@ from lacuner.errors import ConfigError
 
 Precision = Literal["fp32", "bf16"]
 """``bf16`` is mixed precision: matrices are multiplied in bfloat16; weights, their gradients and sums stay float32."""
+_chosen: ContextVar[torch.device | None] = ContextVar("device", default=None)
 
 
 def default_device() -> torch.device:
-    """The fastest device of this machine: CUDA, or else Apple's GPU (MPS), or else the CPU."""
-    return torch.device(next(name for name in ("cuda", "mps", "cpu") if _is_available(torch.device(name))))
+    """The device that :func:`on_device` names, or else the fastest of this machine: CUDA, Apple's GPU (MPS), the CPU."""
+    fastest = (name for name in ("cuda", "mps", "cpu") if _is_available(torch.device(name)))
+    return _chosen.get() or torch.device(next(fastest))
+
+
+@contextmanager
+def on_device(name: str | torch.device | None) -> Iterator[torch.device]:
+    """What is trained or loaded inside runs on this device, unless it is told otherwise; without a name nothing changes.
+
+    Teachers, folds of an audit and dev scores follow, and none of them needs an argument for it.
+    """
+    device = find_device(name)
+    token = _chosen.set(device)
+    try:
+        yield device
+    finally:
+        _chosen.reset(token)
 
 
 def find_device(name: str | torch.device | None = None) -> torch.device:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from accelerate import Accelerator
+from accelerate import Accelerator, PartialState
 from torch import Tensor, nn
 
 from lacuner.corpus import Corpus, Sentence
@@ -101,7 +101,8 @@ def fit(
     assert config.epochs is not None, "TrainingConfig.for_corpus fills it in"
     assert config.precision != "auto", "TrainingConfig.for_encoder decides it"
     observer = observer or Observer()
-    accelerator = Accelerator(cpu=default_device().type == "cpu")
+    accelerator, device = training_place()
+    model.to(device)
     pretrained = list(model.encoder.pretrained.parameters())
     known = set(map(id, pretrained))
     optimizer = torch.optim.AdamW(
@@ -142,8 +143,8 @@ def fit(
         for number, indices in enumerate(batches):
             sentences = [sampler.sentence(index, epoch) for index in indices]
             _set_rates(optimizer, (epoch + number / len(batches)) / config.epochs, config.warmup)
-            inputs = model.encoder.index.collate([s.tokens for s in sentences]).to(accelerator.device)
-            targets = model.targets(sentences, sampler.supervision_of(indices)).to(accelerator.device)
+            inputs = model.encoder.index.collate([s.tokens for s in sentences]).to(device)
+            targets = model.targets(sentences, sampler.supervision_of(indices)).to(device)
             step = Step(epoch, config.epochs, generator, indices, partial(observer.negatives_drawn, indices))
             loss: Tensor = learner(inputs, targets, step)
             _check_finite(loss, indices, sentences)
@@ -183,6 +184,17 @@ def fit(
     put_weights(model, best)
     model.eval()
     return TrainingResult(progress.best_epoch, tuple(progress.history), progress.best_quality)
+
+
+def training_place() -> tuple[Accelerator, torch.device]:
+    """What connects processes that train together, and where this one computes.
+
+    Accelerate decides once a process which device it is; someone who trains twice may want another one the second time.
+    So a process that trains alone places tensors itself, and only those that train together leave it to Accelerate.
+    """
+    PartialState(cpu=default_device().type == "cpu")
+    accelerator = Accelerator(device_placement=False)
+    return accelerator, default_device() if accelerator.num_processes == 1 else accelerator.device
 
 
 def fingerprint(settings: str, corpora: Sequence[Corpus | None], files: Sequence[Path] = ()) -> str:

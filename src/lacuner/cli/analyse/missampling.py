@@ -7,7 +7,7 @@ import typer
 
 from lacuner.cli.analyse import shared
 from lacuner.cli.console import print_json
-from lacuner.cli.options import DataFormat, Encoder, Epochs, Json, Set, Strict
+from lacuner.cli.options import DataFormat, Device, Encoder, Epochs, Json, Set, Strict
 from lacuner.errors import DataError
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ def missampling(
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same models.")] = 1,
     settings: Set = None,
     figure: shared.FigureFile = None,
+    device: Device = None,
     data_format: DataFormat = None,
     strict: Strict = False,
     json: Json = False,

@@ -8,7 +8,7 @@ import typer
 
 from lacuner.cli.analyse import shared
 from lacuner.cli.console import print_json
-from lacuner.cli.options import DataFormat, Encoder, Epochs, Json, Set, Strict
+from lacuner.cli.options import DataFormat, Device, Encoder, Epochs, Json, Set, Strict
 from lacuner.errors import DataError
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ def o_values(
     seeds: shared.Seeds = "1",
     after: Annotated[int, typer.Option(min=1, help="The epoch after which words are picked; the paper's is 2.")] = 2,
     figure: shared.FigureFile = None,
+    device: Device = None,
     data_format: DataFormat = None,
     strict: Strict = False,
     json: Json = False,

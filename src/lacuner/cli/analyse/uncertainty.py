@@ -9,7 +9,7 @@ import typer
 
 from lacuner.cli.analyse import shared
 from lacuner.cli.console import print_json
-from lacuner.cli.options import DataFormat, Encoder, Epochs, Json, Set, Strict
+from lacuner.cli.options import DataFormat, Device, Encoder, Epochs, Json, Set, Strict
 
 if TYPE_CHECKING:
     from lacuner.analysis.uncertainty import UncertaintyRun
@@ -28,6 +28,7 @@ def uncertainty(
     settings: Set = None,
     seeds: shared.Seeds = "1",
     figure: shared.FigureFile = None,
+    device: Device = None,
     data_format: DataFormat = None,
     strict: Strict = False,
     json: Json = False,

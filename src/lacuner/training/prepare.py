@@ -1,0 +1,127 @@
+"""Training data before training: refused if nothing can be learned from it, cut into passages, and what is odd is said."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lacuner.corpus import Corpus
+from lacuner.corpus.tokenize import Splitting, are_characters
+from lacuner.encoders.device import default_device, has_bf16
+from lacuner.errors import ConfigError, TrainingError
+from lacuner.inference.passages import MAX_PASSAGE, TrainingPassages, cut_for_training, long_sentences
+from lacuner.training.settings import RunSettings
+
+logger = logging.getLogger(__name__)
+
+_HARDLY_A_SENTENCE = 2000
+"""Words from which on a sentence is more likely a file without blank lines."""
+
+
+def check_training(train: Corpus, dev: Corpus | None, settings: RunSettings, trusted: Corpus | None = None) -> None:
+    """Refuse what :meth:`Recognizer.train` would refuse, without training."""
+    _check(_with_words(with_trusted(train, trusted)), dev, settings)
+
+
+def prepare_passages(given: Corpus, dev: Corpus | None, settings: RunSettings) -> TrainingPassages:
+    """What can be learned from; says what cannot."""
+    _check(_with_words(given), dev, settings)
+    prepared = cut_for_training(given)
+    empty = sum(not sentence.tokens for sentence in given)
+    if empty:
+        logger.warning("%d sentences without words are left out.", empty)
+    for what, corpus in (("", given), (" of the dev data", dev)):
+        _say_what_is_long(what, long_sentences(corpus or ()))
+    if prepared.lost:
+        logger.warning("%d spans are longer than a passage of %d words and are left out.", prepared.lost, MAX_PASSAGE)
+    unlearnable = settings.method.unlearnable(prepared.corpus)
+    if unlearnable is not None:
+        logger.warning(unlearnable)
+    if settings.training.precision == "bf16" and not has_bf16(default_device()):
+        logger.warning(
+            "training.precision=bf16: this processor is not known to have bfloat16 instructions; "
+            "emulated ones are several times slower than fp32."
+        )
+    if dev is not None and not any(sentence.entities for sentence in dev):
+        logger.warning(
+            "No entity is annotated in the dev data, so it cannot tell which epoch is best; the last is kept."
+        )
+    for label in sorted(set(dev.labels if dev is not None else ()) - set(prepared.corpus.labels)):
+        logger.warning("The label %s is in the dev data only; none of its entities can be found.", label)
+    return prepared
+
+
+def with_trusted(train: Corpus, trusted: Corpus | None) -> Corpus:
+    """Trusted sentences first, as complete ones, then the others."""
+    return train if trusted is None else trusted.as_complete() + train
+
+
+def choose_split(settings: RunSettings, corpus: Corpus) -> Splitting:
+    """How raw text is split for a model that is trained on ``corpus``: as it was."""
+    if settings.split != "auto":
+        return settings.split
+    words = [token for sentence in corpus for token in sentence.tokens]
+    if not are_characters(words) or len(words) == len(corpus):
+        return "words"
+    logger.info("The training data is split into characters; raw text will be, too (--set split=words changes that).")
+    return "characters"
+
+
+def locate_reports(
+    reports: Mapping[str, Sequence[dict[str, Any]]], prepared: TrainingPassages, trusted: int
+) -> dict[str, tuple[dict[str, Any], ...]]:
+    """Reports that count sentences and words as the data does that was given; trusted sentences are counted apart."""
+
+    def located(record: dict[str, Any]) -> dict[str, Any]:
+        sentence, first = prepared.origin[record["sentence"]]
+        moved = record | ({"token": record["token"] + first} if "token" in record else {})
+        if sentence < trusted:
+            return moved | {"sentence": sentence, "trusted": True}
+        return moved | {"sentence": sentence - trusted}
+
+    return {name: tuple(map(located, records)) for name, records in reports.items()}
+
+
+def _check(corpus: Corpus, dev: Corpus | None, settings: RunSettings) -> None:
+    """Refuse data and settings that make no sense together."""
+    if not corpus:
+        raise TrainingError("there is no sentence to train on — give a corpus that is not empty")
+    if not any(sentence.entities for sentence in corpus):
+        raise TrainingError("no entity is annotated in the training data — annotate some, or check the tag column")
+    complete = sum(sentence.complete for sentence in corpus)
+    if settings.training.metric == "pu" and dev is None:
+        raise ConfigError(
+            "training.metric=pu (--dev-incomplete) chooses on dev data, but there is none — give --dev, too"
+        )
+    if settings.trusted.fraction is not None and complete in (0, len(corpus)):
+        which = "no sentence is" if not complete else "all sentences are"
+        raise ConfigError(
+            f"trusted.fraction={settings.trusted.fraction:g} weighs complete sentences against others, but {which} "
+            "complete — give both kinds (--trusted), or leave it out"
+        )
+    settings.method.check(settings.training_data(corpus, dev))
+
+
+def _with_words(corpus: Corpus) -> Corpus:
+    return Corpus(tuple(sentence for sentence in corpus if sentence.tokens), corpus.report)
+
+
+def _say_what_is_long(what: str, long: Sequence[int]) -> None:
+    """Say how many sentences are cut, given their words, and how many are so long that they can hardly be sentences."""
+    if long:
+        logger.info(
+            "%d sentences%s are longer than %d words and are read in passages; the longest has %s.",
+            len(long),
+            what,
+            MAX_PASSAGE,
+            f"{max(long):,}",
+        )
+    endless = [length for length in long if length >= _HARDLY_A_SENTENCE]
+    if endless:
+        logger.warning(
+            "%d sentences%s have %s words or more. They are cut into passages of at most %d words; if the file lacks blank "
+            "lines between its sentences, put them in.",
+            len(endless),
+            what,
+            f"{_HARDLY_A_SENTENCE:,}",
+            MAX_PASSAGE,
+        )
