@@ -141,6 +141,7 @@ def watch_tests(root: Path, packages: Iterable[str], cache: Path) -> Called:
         for test, functions in json.loads(record.read_text()).items():
             known[_file_of(test)]["tests"][test] = functions
         cache.write_text(json.dumps(known))
+    _in_a_fork(root, lambda: int(pytest.main(["--collect-only", *files])), seconds=600)  # compiles everything
     called: Called = {test: functions for path in files for test, functions in known[path]["tests"].items()}
     print(f"{len(called)} tests, watched for {time.monotonic() - begin:.0f} s", flush=True)
     return called
@@ -150,11 +151,9 @@ def try_mutant(root: Path, mutant: Mutant, called: Called) -> dict[str, Any]:
     """Whether one of the tests that call the changed function fails."""
     tests, seconds = choose_tests(root, mutant, called)
     path = root / mutant.path
-    source = path.read_bytes()
+    source, times = path.read_bytes(), path.stat()
     failed = root / "failed.txt"
     failed.unlink(missing_ok=True)
-    for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):
-        compiled.unlink()
 
     def run() -> int:
         sys.dont_write_bytecode = True
@@ -167,6 +166,7 @@ def try_mutant(root: Path, mutant: Mutant, called: Called) -> dict[str, Any]:
         code = _in_a_fork(root, run, seconds=30 + PATIENCE * seconds) if tests else 0
     finally:
         path.write_bytes(source)
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))  # what was compiled before is that of this file again
     return {
         "mutant": str(mutant),
         "result": "survived" if code == 0 else NOTICED,
