@@ -4,7 +4,7 @@ A seeded sample of changes (`mutants.py`) is made one after the other in a copy 
 are run that call the changed function, the quick ones first, until one fails or a budget of seconds is spent. They run in a
 process that is forked from one which has loaded torch, but not Lacuner, so that a mutant costs seconds.
 
-    python benchmarks/mutation.py [--count N] [--seed N] [--again] [--out FILE] [PACKAGE…]
+    python benchmarks/mutation.py [--count N] [--seed N] [--budget SECONDS] [--again] [--out FILE] [PACKAGE…]
 
 Every mutant is a line of ``--out``; ``--again`` runs those that no test has noticed once more, after tests were added.
 """
@@ -60,10 +60,8 @@ LOADED = (
     "hypothesis",
     "seqeval.metrics",
 )
-BUDGET = 15.0
-"""Seconds that the tests of one mutant take at most when nothing is wrong with them."""
 PATIENCE = 4
-"""How many times as long they may take before they count as failed."""
+"""How many times as long as without a mutant tests may take before they count as failed."""
 NOTICED = "noticed"
 
 Called = dict[str, dict[str, float]]
@@ -75,6 +73,7 @@ def main() -> None:
     parser.add_argument("packages", nargs="*", default=PACKAGES)
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--budget", type=float, default=15.0, help="seconds that the tests of one mutant may take")
     parser.add_argument("--again", action="store_true", help="only the mutants of --out that no test has noticed")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "mutants.jsonl")
     options = parser.parse_args()
@@ -94,7 +93,7 @@ def main() -> None:
         for number, mutant in enumerate(sample, start=1):
             if _key(asdict(mutant)) in known:
                 continue
-            result = try_mutant(copy, mutant, tests)
+            result = try_mutant(copy, mutant, tests, options.budget)
             results.append(result)
             print(f"{number}/{len(sample)} {result['result']} {result['seconds']} s  {mutant}", flush=True)
             if not options.again:
@@ -147,9 +146,9 @@ def watch_tests(root: Path, packages: Iterable[str], cache: Path) -> Called:
     return called
 
 
-def try_mutant(root: Path, mutant: Mutant, called: Called) -> dict[str, Any]:
+def try_mutant(root: Path, mutant: Mutant, called: Called, budget: float) -> dict[str, Any]:
     """Whether one of the tests that call the changed function fails."""
-    tests, seconds = choose_tests(root, mutant, called)
+    tests, seconds = choose_tests(root, mutant, called, budget)
     path = root / mutant.path
     source, times = path.read_bytes(), path.stat()
     failed = root / "failed.txt"
@@ -183,7 +182,7 @@ def try_mutant(root: Path, mutant: Mutant, called: Called) -> dict[str, Any]:
     }
 
 
-def choose_tests(root: Path, mutant: Mutant, called: Called) -> tuple[list[str], float]:
+def choose_tests(root: Path, mutant: Mutant, called: Called, budget: float) -> tuple[list[str], float]:
     """Tests that call the function, those of the module itself and quick ones first.
 
     What is in the body of a class or of the module concerns all tests that call something in it, or that import it.
@@ -205,7 +204,7 @@ def choose_tests(root: Path, mutant: Mutant, called: Called) -> tuple[list[str],
     chosen: list[str] = []
     seconds = 0.0
     for test in tests:
-        if not chosen or seconds + called[test]["seconds"] <= BUDGET:
+        if not chosen or seconds + called[test]["seconds"] <= budget:
             chosen.append(test)
             seconds += called[test]["seconds"]
     return chosen, seconds
