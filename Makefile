@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup browser demo test properties fuzz lint types speed length catalog results clean
+.PHONY: help setup browser demo test properties fuzz mutants lint types speed length load catalog results clean
 
 help: ## What can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -34,6 +34,9 @@ properties: setup ## Run the property tests with random inputs, many more than `
 fuzz: setup ## Damaged and made-up input for all readers, settings, recipes and models (make fuzz SEED=2 SECONDS=600)
 	LACUNER_FUZZ_SEED=$(or $(SEED),1) LACUNER_FUZZ_SECONDS=$(or $(SECONDS),300) $(BIN)/python -m pytest -n auto tests/fuzz
 
+mutants: setup ## Small changes to the code, each of which a test should notice (make mutants COUNT=300 SEED=1)
+	$(BIN)/python benchmarks/mutation.py --count $(or $(COUNT),300) --seed $(or $(SEED),1)
+
 lint: setup ## Check style and formatting
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -46,6 +49,9 @@ speed: setup ## Cost of models against the bare encoder, of annotate against spa
 
 length: setup ## Cost of one sentence of 100 to 100,000 words, as the table and figure of docs/architecture.md
 	$(BIN)/python benchmarks/length.py --figure docs/images/length.png
+
+load: setup ## How long 50 reviewers wait for answers about 60,000 findings
+	$(BIN)/python benchmarks/review_load.py
 
 catalog: setup ## Describe all methods in src/lacuner/cli/catalog.json, after one of them or a setting has changed
 	$(BIN)/python -c "from lacuner.cli.catalog import write_catalog; write_catalog()"

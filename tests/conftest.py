@@ -21,6 +21,13 @@ collect_ignore_glob = ["conftest.py", "*/conftest.py"]  # they hold no doctests,
 
 hypothesis.settings.register_profile("suite", deadline=None, derandomize=True)  # the machine may be busy
 hypothesis.settings.register_profile("random", deadline=None, max_examples=2000, print_blob=True)
+hypothesis.settings.register_profile(
+    "mutants",
+    deadline=None,
+    derandomize=True,
+    max_examples=25,
+    phases=(hypothesis.Phase.explicit, hypothesis.Phase.generate),
+)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
 torch.set_num_threads(1)  # several tests run at the same time
 

@@ -1,4 +1,7 @@
+import json
 from pathlib import Path
+
+import pytest
 
 from handmade_audit import small_audit, small_corpus
 from lacuner import Entity
@@ -6,6 +9,7 @@ from lacuner.audit.audit import Audit
 from lacuner.audit.finding import Finding
 from lacuner.audit.folder import AuditFolder, hash_of_files
 from lacuner.audit.model import Estimate
+from lacuner.errors import DataError
 from lacuner.review.review import Review
 
 
@@ -29,6 +33,8 @@ def test_an_audit_that_lacuner_writes_can_be_reviewed(tmp_path: Path) -> None:
     )
     about = {"corpus": "names.conll", "hash": "0", "sentences": 4, "entities": 4}
     Audit(corpus, found, Estimate(2.0, 1.0, 3.0, {"LOC": (2.0, 1.0, 3.0)}, 0.6), about).write(tmp_path / "audit")
+    names = {path.name for path in (tmp_path / "audit").iterdir()}
+    assert names == {"corpus.jsonl", "findings.jsonl", "summary.json", "report.html", "exports"}
     with Review(AuditFolder.open(tmp_path / "audit")) as opened:
         assert sum(count.count for count in opened.counts()) == 2
         view = opened.view("ada-12345678", 1)
@@ -44,3 +50,33 @@ def test_a_folder_has_changed_when_a_file_in_it_has(tmp_path):
     assert before == hash_of_files([data / "a.txt", data / "b.ann"])
     (data / "b.ann").write_text("")
     assert hash_of_files([data]) != before
+
+
+@pytest.mark.parametrize(
+    ("summary", "message"),
+    [
+        ({"format_version": 2}, "the audit has format version 2, not 1 — run the audit again with this version, or"),
+        ({}, "the audit has format version None, not 1 — run the audit again"),
+        ([1], "the audit has format version None, not 1 — run the audit again"),
+    ],
+)  # fmt: skip
+def test_an_audit_of_another_version_is_refused(tmp_path: Path, summary: object, message: str) -> None:
+    folder = small_audit(tmp_path / "audit")
+    (folder / "summary.json").write_text(json.dumps(summary))
+    with pytest.raises(DataError, match=f"^{folder}: {message}"):
+        AuditFolder.open(folder)
+
+
+@pytest.mark.parametrize("name", ["corpus.jsonl", "findings.jsonl"])
+def test_an_audit_that_lacks_a_file_is_refused(tmp_path: Path, name: str) -> None:
+    folder = small_audit(tmp_path / "audit")
+    (folder / name).unlink()
+    with pytest.raises(DataError, match=rf"the audit is incomplete \({name} is missing\) — give the folder that"):
+        AuditFolder.open(folder)
+
+
+def test_a_summary_that_is_there_but_damaged_is_not_said_to_be_missing(tmp_path: Path) -> None:
+    folder = small_audit(tmp_path / "audit")
+    (folder / "summary.json").write_text("{")
+    with pytest.raises(DataError, match=r"this is not an audit \(Expecting property name"):
+        AuditFolder.open(folder)

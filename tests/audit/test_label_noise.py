@@ -1,7 +1,9 @@
+import math
+
 import numpy as np
 import pytest
 
-from lacuner.audit.label_noise import LabelNoise, fit_label_noise
+from lacuner.audit.label_noise import _SEEN, _SEEN_WRONG, _TEMPERATURES, LabelNoise, fit_label_noise
 
 
 def annotated(
@@ -51,3 +53,22 @@ def test_where_annotations_are_seldom_wrong_a_doubt_has_to_be_strong() -> None:
 def test_a_single_label_cannot_be_mistaken_for_another() -> None:
     assert fit_label_noise(np.array([[0.9]]), np.array([0])) == LabelNoise(1.0, 0.02)
     assert LabelNoise(1.0, 0.02).label(np.array([0.9]), 0).tolist() == [0.0]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_of_few_annotations_the_most_probable_explanation_is_taken(seed: int) -> None:
+    """Compared with trying every temperature and every rate of errors: what was seen before counts, too."""
+    generator = np.random.default_rng(seed)
+    said, seen = generator.dirichlet(np.ones(3), 6), generator.integers(0, 3, 6)
+
+    def posterior(temperature: float, error: float) -> float:
+        value = _SEEN_WRONG * math.log(error) + (_SEEN - _SEEN_WRONG) * math.log(1 - error)
+        for row, label in zip(said, seen, strict=True):
+            own = row[label] ** temperature / sum(each**temperature for each in row)
+            value += math.log((1 - error) * own + error * (1 - own) / 2)
+        return value
+
+    noise = fit_label_noise(said, seen)
+    errors = np.linspace(0.001, 0.5, 500).tolist()
+    best = max(posterior(temperature, error) for temperature in _TEMPERATURES.tolist() for error in errors)
+    assert posterior(noise.temperature, noise.error) >= best - 1e-3

@@ -87,3 +87,12 @@ def test_the_page_of_a_long_sentence_does_not_show_it_again_and_again(tmp_path: 
     shown = findings_shown(tmp_path, sentence, *found)
     assert len(shown) == 200
     assert max(map(len, shown)) < 4_000
+
+
+@pytest.mark.parametrize(("old", "words"), [(Entity(0, 1, "PER"), "Ada"), (Entity(2, 4, "LOC"), "New  York")])
+def test_a_doubt_says_which_words_are_annotated(tmp_path: Path, old: Entity, words: str) -> None:
+    sentence = Sentence(("Ada", "in", "New", "York"), (old,), text="Ada in New  York")
+    findings_shown(tmp_path, sentence, Finding(0, old.start, old.end, "ORG", 0.9, "label", "", old))
+    assert (
+        f"90% · another label; annotated: “{words}” {old.label} · sentence 1" in (tmp_path / "report.html").read_text()
+    )

@@ -5,7 +5,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lacuner.corpus import tokenize
-from lacuner.corpus.tokenize import SPLITTINGS, cut_words, split_passages, split_words
+from lacuner.corpus.tokenize import SPLITTINGS, cut_words, is_cjk, split_passages, split_words
 
 # Spaces of all kinds, marks that belong to the letter before them, scripts without spaces, and what a keyboard has.
 TEXTS = st.text(alphabet=st.one_of(st.sampled_from(" \t\n\u00a0\u3000.'’-,:_5aé\u0301\u200d東ア👩"), st.characters()))
@@ -127,3 +127,22 @@ def test_threads_that_share_what_is_remembered_find_the_same_words(monkeypatch):
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(cut_words, texts))
     assert found == [tuple(text[a:b] for a, b in split_words(text)) for text in texts]
+
+
+@pytest.mark.parametrize(
+    ("character", "expected"), [("円", True), ("あ", True), ("A", False), ("é", False), ("5", False), (".", False)]
+)
+def test_chinese_and_japanese_characters_are_words_by_themselves(character: str, expected: bool) -> None:
+    assert is_cjk(character) is expected
+
+
+def test_short_words_are_cut_once_and_remembered_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    pieces = tokenize._Pieces()
+    long = "Ada-" * 11
+    assert pieces["Ada's"] == ("Ada", "'s")
+    assert pieces[long] == ("Ada", "-") * 11
+    assert dict(pieces) == {"Ada's": ("Ada", "'s")}
+    monkeypatch.setattr(tokenize, "_REMEMBERED", 2)
+    for word in ("Bo", "Cy"):
+        assert pieces[word] == (word,)
+    assert dict(pieces) == {"Cy": ("Cy",)}, "all are forgotten when there are too many"

@@ -394,6 +394,37 @@ def test_fifty_thousand_findings_are_no_burden(tmp_path: Path) -> None:
     assert (done - ready) / 20 < 0.5
 
 
+def steps_of_answers(folder: Path, size: int) -> int:
+    """The instructions that SQLite executes for some answers of a review with this many findings."""
+    corpus = Corpus(Sentence((f"w{number}", "is", "here")) for number in range(size))
+    findings = [finding(corpus, number, 0, 1, ("LOC", "PER")[number % 2], 0.5) for number in range(size)]
+    steps = 0
+
+    def count() -> None:
+        nonlocal steps
+        steps += 1
+
+    with Review(AuditFolder.open(write_audit(folder / str(size), corpus, findings))) as opened:
+        for reviewer in (ADA, GRACE):
+            opened.next(reviewer)
+        opened._store._connection.set_progress_handler(count, 1)
+        for action in ("accept", "reject", "skip"):
+            view, _ = opened.next(ADA, Filter(label="PER"), after=size // 2)
+            assert view is not None
+            opened.decide(ADA, view.item.number, view.version, action)
+            opened.counts()
+            opened.labels()
+        opened.heartbeat(GRACE, 0)
+        opened.undo(ADA)
+    return steps
+
+
+def test_an_answer_costs_no_more_the_more_findings_there_are(tmp_path: Path) -> None:
+    """Fifty reviewers of tens of thousands of findings would wait for each other otherwise."""
+    few, many = (steps_of_answers(tmp_path, size) for size in (100, 3_200))
+    assert many < 1.1 * few
+
+
 OPERATIONS = st.tuples(
     st.sampled_from((ADA, GRACE, BOB)),
     st.integers(0, 6),

@@ -122,6 +122,17 @@ def test_nothing_is_stored_in_a_file_that_nobody_finds_any_more(folder: Path, st
     assert statuses(store) == {"open": 7}
 
 
+@pytest.mark.parametrize("name", ["review.sqlite", "review.sqlite-wal", "review.sqlite-shm"])
+def test_nothing_is_read_from_a_file_that_nobody_finds_any_more(folder: Path, store: ReviewStore, name: str) -> None:
+    """Otherwise the page would go on showing what cannot be decided."""
+    (folder / name).rename(folder / "elsewhere")
+    with pytest.raises(StorageError, match="was deleted, moved or replaced"), store.reading():
+        pass
+    (folder / "elsewhere").rename(folder / name)
+    with store.reading():
+        assert statuses(store) == {"open": 7}
+
+
 def test_a_folder_that_became_read_only_is_said(store: ReviewStore) -> None:
     store._connection.execute("PRAGMA query_only = ON")
     with (

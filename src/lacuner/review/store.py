@@ -126,7 +126,8 @@ class ReviewStore:
         """Only reads; does not wait for other processes that write."""
         with self._lock:
             try:
-                self._check_file()
+                if not self._connection.in_transaction:  # else it was checked, and will be before the commit
+                    self._check_file()
                 yield
             except sqlite3.Error as error:
                 raise StorageError(error) from error

@@ -1,6 +1,6 @@
 import pytest
 
-from lacuner.corpus.formats.json_lines import read_records, to_line
+from lacuner.corpus.formats.json_lines import UnfitJSONError, decode_json, read_records, to_line
 from lacuner.errors import DataError
 
 
@@ -54,6 +54,18 @@ def test_json_that_would_be_changed_or_could_not_be_written_is_refused(tmp_path,
     with pytest.raises(DataError) as raised:
         list(read_records(path))
     assert str(raised.value) == f"{path}:2: {message}"
+
+
+@pytest.mark.parametrize(
+    ("opened", "closed"), [("[", "]"), ('{"a": ', "}"), ('[{"a": ', "}]")], ids=["lists", "objects", "both"]
+)
+def test_lists_and_objects_may_be_nested_a_hundred_deep(opened, closed):
+    """The record itself is one of them, and so is the innermost list."""
+    levels = 2 if closed == "}]" else 1
+    content = f'{{"a": {opened * (98 // levels)}[1]{closed * (98 // levels)}}}'
+    assert to_line(decode_json(content)) == content + "\n"
+    with pytest.raises(UnfitJSONError, match="nested more than 100 deep"):
+        decode_json(f'{{"b": {content}}}')
 
 
 def test_many_lists_beside_each_other_are_not_deep(tmp_path):
