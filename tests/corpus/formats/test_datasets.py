@@ -4,6 +4,7 @@ import json
 import shutil
 
 import datasets
+import numpy as np
 import pyarrow as pa
 import pytest
 from any_sentence import any_sentences
@@ -194,6 +195,17 @@ def test_a_damaged_file_is_refused_in_one_sentence(tmp_path, end):
     path.write_bytes(path.read_bytes()[:end])
     with pytest.raises(DataError, match=r"the file is damaged, or in another format \(.+\) — write it again"):
         Corpus.read(path)
+
+
+def test_words_that_are_elsewhere_in_memory_are_not_read(tmp_path):
+    """pyarrow would: it believes the offsets in an Arrow file."""
+    CORPUS.write(tmp_path / "data", "datasets")
+    path = tmp_path / "data" / "data-00000-of-00001.arrow"
+    right, wrong = (np.array(borders, dtype="int32").tobytes() for borders in ([0, 3, 7, 11], [0, 3, 2**30, 11]))
+    assert right in path.read_bytes()
+    path.write_bytes(path.read_bytes().replace(right, wrong))
+    with pytest.raises(DataError, match="the file is damaged, or in another format"):
+        Corpus.read(tmp_path / "data")
 
 
 def test_files_that_are_not_there_and_libraries_that_are_not_installed_are_named(tmp_path, monkeypatch):

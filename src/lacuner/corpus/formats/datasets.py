@@ -233,6 +233,8 @@ def _rows(batches: Iterable[Any], path: str | Path) -> Iterator[tuple[int, dict[
     while True:
         with _reporting_damage(path):
             batch = next(remaining, None)
+            if batch is not None:
+                batch.validate(full=True)  # pyarrow believes the offsets in a file, and would read elsewhere in memory
             rows = [] if batch is None else batch.to_pylist()
         if batch is None:
             return

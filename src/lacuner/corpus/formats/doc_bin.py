@@ -4,15 +4,13 @@ The file is MessagePack that was packed by zlib. Nothing in it can be executed; 
 in it, so that they are checked here, and a damaged file is refused in one sentence.
 """
 
+import math
 import struct
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
 
 from lacuner.corpus.files import open_binary
 from lacuner.corpus.sentence import NO_FIELDS
@@ -88,6 +86,7 @@ class DocFile:
                 raise _refusal(error, self._path, index + 1) from None
 
     def _load(self, content: bytes) -> None:
+        import numpy as np
         from spacy import attrs as spacy_attrs
 
         message = _unpack(content)
@@ -110,14 +109,14 @@ class DocFile:
         self.others = [
             name for column, name in enumerate(attributes) if name in _OTHERS and bool(rows[:, column].any())
         ]
-        self.labels = {self._strings[label] for label in np.unique(self._column("ENT_TYPE", 0, len(rows))).tolist()}
+        self.labels = {self._strings[label] for label in set(self._column("ENT_TYPE", 0, len(rows)))}
         for packed in set(self._groups):
             self.labels |= {span.label for spans in self._spans(packed).values() for span in spans}
         self.labels.discard("")
 
     def _content(self, index: int) -> DocContent:
         begin, end = self._borders[index], self._borders[index + 1]
-        words = tuple(self._strings[word] for word in self._columns["ORTH"][begin:end].tolist())
+        words = tuple(self._strings[word] for word in self._column("ORTH", begin, end))
         _require(all(words), "a word is empty")
         ents, outside, broken = self._entities(begin, end)
         groups = self._spans(self._groups[index])
@@ -130,7 +129,7 @@ class DocFile:
         return DocContent(words, spaces, ents, outside, groups, user_data, self._cats[index], broken)
 
     def _entities(self, begin: int, end: int) -> tuple[tuple[LabeledSpan, ...], frozenset[int], tuple[int, ...]]:
-        columns = [self._column(f"ENT_{name}", begin, end).tolist() for name in ("IOB", "TYPE", "KB_ID", "ID")]
+        columns = [self._column(f"ENT_{name}", begin, end) for name in ("IOB", "TYPE", "KB_ID", "ID")]
         ents: list[LabeledSpan] = []
         broken = []
         outside = frozenset(
@@ -152,10 +151,10 @@ class DocFile:
             ents.append(LabeledSpan(index, index + 1, name, self._strings[kb_id], self._strings[span_id]))
         return tuple(ents), outside, tuple(broken)
 
-    def _column(self, name: str, begin: int, end: int) -> NDArray[np.uint64]:
+    def _column(self, name: str, begin: int, end: int) -> list[int]:
         """An attribute of words; zero if the file does not have it."""
         column = self._columns.get(name)
-        return np.zeros(end - begin, dtype=np.uint64) if column is None else column[begin:end]
+        return [0] * (end - begin) if column is None else [*column[begin:end].tolist()]
 
     def _spans(self, packed: bytes) -> dict[str, tuple[LabeledSpan, ...]]:
         """The groups of a document; older versions of spaCy have written a list of them."""
@@ -221,8 +220,10 @@ def _scores(attrs: Mapping[str, Any], count: int) -> Sequence[float | None]:
     """The scores of a group, as a list or as the array that spaCy's span categorizer writes."""
     scores = attrs.get("scores")
     if isinstance(scores, dict) and scores.get(b"type") in _FLOATS:
+        import numpy as np
+
         scores = np.frombuffer(scores[b"data"], dtype=scores[b"type"]).tolist()
-    if isinstance(scores, list) and len(scores) == count and np.isfinite(np.array(scores, dtype=float)).all():
+    if isinstance(scores, list) and len(scores) == count and all(math.isfinite(float(score)) for score in scores):
         return [float(score) for score in scores]
     return [None] * count
 

@@ -53,7 +53,6 @@ def write_spacy(sentences: Iterable[Sentence], file: BinaryIO, options: WriteOpt
     check_spacy(options.name)
     corpus = list(sentences)
     labels = {entity.label for sentence in corpus for entity in sentence.entities}
-    labels = labels.union(*(sentence.annotated_labels or () for sentence in corpus))
     overlapping = any(len(without_overlaps(sentence.entities)) < len(sentence.entities) for sentence in corpus)
     contents = []
     for number, sentence in enumerate(corpus, options.first):
@@ -79,7 +78,7 @@ def encode(sentence: Sentence, labels: Collection[str], overlapping: bool = True
 
     Args:
         sentence: the sentence.
-        labels: of the whole corpus; a rejected span is written once for each.
+        labels: of all entities of the corpus; a rejected span is written once for each.
         overlapping: whether all entities are in the group for those that overlap, too.
     """
     words, spaces, place = _pieces(sentence)
