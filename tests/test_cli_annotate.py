@@ -132,7 +132,7 @@ def test_each_file_is_split_in_its_own_way(chinese: Path) -> None:
     result = run(*inputs, "-d", chinese / "names.tsv", "-o", chinese / "out.jsonl", "--json")
     found = Corpus.read(chinese / "out.jsonl")
     assert [sentence.entities for sentence in found][2:] == [
-        *[(Entity(0, 3, "PER"), Entity(4, 12, "PRODUCT"))] * 2,
+        *[(Entity(0, 3, "PER"), Entity(4, 7, "PRODUCT"))] * 2,
         (Entity(0, 1, "LOC"),),
     ]
     assert json.loads(result.stdout)["labels"] == {"LOC": 2, "PER": 3, "PRODUCT": 2}
@@ -186,7 +186,7 @@ def test_chinese_is_noticed_on_standard_input(chinese: Path) -> None:
     done = subprocess.run(
         command, input="邓小平买iPhone手机\n", capture_output=True, text=True, encoding="utf-8", check=True
     )
-    assert [entity["end"] for entity in json.loads(done.stdout)["entities"]] == [3, 12]
+    assert [entity["end"] for entity in json.loads(done.stdout)["entities"]] == [3, 7]
     assert "standard input: most of it is Chinese" in done.stderr
 
 

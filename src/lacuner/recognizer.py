@@ -12,7 +12,7 @@ import torch
 from accelerate import PartialState
 
 from lacuner.corpus import Corpus, Entity, Sentence
-from lacuner.corpus.tokenize import Splitting, are_characters
+from lacuner.corpus.tokenize import CHARACTER_SPLITTINGS, Splitting, guess_splitting
 from lacuner.encoders.device import default_device, find_device, has_bf16
 from lacuner.errors import ConfigError, TrainingError
 from lacuner.evaluation import Scores, score_entities
@@ -270,7 +270,7 @@ class Recognizer:
     def _matcher(self, dictionary: Names | None) -> Matcher | None:
         """Finds the names in text that is cut as the training data was."""
         if isinstance(dictionary, Dictionary):
-            return Matcher(dictionary, characters=self.split == "characters")
+            return Matcher(dictionary, characters=self.split in CHARACTER_SPLITTINGS)
         return dictionary
 
     def save_pretrained(self, folder: str | Path) -> None:
@@ -405,8 +405,11 @@ def _as_given(
 def _choose_split(settings: RunSettings, corpus: Corpus) -> Splitting:
     if settings.split != "auto":
         return settings.split
-    words = [token for sentence in corpus for token in sentence.tokens]
-    if not are_characters(words) or len(words) == len(corpus):
-        return "words"
-    logger.info("The training data is split into characters; raw text will be, too (--set split=words changes that).")
-    return "characters"
+    split = guess_splitting(corpus.tokens)
+    if split in CHARACTER_SPLITTINGS:
+        runs = "" if split == "characters" else ", letters and digits too"
+        logger.info(
+            "The training data is split into characters%s; raw text will be, too (--set split=words changes that).",
+            runs,
+        )
+    return split

@@ -107,11 +107,12 @@ class _WithDictionary:
     """A model and a list that is searched as well; built once in each worker."""
 
     def __init__(self, recognizer: "Recognizer", names: "Dictionary", ignore_case: bool) -> None:
+        from lacuner.corpus.tokenize import CHARACTER_SPLITTINGS
         from lacuner.matching.matcher import Matcher
 
         self.split = recognizer.split
         self._recognizer = recognizer
-        self._matcher = Matcher(names, ignore_case, characters=recognizer.split == "characters")
+        self._matcher = Matcher(names, ignore_case, characters=recognizer.split in CHARACTER_SPLITTINGS)
 
     def predict(self, text: Any, *, nested: bool = False, min_score: float = 0.0) -> Any:
         return self._recognizer.predict(text, nested=nested, min_score=min_score, dictionary=self._matcher)

@@ -8,11 +8,11 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from lacuner.corpus import Entity, Sentence, Source
+from lacuner.corpus import Entity, Sentence, Source, Span
 from lacuner.corpus.corpus import format_of_texts, sentence_from_text, stream_sentences
 from lacuner.corpus.files import STANDARD_INPUT, ReadingReport, read_lines
-from lacuner.corpus.tokenize import Splitting, are_characters, cut_words, is_cjk
-from lacuner.matching.dictionary import Entry
+from lacuner.corpus.tokenize import CHARACTER_SPLITTINGS, Splitting, cut_words, guess_splitting, is_mostly_unspaced
+from lacuner.matching.entry import Entry
 from lacuner.matching.matcher import Matcher
 
 _LOOKED_AT = 200
@@ -125,13 +125,11 @@ def _choose_split(sample: Sequence[Sentence], split: Splitting | Literal["auto"]
     """How texts become words, whether words are characters then, and whether some are words already."""
     first: Splitting = "words" if split == "auto" else split
     raw = [sentence for sentence in sample if _was_cut(sentence, first)]
-    words = [word for sentence in raw or sample for word in sentence.tokens]
-    if split == "auto" and raw:
-        letters = [word for word in words if word[0].isalpha()]
-        chinese = sum(is_cjk(word[0]) for word in letters)
-        first = "characters" if 2 * chinese > len(letters) else "words"
-    characters = first == "characters" if raw and first != "whitespace" else are_characters(words)
-    return first, characters, len(raw) < len(sample)
+    words = [sentence.tokens for sentence in raw or sample]
+    if split == "auto" and raw and is_mostly_unspaced(" ".join(chain.from_iterable(words))):
+        first = "characters"
+    found = first if raw and first != "whitespace" else guess_splitting(words)
+    return first, found in CHARACTER_SPLITTINGS, len(raw) < len(sample)
 
 
 def _was_cut(sentence: Sentence, split: Splitting) -> bool:
@@ -140,18 +138,29 @@ def _was_cut(sentence: Sentence, split: Splitting) -> bool:
 
 
 def _as_characters(text: str | Sentence) -> str | Sentence:
-    """A sentence that was cut into words, now cut into characters; its spans stay where they are in the text."""
+    """A sentence that was cut into words, now cut into characters; its spans stay where they are in the text.
+
+    Where a span begins or ends inside of adjacent letters, the sentence stays as it is.
+    """
     if isinstance(text, str) or text.text is None or not _was_cut(text, "words"):
         return text
-    borders = [0, *accumulate(map(len, text.tokens))]  # in characters that are no spaces
+    tokens = cut_words(text.text, "characters")
+    before = [0, *accumulate(map(len, text.tokens))]  # where words begin, in characters that are no spaces
+    after = {place: number for number, place in enumerate([0, *accumulate(map(len, tokens))])}
+    spans: list[Entity | Span] = [*text.entities, *text.non_entities]
+    unknown = [(before[word], before[word + 1]) for word in text.unknown_tokens]
+    if not all(before[border] in after for span in spans for border in (span.start, span.end)) or not all(
+        border in after for pair in unknown for border in pair
+    ):
+        return text
     return replace(
         text,
-        tokens=cut_words(text.text, "characters"),
-        entities=tuple(replace(e, start=borders[e.start], end=borders[e.end]) for e in text.entities),
-        non_entities=tuple(replace(s, start=borders[s.start], end=borders[s.end]) for s in text.non_entities),
-        unknown_tokens=frozenset(
-            index for word in text.unknown_tokens for index in range(borders[word], borders[word + 1])
+        tokens=tokens,
+        entities=tuple(replace(e, start=after[before[e.start]], end=after[before[e.end]]) for e in text.entities),
+        non_entities=tuple(
+            replace(s, start=after[before[s.start]], end=after[before[s.end]]) for s in text.non_entities
         ),
+        unknown_tokens=frozenset(index for start, end in unknown for index in range(after[start], after[end])),
     )
 
 

@@ -6,6 +6,7 @@ right before the sentence, written only where there is something to say.
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, TextIO, cast
@@ -32,6 +33,8 @@ LOOK_AHEAD_CHARACTERS = 10_000_000
 """Where the look ahead ends if the sentences are very long."""
 
 _BREAKS = re.compile(r"[\t\n\r]")
+DOCUMENT_MARK = "-DOCSTART-"
+"""The line that begins a document, and the field that the first sentence of one has."""
 _WRITE_JSONL = "write JSON Lines (.jsonl) instead"
 _DOCUMENT_LINE = re.compile(r"-DOCSTART-(?:[\s,;|]|$)")
 _TAGGED_DOCUMENT = re.compile(r"[\s,;|][BIESMLUW]-[^\s,;|]+\s*$")
@@ -84,6 +87,8 @@ def write_conll(sentences: Iterable[Sentence], file: TextIO, options: WriteOptio
         except ValueError as error:
             raise DataError(f"{where}: {error}", _WRITE_JSONL) from error
         status = _status(sentence)
+        if sentence.extra.get(DOCUMENT_MARK) is True:
+            file.write(f"{DOCUMENT_MARK}\tO\n\n")
         if status:
             file.write(_STATUS_LINE + to_line(status))
         elif sentence.tokens[0].startswith("\ufeff"):
@@ -129,6 +134,7 @@ def _blocks(path: str | Path, report: ReadingReport) -> Iterator[Block]:
             if block.lines:
                 yield block
                 block = Block()
+            block.begins_document = block.begins_document or bool(document)
             drop_status()
         elif line.startswith(_STATUS_LINE):
             if block.lines:
@@ -177,7 +183,8 @@ def _sentence(block: Block, scheme: Scheme | None, path: str | Path, report: Rea
         if clash:
             raise DataError(f'"extra" holds {", ".join(map(repr, clash))}', "rename the field", path, line)
         record |= extra
-    return sentence_from_record(record, path, block.lines[0][0], report)
+    sentence = sentence_from_record(record, path, block.lines[0][0], report)
+    return replace(sentence, extra={**sentence.extra, DOCUMENT_MARK: True}) if block.begins_document else sentence
 
 
 def _tagged(block: Block, scheme: Scheme, path: str | Path, report: ReadingReport) -> dict[str, Any]:
@@ -240,8 +247,9 @@ def _status(sentence: Sentence) -> dict[str, Any]:
     fields = [{key: entity[key] for key in entity if key not in _IN_TAGS} for entity in entities]
     if any(fields):
         status["entity_fields"] = fields
-    if sentence.extra:
-        status["extra"] = dict(sentence.extra)
+    extra = {key: value for key, value in sentence.extra.items() if key != DOCUMENT_MARK or value is not True}
+    if extra:
+        status["extra"] = extra
     return status
 
 
