@@ -17,6 +17,7 @@ from lacuner.cli.options import (
     InputFormat,
     MinScore,
     ModelPath,
+    NamesLabel,
     Texts,
     check_inputs,
     read_dictionary,
@@ -55,6 +56,7 @@ def predict(
     ] = False,
     min_score: MinScore = 0.0,
     dictionary: DictionaryFile = None,
+    label: NamesLabel = None,
     ignore_case: IgnoreCase = False,
     workers: Annotated[
         int,
@@ -78,7 +80,7 @@ def predict(
         raise ConfigError("--nested: tags cannot hold entities that overlap — use --format jsonl")
     check_inputs(inputs)
     refuse_overwriting(out, {"an input": inputs, "a file of the model": [model], "the dictionary": [dictionary]})
-    names = read_dictionary(dictionary, ignore_case)
+    names = read_dictionary(dictionary, ignore_case, label=label)
     texts = chain.from_iterable(read_inputs(path, input_format) for path in inputs)
     load, pool = partial(_load, model, device, names, ignore_case), make_engine(engine, workers, "spawn")
     with open_for_writing(out) as file:

@@ -7,14 +7,13 @@ from itertools import accumulate
 from random import Random
 from typing import Literal
 
+from lacuner.corpus.documents import DOCUMENT_FIELDS, document_of
 from lacuner.corpus.formats.conll import DOCUMENT_MARK
 from lacuner.corpus.sentence import Sentence
 from lacuner.errors import ConfigError, DataError
 
 Unit = Literal["auto", "document", "sentence"]
 """What stays whole, besides equal sentences; ``auto``: documents, unless too many of them share sentences."""
-DOCUMENT_FIELDS = ("document", "document_id", "doc_id", "doc", "docid", "id")
-"""Fields that name the document of a sentence, the first that is there; also inside of ``meta``."""
 _TOLERANCE = 0.05
 """How far from what was asked sizes may be, as a fraction of all sentences, before documents are cut."""
 
@@ -93,18 +92,8 @@ def documents_of(sentences: Sequence[Sentence]) -> Iterator[Hashable | None]:
     marked = any(sentence.extra.get(DOCUMENT_MARK) is True for sentence in sentences)
     for sentence in sentences:
         begun += sentence.extra.get(DOCUMENT_MARK) is True
-        named = _named_document(sentence)
+        named = document_of(sentence)
         yield named if named is not None else (DOCUMENT_MARK, begun) if marked else None
-
-
-def _named_document(sentence: Sentence) -> Hashable | None:
-    meta = sentence.extra.get("meta")
-    for fields in (sentence.extra, meta if isinstance(meta, Mapping) else {}):
-        for name in DOCUMENT_FIELDS:
-            value = fields.get(name)
-            if isinstance(value, str | int) and not isinstance(value, bool):
-                return name, str(value)
-    return None
 
 
 def _check(fractions: Mapping[str, float]) -> None:

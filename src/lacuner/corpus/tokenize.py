@@ -43,6 +43,7 @@ _CHARACTER = re.compile(rf"{_RUN}|\S")
 _PATTERNS = {"words": _WORD, "whitespace": _NON_SPACE, "characters": _CHARACTER}
 _SHORT, _REMEMBERED = 40, 500_000
 """Letters between two spaces that are worth remembering, and how many of them at most."""
+_FULL_STOPS, _CLOSING = "。！？", "\"'”’»)]」』》）】"
 _SINGLE = 0.995
 """Share of words of one character, or of a run of letters, that only a text has that was cut into characters."""
 
@@ -174,18 +175,23 @@ def _overlapping(begin: int, end: int, longest: int) -> list[Passage]:
 
 
 def _ends_sentence(text: str, offsets: Sequence[tuple[int, int]], word: int) -> bool:
-    """Whether a sentence or paragraph ends before ``word``."""
+    """Whether a sentence or paragraph ends before ``word``; the quotes and brackets that close it belong to it."""
     gap = text[offsets[word - 1][1] : offsets[word][0]]
     if gap.count("\n") > 1:
         return True
-    last = text[offsets[word - 1][1] - 1]
-    if last in "。！？":
-        return True
+    position = offsets[word - 1][1]  # after the last character of the sentence, if it is one
+    while position > 0 and text[position - 1] in _CLOSING:
+        position -= 1
+    last = text[position - 1 : position]
+    if last in _FULL_STOPS:
+        return bool(last) and not (text[offsets[word][0]] in _CLOSING and not gap)
     if last not in ".!?…؟۔।" or not gap or text[offsets[word][0]].islower():
         return False
     if last != ".":
         return True
-    before = text[offsets[word - 1][0] : offsets[word - 1][1] - 1]
+    while offsets[word - 1][0] >= position:  # words of closing quotes only
+        word -= 1
+    before = text[offsets[word - 1][0] : position - 1]
     if not before and word > 1:
         before = text[offsets[word - 2][0] : offsets[word - 2][1]]
     return len(before) > 3 or before.islower() or before.isdigit()  # neither "Dr." nor "J."

@@ -10,7 +10,9 @@ from typing import Literal, NamedTuple
 
 from lacuner.corpus import Entity, Sentence, Source, Span
 from lacuner.corpus.corpus import format_of_texts, sentence_from_text, stream_sentences
+from lacuner.corpus.documents import cut_into_sentences
 from lacuner.corpus.files import STANDARD_INPUT, ReadingReport, read_lines
+from lacuner.corpus.overlaps import OverlapIndex
 from lacuner.corpus.tokenize import CHARACTER_SPLITTINGS, Splitting, cut_words, guess_splitting, is_mostly_unspaced
 from lacuner.matching.entry import Entry
 from lacuner.matching.matcher import Matcher
@@ -24,19 +26,27 @@ class AnnotationReport:
     """What was found.
 
     Attributes:
-        sentences: read.
+        texts: read.
+        cut: those of them that were cut into sentences.
+        sentences: written.
         words: read.
         labels: matches of each label.
         unlabeled: matches of names that may have several labels.
         kept: entities that the input had already; nothing is found that overlaps them.
         contradictions: matches where the input says that there is no such entity; they are left out.
+        phrases: names without a label that were found; their words are unknown.
+        inside_phrases: matches that are left out, because they are a part of such a name.
         used: how often each name of the dictionary was found, whether it became an entity or not; by its number.
         alike: names that are spelled like these.
         losses: what the format of the output could not hold, in how many sentences.
     """
 
+    texts: int = 0
+    cut: int = 0
     sentences: int = 0
     words: int = 0
+    phrases: int = 0
+    inside_phrases: int = 0
     kept: int = 0
     contradictions: int = 0
     unlabeled: int = 0
@@ -47,8 +57,12 @@ class AnnotationReport:
 
     def add(self, other: "AnnotationReport") -> None:
         """Count what another has counted."""
+        self.texts += other.texts
+        self.cut += other.cut
         self.sentences += other.sentences
         self.words += other.words
+        self.phrases += other.phrases
+        self.inside_phrases += other.inside_phrases
         self.kept += other.kept
         self.contradictions += other.contradictions
         self.unlabeled += other.unlabeled
@@ -169,11 +183,22 @@ def cut_into_words(text: str | Sentence, split: Splitting) -> Sentence:
     return sentence_from_text(text, split) if isinstance(text, str) else text
 
 
-def annotate_sentences(matcher: Matcher, sentences: Sequence[Sentence]) -> tuple[list[Sentence], AnnotationReport]:
-    """The sentences with the names of the dictionary as entities; everything else in them stays unknown."""
+def annotate_sentences(
+    matcher: Matcher, sentences: Sequence[Sentence], phrases: Matcher | None = None
+) -> tuple[list[Sentence], AnnotationReport]:
+    """The sentences with the names of the dictionary as entities; everything else in them stays unknown.
+
+    Args:
+        matcher: finds the names.
+        sentences: to annotate.
+        phrases: finds names without a label. Their words are marked as unknown, unless they are in an entity.
+    """
     words, texts = [sentence.tokens for sentence in sentences], [sentence.text for sentence in sentences]
     report = AnnotationReport(
-        sentences=len(sentences), words=sum(map(len, words)), kept=sum(len(s.entities) for s in sentences)
+        texts=len(sentences),
+        sentences=len(sentences),
+        words=sum(map(len, words)),
+        kept=sum(len(s.entities) for s in sentences),
     )
     annotated = list(sentences)
     spellings: list[int] = []
@@ -204,4 +229,48 @@ def annotate_sentences(matcher: Matcher, sentences: Sequence[Sentence]) -> tuple
         name, *alike = matcher.names(spelling)
         report.used[name] += times
         report.alike.update(alike)
+    if phrases is not None:
+        for row, matches in groupby(zip(*phrases.find(words, texts), strict=True), key=itemgetter(0)):
+            spans = [(start, end) for _, start, end, _, _ in matches]
+            annotated[row] = _with_phrases(sentences[row], annotated[row], spans, report)
     return annotated, report
+
+
+def cut_documents(
+    sentences: Sequence[Sentence], first: int, min_words: int, report: AnnotationReport
+) -> list[Sentence]:
+    """The sentences of texts with more than ``min_words`` words, and the others as they are; ``first`` counts texts."""
+    found: list[Sentence] = []
+    for number, text in enumerate(sentences, first):
+        parts = cut_into_sentences(text, number) if len(text) > min_words else [text]
+        report.cut += len(parts) > 1
+        found += parts
+    report.sentences += len(found) - len(sentences)
+    return found
+
+
+def _with_phrases(
+    given: Sentence, annotated: Sentence, spans: Sequence[tuple[int, int]], report: AnnotationReport
+) -> Sentence:
+    """The longest name counts: a phrase around matches takes their place, and leaves what it overlaps otherwise."""
+    matched = OverlapIndex(annotated.entities)
+    before = set(given.entities)
+    rejected = {(span.start, span.end) for span in given.non_entities}
+    dropped: set[Entity] = set()
+    unknown: set[int] = set(annotated.unknown_tokens)
+    for start, end in spans:
+        if given.complete or (start, end) in rejected:
+            report.contradictions += 1
+            continue
+        touched = matched.all(Span(start, end))
+        inside = [e for e in touched if start <= e.start and e.end <= end and (e.start, e.end) != (start, end)]
+        if len(inside) == len(touched) and before.isdisjoint(touched):
+            dropped.update(touched)
+            touched = []
+        left = set(range(start, end)).difference(*(range(entity.start, entity.end) for entity in touched))
+        report.phrases += bool(left)
+        unknown |= left
+    report.inside_phrases += len(dropped)
+    report.labels -= Counter(entity.label for entity in dropped)
+    kept = tuple(entity for entity in annotated.entities if entity not in dropped)
+    return replace(annotated, entities=kept, unknown_tokens=frozenset(unknown))
