@@ -209,7 +209,7 @@ def _are_swapped(first: set[str], second: set[str], rows: int) -> bool:
     known, others = ({value for value in values if value.lower() in _KNOWN_LABELS} for values in (first, second))
     if others:
         return False
-    if known == first:
+    if known == first or (known and len(first) < len(second)):
         return True
     label_like = all(" " not in value and len(value) <= 30 for value in first)
     return label_like and rows >= 5 and 2 * len(first) <= len(second) and not all(map(str.isupper, second))
