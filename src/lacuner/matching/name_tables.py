@@ -130,7 +130,7 @@ def _separator(lines: Sequence[str]) -> str:
             return 0
         return max((count for size, count in sizes.items() if size > 1), default=0)
 
-    return max((",", ";", "\t", "|"), key=fitting)
+    return max(("\t", ",", ";", "|"), key=fitting)
 
 
 def _header(rows: Sequence[Row], label: str | None) -> dict[str, int] | None:
