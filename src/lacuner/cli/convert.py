@@ -11,7 +11,7 @@ from lacuner.cli.help import DATA, OUTPUT
 from lacuner.cli.options import Json, Strict, check_inputs
 from lacuner.corpus import Sentence
 from lacuner.corpus.corpus import stream_sentences, write_sentences
-from lacuner.corpus.files import ReadingReport, refuse_overwriting
+from lacuner.corpus.files import STANDARD_INPUT, ReadingReport, refuse_overwriting
 from lacuner.corpus.formats.registry import writable_format
 from lacuner.errors import DataError
 
@@ -73,4 +73,5 @@ def convert(
     if json:
         print_json(counts | {"losses": dict(losses), "repairs": dict(report.counts)})
     else:
-        say(f"{counts['sentences']:,} sentences with {counts['entities']:,} entities are in {out}.")
+        where = "standard output" if str(out) == STANDARD_INPUT else out
+        say(f"{counts['sentences']:,} sentences with {counts['entities']:,} entities are in {where}.")
