@@ -132,11 +132,11 @@ def test_each_file_is_split_in_its_own_way(chinese: Path) -> None:
     result = run(*inputs, "-d", chinese / "names.tsv", "-o", chinese / "out.jsonl", "--json")
     found = Corpus.read(chinese / "out.jsonl")
     assert [sentence.entities for sentence in found][2:] == [
-        *[(Entity(0, 3, "PER"), Entity(4, 12, "PRODUCT"))] * 2,
+        *[(Entity(0, 3, "PER"), Entity(4, 7, "PRODUCT"))] * 2,
         (Entity(0, 1, "LOC"),),
     ]
     assert json.loads(result.stdout)["labels"] == {"LOC": 2, "PER": 3, "PRODUCT": 2}
-    assert result.stderr.count("zh.txt: most of it is Chinese, so it is split into characters") == 1
+    assert result.stderr.count("zh.txt: most of it has no spaces between words, so it is split into characters") == 1
 
 
 def test_words_that_are_cut_already_stay_as_they_are(chinese: Path) -> None:
@@ -186,8 +186,8 @@ def test_chinese_is_noticed_on_standard_input(chinese: Path) -> None:
     done = subprocess.run(
         command, input="邓小平买iPhone手机\n", capture_output=True, text=True, encoding="utf-8", check=True
     )
-    assert [entity["end"] for entity in json.loads(done.stdout)["entities"]] == [3, 12]
-    assert "standard input: most of it is Chinese" in done.stderr
+    assert [entity["end"] for entity in json.loads(done.stdout)["entities"]] == [3, 7]
+    assert "standard input: most of it has no spaces between words" in done.stderr
 
 
 def test_an_error_in_a_worker_ends_the_command_and_leaves_nothing_behind(files: Path) -> None:
@@ -245,3 +245,65 @@ def test_what_ignoring_case_would_add_is_estimated_for_long_inputs(files: Path, 
     assert "--ignore-case would find about 20,000 more entities (+100%), estimated from " in result.stderr
     searched = json.loads(run(*arguments, "--json").stdout)["more_with_ignore_case"]["tokens_searched"]
     assert 20_000 < searched < 80_000
+
+
+def test_a_list_of_names_needs_only_a_label(files: Path) -> None:
+    (files / "places.txt").write_text("Turin\nParis\n", encoding="utf-8")
+    arguments = [files / "raw.txt", "-d", files / "places.txt", "-o", files / "out.jsonl"]
+    with pytest.raises(DataError, match="there is one column, and so no label — say the label of all names: --label"):
+        run(*arguments)
+    assert json.loads(run(*arguments, "--label", "LOC", "--json").stdout)["labels"] == {"LOC": 2}
+
+
+def test_phrases_become_unknown_and_are_counted(files: Path) -> None:
+    (files / "phrases.txt").write_text("left Paris\nsleeps\nTurin\n", encoding="utf-8")
+    arguments = [
+        files / "raw.txt",
+        "-d",
+        files / "names.tsv",
+        "-o",
+        files / "out.jsonl",
+        "--phrases",
+        files / "phrases.txt",
+    ]
+    result = run(*arguments)
+    assert "2 phrases are found and have no label: their words are marked as unknown." in result.stderr
+    corpus = Corpus.read(files / "out.jsonl")
+    assert [sentence.unknown_tokens for sentence in corpus] == [{2, 3}, {2}]
+    assert corpus[0].entities == (Entity(0, 2, "PER"), Entity(5, 6, "LOC"))
+    assert json.loads(run(*arguments, "--json", "--workers", "1").stdout)["phrases"] == 2
+    with pytest.raises(DataError, match="--out would overwrite the phrases"):
+        run(*arguments, "-o", files / "phrases.txt")
+
+
+@pytest.mark.parametrize(("documents", "count"), [("auto", 101), ("split", 102), ("keep", 2)])
+def test_long_texts_are_cut_into_sentences(files: Path, documents: str, count: int) -> None:
+    text = "Ada Lovelace left. " * 100
+    (files / "raw.txt").write_text(f"{text}\nTurin is here. Nobody is.\n", encoding="utf-8")
+    arguments = [files / "raw.txt", "-d", files / "names.tsv", "-o", files / "out.jsonl", "--documents", documents]
+    figures = json.loads(run(*arguments, "--json").stdout)
+    corpus = Corpus.read(files / "out.jsonl")
+    assert (len(corpus), figures["sentences"], figures["texts"]) == (count, count, 2)
+    assert sum(len(sentence.entities) for sentence in corpus) == figures["entities"] == 102
+    if documents != "keep":
+        assert [sentence.extra["offset"] for sentence in corpus[:100]] == list(range(0, 1900, 19))
+        assert {sentence.extra["document"] for sentence in corpus[:100]} == {1}
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "tokens"),
+    [
+        ("張三は東京でiPhone15を買った。", "iPhone15", ("iPhone15",)),
+        ("彼は東京タワーへ行った。", "東京タワー", tuple("東京タワー")),
+        ("อาดาย้ายไปกรุงเทพเมื่อปี2026", "กรุงเทพ", tuple("กรุงเทพ")),
+        ("انتقلت آدا لوفلايس إلى تورينو.", "آدا لوفلايس", ("آدا", "لوفلايس")),
+        ("他在2026年买了Wi-Fi路由器。", "Wi-Fi", ("Wi", "-", "Fi")),
+    ],
+)
+def test_names_are_found_in_scripts_with_and_without_spaces(files: Path, text: str, name: str, tokens) -> None:
+    (files / "raw.txt").write_text(f"{text}\n", encoding="utf-8")
+    (files / "names.tsv").write_text(f"{name}\tX\n", encoding="utf-8")
+    run(files / "raw.txt", "-d", files / "names.tsv", "-o", files / "out.conll")
+    (sentence,) = Corpus.read(files / "out.conll")
+    (entity,) = sentence.entities
+    assert sentence.tokens[entity.start : entity.end] == tokens

@@ -41,9 +41,21 @@ def loaded_by(*arguments: str) -> list[str]:
         ["inspect", SAMPLE],
         ["inspect", SAMPLE, "--gold", SAMPLE, "--json"],
         ["mask", SAMPLE, "--probability", "0.5", "--out", "-"],
+        ["convert", SAMPLE, "-", "--to", "jsonl"],
         *(
             [verb, "--help"]
-            for verb in ("train", "evaluate", "predict", "annotate", "audit", "review", "demo", "bench")
+            for verb in (
+                "train",
+                "evaluate",
+                "predict",
+                "annotate",
+                "split",
+                "merge",
+                "audit",
+                "review",
+                "demo",
+                "bench",
+            )
         ),
         ["analyse", "--help"],
         ["bench", "data"],

@@ -13,7 +13,7 @@ from accelerate import PartialState
 
 from lacuner.corpus import Entity, Sentence
 from lacuner.corpus.as_corpus import Data, as_corpus
-from lacuner.corpus.tokenize import Splitting
+from lacuner.corpus.tokenize import CHARACTER_SPLITTINGS, Splitting
 from lacuner.encoders.device import default_device, find_device, on_device
 from lacuner.errors import TrainingError
 from lacuner.evaluation import Scores, score_entities
@@ -296,7 +296,7 @@ class Recognizer:
     def _matcher(self, dictionary: Names | None) -> Matcher | None:
         """Finds the names in text that is cut as the training data was."""
         if isinstance(dictionary, Dictionary):
-            return Matcher(dictionary, characters=self.split == "characters")
+            return Matcher(dictionary, characters=self.split in CHARACTER_SPLITTINGS)
         return dictionary
 
     def save_pretrained(self, folder: str | Path) -> None:

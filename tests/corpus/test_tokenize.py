@@ -5,7 +5,15 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lacuner.corpus import tokenize
-from lacuner.corpus.tokenize import SPLITTINGS, cut_words, is_cjk, split_passages, split_words
+from lacuner.corpus.tokenize import (
+    SPLITTINGS,
+    cut_words,
+    guess_splitting,
+    is_mostly_unspaced,
+    is_unspaced,
+    split_passages,
+    split_words,
+)
 
 # Spaces of all kinds, marks that belong to the letter before them, scripts without spaces, and what a keyboard has.
 TEXTS = st.text(alphabet=st.one_of(st.sampled_from(" \t\n\u00a0\u3000.'’-,:_5aé\u0301\u200d東ア👩"), st.characters()))
@@ -61,7 +69,64 @@ def test_whitespace_splits_at_spaces_only():
 
 
 def test_characters_are_words_of_their_own():
-    assert words("Ab 東。", "characters") == ["A", "b", "東", "。"]
+    assert words("Ab 東。", "single-characters") == ["A", "b", "東", "。"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("他2026年买iPhone15。", ["他", "2026", "年", "买", "iPhone15", "。"]),
+        ("Wi-Fi 3.5", ["Wi", "-", "Fi", "3", ".", "5"]),
+        ("東京タワーのWiFi", [*"東京タワーの", "WiFi"]),
+        ("ﾜｰﾄﾞ２０２６年", [*"ﾜｰﾄﾞ", "２０２６", "年"]),
+        ("อาดาไปกรุงเทพ LINE", [*"อาดาไปกรุงเทพ", "LINE"]),
+        ("انتقلت آدا إلى تورينو", ["انتقلت", "آدا", "إلى", "تورينو"]),
+        ("كِتَاب Zoe\u0308", ["كِتَاب", "Zoe\u0308"]),
+        ("서울에서 Ada", ["서울에서", "Ada"]),
+    ],
+)
+def test_letters_and_digits_that_stand_together_are_one_word_among_characters(text, expected):
+    assert words(text, "characters") == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("他买iPhone", True),
+        ("東京タワー", True),
+        ("อาดาย้ายไปกรุงเทพ Bangkok", True),
+        ("انتقلت آدا إلى تورينو", False),
+        ("서울", False),
+        ("Ada met 张三 in Turin", False),
+        ("2026 !", False),
+        ("", False),
+    ],
+)
+def test_scripts_without_spaces_are_told_apart(text, expected):
+    assert is_mostly_unspaced(text) is expected
+
+
+@pytest.mark.parametrize(
+    "text", ["他2026年买iPhone15手机。张三也买了WiFi路由器。", "東京のAdaさん、Linuxを使う。", "อาดาใช้Linux"]
+)
+@pytest.mark.parametrize("how", ["characters", "single-characters"])
+def test_words_tell_how_they_were_cut(text, how):
+    assert guess_splitting([words(text, how)]) == how
+
+
+@pytest.mark.parametrize(
+    "sentences",
+    [
+        [["Ada", "left", "."]],
+        [["上海", "是", "城市"]],
+        [["他", "花", "了", "3.5", "元"], ["他", "买", "了", "2", "个"]],
+        [["انتقلت", "آدا"]],
+        [["a"], ["b"]],
+        [],
+    ],
+)
+def test_words_that_are_no_characters_are_words(sentences):
+    assert guess_splitting(sentences) == "words"
 
 
 @pytest.mark.parametrize("how", SPLITTINGS)
@@ -101,6 +166,7 @@ def test_a_passage_ends_with_a_sentence_or_a_paragraph():
     assert cut("Ada left . Bob stayed here .", 6) == ["Ada left .", "Bob stayed here ."]
     assert cut("Ada left\n\nBob stayed here now", 5) == ["Ada left", "Bob stayed here now"]
     assert cut("雨 。 東 京 へ 行", 5) == ["雨 。", "東 京 へ 行"]
+    assert cut("هل جاءت آدا؟ نعم جاءت", 4) == ["هل جاءت آدا؟", "نعم جاءت"]
 
 
 def test_a_passage_is_as_long_as_it_may_be():
@@ -132,8 +198,8 @@ def test_threads_that_share_what_is_remembered_find_the_same_words(monkeypatch):
 @pytest.mark.parametrize(
     ("character", "expected"), [("円", True), ("あ", True), ("A", False), ("é", False), ("5", False), (".", False)]
 )
-def test_chinese_and_japanese_characters_are_words_by_themselves(character: str, expected: bool) -> None:
-    assert is_cjk(character) is expected
+def test_chinese_and_japanese_have_no_spaces_between_words(character: str, expected: bool) -> None:
+    assert is_unspaced(character) is expected
 
 
 def test_short_words_are_cut_once_and_remembered_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from lacuner.corpus.tokenize import cut_words
 from lacuner.encoders.recurrent import RecurrentConfig, RecurrentEncoder
 from lacuner.encoders.vectors import GLOVE_PACKAGE, choose_vectors, read_vectors
 from lacuner.errors import DataError
@@ -141,11 +142,23 @@ def test_glove_is_chosen_for_english_text(caplog: pytest.LogCaptureFixture) -> N
 
 
 @needs_glove
-def test_glove_is_not_chosen_for_chinese_text(caplog: pytest.LogCaptureFixture) -> None:
-    sentences = [list("都灵是意大利的一座城市。"), list("他在1986年出生。")]
+@pytest.mark.parametrize(
+    "text",
+    [
+        "都灵是意大利的一座城市。他在1986年出生。",
+        "東京タワーに行きました。",
+        "อาดาย้ายไปกรุงเทพ",
+        "انتقلت آدا إلى تورينو عام",
+    ],
+)
+def test_glove_is_not_chosen_for_other_languages_and_a_way_out_is_named(
+    caplog: pytest.LogCaptureFixture, text: str
+) -> None:
     with caplog.at_level(logging.INFO, "lacuner"):
-        assert choose_vectors("auto", sentences) is None
+        assert choose_vectors("auto", [cut_words(text, "characters")]) is None
     assert "from scratch" in caplog.text
+    assert "--encoder" in caplog.text
+    assert "--set encoder.vectors=FILE" in caplog.text
 
 
 def test_without_the_extra_words_are_trained_from_scratch(

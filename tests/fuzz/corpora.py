@@ -1,5 +1,7 @@
 """Sentences, records and column files made up at random, with what is in them known."""
 
+import csv
+import io
 import json
 from random import Random
 from typing import Any, NamedTuple
@@ -272,3 +274,61 @@ def random_columns(random: Random) -> ColumnFile:
             lines.append(separator.join([*([str(number)] if numbered else []), token, *others, shown]))
         lines.append("")
     return ColumnFile(random.choice(["\n", "\n", "\n", "\r\n", "\r"]).join(lines) + "\n", sentences)
+
+
+class NameList(NamedTuple):
+    """A list of names: how the file ends, what is in it, and the names and labels, one a row."""
+
+    ending: str
+    content: str
+    rows: list[tuple[str, str]]
+
+
+_NAMES = [
+    "Ada",
+    "Acme, Inc.",
+    "New York",
+    "a;b",
+    '"Weird" Al',
+    "北京",
+    "iPhone 15",
+    "e\u0301",
+    "1.5",
+    "#",
+    "x|y",
+    "{",
+    "Name",
+]
+_TYPES = ["PER", "LOC", "ORG", "product", "国名", "B-PER", "work of art"]
+
+
+def random_names(random: Random) -> NameList:
+    """A list of names in one of the forms that are read, or nearly so."""
+    rows = [(random.choice(_NAMES), random.choice(_TYPES)) for _ in range(random.randint(1, 30))]
+    kind = random.choice(["tsv", "csv", "jsonl", "json", "patterns"])
+    if kind in ("tsv", "csv"):
+        separator = "\t" if kind == "tsv" else random.choice([",", ",", ";", "\t"])
+        swapped, header = random.random() < 0.2, random.random() < 0.4
+        if swapped and not header:  # labels that nobody knows may as well be names
+            rows = [(name, random.choice(_TYPES[:3])) for name, _ in rows]
+        table = [[label, name] if swapped else [name, label] for name, label in rows]
+        if header:
+            titles = [random.choice(["label", "Type"]), random.choice(["name", "surface", "Text"])]
+            table.insert(0, titles if swapped else titles[::-1])
+        file = io.StringIO()
+        quoting = random.choice([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]) if kind == "csv" else csv.QUOTE_NONE
+        csv.writer(file, delimiter=separator, quoting=quoting, quotechar='"' if kind == "csv" else None).writerows(
+            table
+        )
+        return NameList(f".{kind}", file.getvalue(), rows)
+    keys = [random.choice(["name", "surface", "text", "pattern"]), random.choice(["label", "type"])]
+    records: list[Any] = [dict(zip(keys, row, strict=True)) | _fields(random, 0.1) for row in rows]
+    if kind == "patterns":
+        records = [
+            {"label": label, "pattern": [{random.choice(["LOWER", "TEXT", "OP"]): word} for word in name.split()]}
+            for name, label in rows
+        ]
+    lines = (
+        json.dumps(records, indent=random.choice([None, 1])) if kind == "json" else "\n".join(map(json.dumps, records))
+    )
+    return NameList(".json" if kind == "json" else ".jsonl", lines, rows)

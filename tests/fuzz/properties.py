@@ -14,6 +14,7 @@ from corpora import (
     random_columns,
     random_document_file,
     random_named_columns,
+    random_names,
     random_records,
     random_sentence,
     random_value,
@@ -157,10 +158,36 @@ def what_is_written_comes_back(random: Random, folder: Path) -> None:
 
 def damaged_lists_are_read_or_refused(random: Random, folder: Path) -> None:
     """Dictionaries, word lists, stop lists and word vectors are read, or refused in one sentence."""
-    path = folder / "list"
-    path.write_bytes(mutate(random.choice(LISTS), LISTS, random))
-    for read in (Dictionary.read, read_words, read_stop_list, read_vectors):
+    path = folder / f"list{random.choice(['', '.tsv', '.csv', '.jsonl', '.json'])}"
+    content = random.choice(LISTS) if random.random() < 0.7 else random_names(random).content.encode()
+    path.write_bytes(mutate(content, LISTS, random))
+    label, strict = random.choice([None, None, "PER"]), random.random() < 0.1
+
+    def read_names(read: Callable[[], Dictionary]) -> None:
+        entries = read().entries
+        assert entries
+        assert all(entry.surface.strip() and entry.label.strip() and entry.label != "O" for entry in entries), entries
+
+    _try(lambda: read_names(lambda: Dictionary.read(path, strict, label)))
+    _try(lambda: read_names(lambda: Dictionary.read_phrases(path, strict)))
+    for read in (read_words, read_stop_list, read_vectors):
         _try(lambda read=read: read(path))
+
+
+def names_of_lists_are_read_or_reported(random: Random, folder: Path) -> None:
+    """Every name of a list is read with its label, or is in the report, or the list is refused; nothing else is read."""
+    made = random_names(random)
+    path = folder / f"names{made.ending}"
+    path.write_text(made.content, encoding="utf-8", newline="")
+    try:
+        found = Dictionary.read(path)
+    except LacunerError as error:
+        _check_sentence(error)
+        return
+    pairs = {(entry.surface, entry.label) for entry in found.entries}
+    assert pairs <= set(made.rows), made.content
+    counted = sum(count for kind, count in found.report.counts.items() if not kind.startswith("lists "))
+    assert len(found) + counted == len(made.rows), (made.content, dict(found.report.counts))
 
 
 def settings_are_taken_or_refused(random: Random, folder: Path) -> None:

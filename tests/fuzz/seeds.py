@@ -81,6 +81,10 @@ LISTS = [
     b"Ada Lovelace\tPER\nTurin\tLOC\texact\nNASA\tORG\tignore\n",
     b"3 4\nAda 0.1 0.2 0.3 0.4\nleft 1 2 3 4\nNew York 1e-3 0 0 0\n",
     "北京\n北京市\tLOC\n".encode(),
+    b'name,type,case\n"Acme, Inc.",ORG,exact\nAda,PER,\n',
+    b'{"name": "Ada", "type": "PER"}\n{"label": "LOC", "pattern": [{"LOWER": "new"}, {"LOWER": "york"}], "id": "ny"}\n',
+    b'[{"label": "ORG", "pattern": "Apple"},\n {"surface": "Turin", "label": "LOC", "case": "ignore"}]\n',
+    b"0.98\tmachine learning\n0.5\tdeep sea\n",
 ]
 CONFIGS = [
     b'method = "uniform"\nencoder = "recurrent"\n[negatives]\nratio = 0.5\n[training]\nepochs = 3\nseed = 1\n',

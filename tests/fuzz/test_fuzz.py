@@ -28,6 +28,7 @@ PROPERTIES = [
     properties.entities_of_documents_are_read_or_reported,
     properties.what_is_written_comes_back,
     properties.damaged_lists_are_read_or_refused,
+    properties.names_of_lists_are_read_or_reported,
     properties.settings_are_taken_or_refused,
     properties.recipes_are_taken_or_refused,
 ]

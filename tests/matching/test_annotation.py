@@ -105,7 +105,7 @@ def test_the_beginning_of_a_file_tells_how_to_cut_it(
     assert (texts.split, texts.characters, texts.cut_already) == expected
 
 
-LINES = [f"邓小平 says {number}" for number in range(500)]
+LINES = [f"邓小平 3.5 says {number}" for number in range(500)]
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_what_can_be_read_only_once_is_read_from_its_beginning(
     sentences = [cut_into_words(text, texts.split) for text in texts.texts]
     assert [("".join(sentence.tokens)).rpartition("s")[2] for sentence in sentences] == [str(n) for n in range(500)]
     if format != "conll":
-        assert {sentence.tokens[3] for sentence in sentences} == {"s" if split == "auto" else "says"}
+        assert {sentence.tokens[3] for sentence in sentences} == {"3" if split == "auto" else "3.5"}
 
 
 def test_json_that_can_be_read_only_once_keeps_what_is_annotated(tmp_path: Path) -> None:
@@ -154,3 +154,38 @@ def test_rejected_spans_of_a_long_sentence_take_time_that_is_linear(complete: bo
         return lambda: annotate_sentences(MATCHER, [sentence])
 
     assert_linear(prepare, 100)
+
+
+PHRASES = Matcher(Dictionary.of([(name, "?") for name in ("Turin Opera", "Ada", "the moon", "likes Turin")]))
+
+
+def test_names_without_a_label_make_their_words_unknown() -> None:
+    (sentence,), report = annotate_sentences(MATCHER, [Sentence(("Bob", "saw", "the", "moon"))], PHRASES)
+    assert sentence.unknown_tokens == {2, 3}
+    assert not sentence.complete
+    assert (report.phrases, report.matches) == (1, 0)
+
+
+def test_the_longest_name_counts_with_or_without_a_label() -> None:
+    (sentence,), report = annotate_sentences(MATCHER, [Sentence(("Ada", "saw", "Turin", "Opera"))], PHRASES)
+    assert (sentence.entities, sentence.unknown_tokens) == ((Entity(0, 1, "PER"),), {2, 3})
+    assert (report.labels, report.inside_phrases, report.phrases) == ({"PER": 1}, 1, 1)
+
+
+def test_what_the_input_says_outranks_names_without_a_label() -> None:
+    words = ("Turin", "Opera", "the", "moon")
+    before = [
+        Sentence(words, (Entity(0, 1, "LOC", source="human"),), (Span(2, 4),)),
+        Sentence(words, complete=True),
+    ]
+    (first, second), report = annotate_sentences(MATCHER, before, PHRASES)
+    assert (first.entities, first.unknown_tokens) == ((Entity(0, 1, "LOC"),), {1})
+    assert second == before[1]
+    assert report.contradictions == 4
+
+
+def test_a_name_with_a_label_outranks_one_without_that_only_overlaps_it() -> None:
+    matcher = Matcher(Dictionary.of([("Turin Opera House", "ORG")]))
+    (sentence,), report = annotate_sentences(matcher, [Sentence(("likes", "Turin", "Opera", "House"))], PHRASES)
+    assert (sentence.entities, sentence.unknown_tokens) == ((Entity(1, 4, "ORG"),), {0})
+    assert (report.phrases, report.inside_phrases) == (1, 0)

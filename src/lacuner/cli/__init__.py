@@ -15,14 +15,17 @@ from lacuner.cli.annotate import annotate
 from lacuner.cli.audit import audit
 from lacuner.cli.bench import bench
 from lacuner.cli.console import say, set_up_logging, stop_bars
+from lacuner.cli.convert import convert
 from lacuner.cli.demo import demo
 from lacuner.cli.evaluate import evaluate
 from lacuner.cli.help import Verb, Verbs
 from lacuner.cli.inspect import inspect
 from lacuner.cli.mask import mask
+from lacuner.cli.merge import merge
 from lacuner.cli.methods import methods
 from lacuner.cli.predict import predict
 from lacuner.cli.review import review
+from lacuner.cli.split import split
 from lacuner.cli.train import train
 from lacuner.errors import ConfigError, LacunerError
 from lacuner.storage import DISK_ERRORS, WriteError
@@ -40,7 +43,7 @@ app = typer.Typer(
 )
 _VERBS = {
     "Train and use models": (train, evaluate, predict),
-    "Make and check data": (annotate, inspect, mask, audit, review),
+    "Make and check data": (annotate, convert, split, merge, inspect, mask, audit, review),
     "Learn more": (demo, methods),
 }
 for panel, verbs in _VERBS.items():

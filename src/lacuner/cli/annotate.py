@@ -11,7 +11,7 @@ import typer
 
 from lacuner.cli.console import print_json, say, track
 from lacuner.cli.help import DATA, MATCHING, OUTPUT, RUNNING
-from lacuner.cli.options import Engine, InputFormat, Json, Strict, Texts, check_inputs, read_names
+from lacuner.cli.options import Engine, InputFormat, Json, NamesLabel, Strict, Texts, check_inputs, read_names
 from lacuner.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from lacuner.matching.dictionary import Dictionary
     from lacuner.matching.matcher import Matcher
 
+_MAX_WORDS = 256
+"""Texts with more words are documents; as many are predicted at once."""
 _SHOWN = 20
 """Names that the report shows."""
 
@@ -33,7 +35,7 @@ def annotate(
             "--dictionary",
             "-d",
             metavar="FILE",
-            help="Names to find: one `NAME<TAB>LABEL` per line.",
+            help="Names to find: one `NAME<TAB>LABEL` per line, .csv, .jsonl, or patterns of spaCy.",
             show_default=False,
         ),
     ],
@@ -41,6 +43,16 @@ def annotate(
         Path,
         typer.Option("--out", "-o", metavar="FILE", help="File to write; - is standard output.", show_default=False),
     ],
+    label: NamesLabel = None,
+    phrases: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Names without labels, one per line: their words are marked as unknown.",
+            show_default=False,
+            rich_help_panel=MATCHING,
+        ),
+    ] = None,
     ignore_case: Annotated[
         bool,
         typer.Option("--ignore-case", help="Ignore case, except for names marked `exact`.", rich_help_panel=MATCHING),
@@ -72,10 +84,19 @@ def annotate(
         ),
     ] = "drop",
     split: Annotated[
-        Literal["auto", "words", "whitespace", "characters"],
+        Literal["auto", "words", "whitespace", "characters", "single-characters"],
         typer.Option(
             metavar="CHOICE",
-            help="Split raw text into `words`, at `whitespace`, or into `characters`; `auto`: characters if most are Chinese.",
+            help="Split raw text into `words`, at `whitespace`, into `characters` (adjacent letters and digits are one "
+            "word), or into `single-characters`; `auto`: characters if most are Chinese, Japanese, Thai or the like.",
+            rich_help_panel=DATA,
+        ),
+    ] = "auto",
+    documents: Annotated[
+        Literal["auto", "split", "keep"],
+        typer.Option(
+            metavar="CHOICE",
+            help=f"`split` texts into sentences, or `keep` them whole; `auto`: split those with more than {_MAX_WORDS} words.",
             rich_help_panel=DATA,
         ),
     ] = "auto",
@@ -97,7 +118,7 @@ def annotate(
     """Label text with a dictionary of names; everything else stays unknown.
 
     Inputs of any size are streamed. A third column in the dictionary, `exact` or `ignore`, overrides --ignore-case for a
-    name.
+    name. Long texts are cut into sentences, which say where they begin (offset) and in which text (document).
 
     Example: `lacuner annotate news.txt --dictionary names.tsv --out distant.jsonl`
     """
@@ -106,7 +127,7 @@ def annotate(
     from lacuner.corpus.formats.registry import format_of
     from lacuner.matching.annotation import AnnotationReport
     from lacuner.matching.case import SpreadSample, estimate_ignoring_case
-    from lacuner.matching.dictionary import read_stop_list
+    from lacuner.matching.dictionary import Dictionary, read_stop_list
     from lacuner.matching.matcher import Matcher
     from lacuner.streams.annotate import annotate_stream
     from lacuner.streams.engine import available_cores, make_engine
@@ -117,6 +138,7 @@ def annotate(
         "an input": inputs,
         "the dictionary": [dictionary],
         "the stop list": [stop],
+        "the phrases": [phrases],
     }
     refuse_overwriting(out, read)
     if unmatched is not None:
@@ -128,19 +150,23 @@ def annotate(
     with ExitStack() as files:
         file = files.enter_context(open_for_writing(out))
         rest = None if unmatched is None else files.enter_context(open_for_writing(unmatched))
-        names = read_names(dictionary, strict)
+        names = read_names(dictionary, strict, label)
+        listed = Dictionary.read_phrases(phrases, strict) if phrases else None
         stopped = read_stop_list(stop) if stop else []
         used = names.without(stopped, min_length)
         if not used.entries:
             raise ConfigError("--stop and --min-length leave no name of the list")
+        untyped = None if listed is None else listed.without(stopped, min_length)
+        max_words = {"auto": _MAX_WORDS, "split": 0, "keep": None}[documents]
         matcher_for = cache(partial(Matcher, used, ignore_case, ambiguous, variants, stopped=stopped))
+        phrases_for = cache(partial(_phrase_matcher, untyped, ignore_case, variants, stopped))
         opened = _open_inputs(inputs, input_format, split, report)
         for (chosen, characters), group in groupby(opened, lambda texts: (texts.split, texts.characters)):
             matcher = matcher_for(characters=characters)
             sample = SpreadSample()
             texts = sample.watch(track(chain.from_iterable(each.texts for each in group), "texts"))
-            first = found.sentences + 1
-            found.add(annotate_stream(matcher, texts, file, written, chosen, pool, str(out), first))
+            first, unknown = found.texts + 1, phrases_for(characters)
+            found.add(annotate_stream(matcher, texts, file, written, chosen, pool, str(out), first, unknown, max_words))
             if not ignore_case:
                 estimates.append(estimate_ignoring_case(matcher, sample.texts, chosen))
         never = list(found.never_found(matcher))
@@ -149,6 +175,16 @@ def annotate(
     report.log()
     log_losses(found.losses, out)
     _show(found, names, matcher, len(never), ambiguous, _total(estimates), json)
+
+
+def _phrase_matcher(
+    phrases: "Dictionary | None", ignore_case: bool, variants: bool, stopped: Sequence[str], characters: bool
+) -> "Matcher | None":
+    from lacuner.matching.matcher import Matcher
+
+    if phrases is None or not phrases.entries:
+        return None
+    return Matcher(phrases, ignore_case, "first", variants, characters, stopped)
 
 
 def _total(estimates: "Sequence[CaseEstimate | None]") -> "CaseEstimate | None":
@@ -160,11 +196,12 @@ def _total(estimates: "Sequence[CaseEstimate | None]") -> "CaseEstimate | None":
 def _open_inputs(
     inputs: Sequence[Path],
     input_format: str | None,
-    split: Literal["auto", "words", "whitespace", "characters"],
+    split: Literal["auto", "words", "whitespace", "characters", "single-characters"],
     report: "ReadingReport",
 ) -> "Iterator[TextSource]":
     """The inputs, one after the other; what is special about one is said, unless the one before it was alike."""
     from lacuner.corpus.files import STANDARD_INPUT
+    from lacuner.corpus.tokenize import CHARACTER_SPLITTINGS
     from lacuner.matching.annotation import read_texts
 
     said = None
@@ -175,9 +212,10 @@ def _open_inputs(
             notes.append("words that are cut already stay as they are; --split has no effect on them.")
         if split == "auto" and texts.split == "characters":
             notes.append(
-                "most of it is Chinese, so it is split into characters, and so are names (--split words changes that)."
+                "most of it has no spaces between words, so it is split into characters, and so are names "
+                "(--split words changes that)."
             )
-        elif texts.characters and texts.split != "characters":
+        elif texts.characters and texts.split not in CHARACTER_SPLITTINGS:
             notes.append("its words are single characters, so names are split into characters, too.")
         if notes != said:
             for note in notes:
@@ -201,7 +239,8 @@ def _show(
         surfaces = [{"surface": entry.surface, "label": entry.label, "matches": count} for entry, count in frequent]
         result: dict[str, Any] = {"sentences": found.sentences, "tokens": found.words, "entities": found.matches}
         result |= {"labels": dict(sorted(found.labels.items())), "unlabeled": found.unlabeled, "kept": found.kept}
-        result["contradictions"] = found.contradictions
+        result |= {"contradictions": found.contradictions, "texts": found.texts, "texts_cut": found.cut}
+        result |= {"phrases": found.phrases, "inside_phrases": found.inside_phrases}
         result |= {
             "names": len(names),
             "left_out": len(names) - len(used),
@@ -215,6 +254,12 @@ def _show(
     say(f"{found.matches:,} entities in {found.sentences:,} sentences with {found.words:,} words.")
     for label, count in sorted(found.labels.items(), key=lambda item: -item[1]):
         say(f"  {label:<12} {count:>10,}")
+    if found.cut:
+        say(f"{found.cut:,} of {found.texts:,} texts are cut into sentences (--documents keep leaves them whole).")
+    if found.phrases:
+        say(f"{found.phrases:,} phrases are found and have no label: their words are marked as unknown.")
+    if found.inside_phrases:
+        say(f"{found.inside_phrases:,} names inside of longer phrases are not labeled.")
     if found.kept:
         say(f"{found.kept:,} entities that were there already are kept.")
     if found.contradictions:

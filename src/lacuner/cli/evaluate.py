@@ -15,6 +15,7 @@ from lacuner.cli.options import (
     IgnoreCase,
     Json,
     MinScore,
+    NamesLabel,
     Strict,
     read_dictionary,
 )
@@ -56,6 +57,7 @@ def evaluate(
     ] = False,
     min_score: MinScore = 0.0,
     dictionary: DictionaryFile = None,
+    label: NamesLabel = None,
     ignore_case: IgnoreCase = False,
     device: Device = None,
     data_format: DataFormat = None,
@@ -80,16 +82,18 @@ def evaluate(
         refuse_overwriting(errors, {what: [path] for what, path in read.items()}, "--errors")
         if str(errors) != STANDARD_INPUT:
             try_writing(errors)
-    names = read_dictionary(dictionary, ignore_case, strict)
+    names = read_dictionary(dictionary, ignore_case, strict, label)
     recognizer = None if folder is None else Recognizer.from_pretrained(str(folder), device)
     corpus = Corpus.read(file, data_format, strict, "words" if recognizer is None else recognizer.split)
     listed = () if names is None else names.labels
     if recognizer is not None:
-        for label in sorted(set(corpus.labels) - set(recognizer.labels)):
-            missed = "only the dictionary finds its entities" if label in listed else "all its entities count as missed"
-            say(f"warning: The model does not know the label {label}; {missed}.")
-    for label in sorted(set(listed) - set(corpus.labels)):
-        say(f"warning: The label {label} of the dictionary is not in the data; all its matches count as wrong.")
+        for unknown in sorted(set(corpus.labels) - set(recognizer.labels)):
+            missed = (
+                "only the dictionary finds its entities" if unknown in listed else "all its entities count as missed"
+            )
+            say(f"warning: The model does not know the label {unknown}; {missed}.")
+    for unused in sorted(set(listed) - set(corpus.labels)):
+        say(f"warning: The label {unused} of the dictionary is not in the data; all its matches count as wrong.")
 
     matches = match_corpus(names, corpus, ignore_case) if names else None
     if recognizer is None:

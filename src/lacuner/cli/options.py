@@ -82,7 +82,17 @@ DictionaryFile = Annotated[
         "--dictionary",
         "-d",
         metavar="FILE",
-        help="Names to find beside the model's entities: one `NAME<TAB>LABEL` per line.",
+        help="Names to find beside the model's entities: one `NAME<TAB>LABEL` per line, .csv, .jsonl or spaCy patterns.",
+        show_default=False,
+        rich_help_panel=MATCHING,
+    ),
+]
+NamesLabel = Annotated[
+    str | None,
+    typer.Option(
+        "--label",
+        metavar="LABEL",
+        help="Label of all names, if the dictionary has only names, one per line.",
         show_default=False,
         rich_help_panel=MATCHING,
     ),
@@ -129,22 +139,22 @@ def check_inputs(paths: Iterable[Path]) -> None:
             raise DataError("there is no such file", "check the path", path)
 
 
-def read_names(path: Path, strict: bool = False) -> "Dictionary":
-    """The names of a list, in which there must be some."""
+def read_names(path: Path, strict: bool = False, label: str | None = None) -> "Dictionary":
+    """The names of a list."""
     from lacuner.matching.dictionary import Dictionary
 
-    names = Dictionary.read(path, strict)
-    if not names.entries:
-        raise DataError("no name is in the list", "write surface<TAB>label, one a line", path)
-    return names
+    return Dictionary.read(path, strict, label)
 
 
-def read_dictionary(path: Path | None, ignore_case: bool = False, strict: bool = False) -> "Dictionary | None":
+def read_dictionary(
+    path: Path | None, ignore_case: bool = False, strict: bool = False, label: str | None = None
+) -> "Dictionary | None":
     """What ``--dictionary`` names, if anything."""
     if path is not None:
-        return read_names(path, strict)
-    if ignore_case:
-        raise ConfigError("--ignore-case is about the names of a list — give one with --dictionary, or leave it out")
+        return read_names(path, strict, label)
+    for option, given in (("--ignore-case", ignore_case), ("--label", label is not None)):
+        if given:
+            raise ConfigError(f"{option} is about the names of a list — give one with --dictionary, or leave it out")
     return None
 
 

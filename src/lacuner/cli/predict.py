@@ -17,6 +17,7 @@ from lacuner.cli.options import (
     InputFormat,
     MinScore,
     ModelPath,
+    NamesLabel,
     Texts,
     check_inputs,
     read_dictionary,
@@ -55,6 +56,7 @@ def predict(
     ] = False,
     min_score: MinScore = 0.0,
     dictionary: DictionaryFile = None,
+    label: NamesLabel = None,
     ignore_case: IgnoreCase = False,
     workers: Annotated[
         int,
@@ -78,7 +80,7 @@ def predict(
         raise ConfigError("--nested: tags cannot hold entities that overlap — use --format jsonl")
     check_inputs(inputs)
     refuse_overwriting(out, {"an input": inputs, "a file of the model": [model], "the dictionary": [dictionary]})
-    names = read_dictionary(dictionary, ignore_case)
+    names = read_dictionary(dictionary, ignore_case, label=label)
     texts = chain.from_iterable(read_inputs(path, input_format) for path in inputs)
     load, pool = partial(_load, model, device, names, ignore_case), make_engine(engine, workers, "spawn")
     with open_for_writing(out) as file:
@@ -107,11 +109,12 @@ class _WithDictionary:
     """A model and a list that is searched as well; built once in each worker."""
 
     def __init__(self, recognizer: "Recognizer", names: "Dictionary", ignore_case: bool) -> None:
+        from lacuner.corpus.tokenize import CHARACTER_SPLITTINGS
         from lacuner.matching.matcher import Matcher
 
         self.split = recognizer.split
         self._recognizer = recognizer
-        self._matcher = Matcher(names, ignore_case, characters=recognizer.split == "characters")
+        self._matcher = Matcher(names, ignore_case, characters=recognizer.split in CHARACTER_SPLITTINGS)
 
     def predict(self, text: Any, *, nested: bool = False, min_score: float = 0.0) -> Any:
         return self._recognizer.predict(text, nested=nested, min_score=min_score, dictionary=self._matcher)

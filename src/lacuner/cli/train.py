@@ -8,7 +8,18 @@ import typer
 
 from lacuner.cli.console import print_json, say
 from lacuner.cli.help import DATA, TRAINING
-from lacuner.cli.options import DataFormat, Device, Encoder, Epochs, Json, Set, Strict, files_of, read_dictionary
+from lacuner.cli.options import (
+    DataFormat,
+    Device,
+    Encoder,
+    Epochs,
+    Json,
+    NamesLabel,
+    Set,
+    Strict,
+    files_of,
+    read_dictionary,
+)
 from lacuner.corpus import Corpus
 from lacuner.corpus.corpus import merge
 from lacuner.corpus.files import refuse_overwriting
@@ -99,6 +110,7 @@ def train(
             rich_help_panel=DATA,
         ),
     ] = None,
+    label: NamesLabel = None,
     device: Device = None,
     data_format: DataFormat = None,
     strict: Strict = False,
@@ -130,7 +142,7 @@ def train(
         corpora = [corpus.with_annotated_labels(corpus.labels) for corpus in corpora]
     dev_corpus = Corpus.read(dev, data_format, strict, split) if dev else None
     trusted_corpus = merge(Corpus.read(path, data_format, strict, split) for path in trusted) if trusted else None
-    names = read_dictionary(dictionary, strict=strict)
+    names = read_dictionary(dictionary, strict=strict, label=label)
     if dev_corpus is None:
         logger.warning("There is no --dev data: all epochs are run, and the last one is kept.")
     if out.exists() and not resume:
@@ -173,7 +185,7 @@ def train(
     best = f" ({describe_dev(record.dev, resolved.training.metric)})" if record.dev else ""
     say(f"The model of epoch {record.best_epoch}{best} is in {out}, after {record.seconds:,.0f} seconds.")
     if choice is not None:
-        say(_describe(choice, out, dictionary))
+        say(_describe(choice, out, dictionary, label))
 
 
 def _compare_with_dictionary(model: "Recognizer", dev: Corpus, names: "Dictionary") -> "DictionaryChoice | None":
@@ -186,7 +198,7 @@ def _compare_with_dictionary(model: "Recognizer", dev: Corpus, names: "Dictionar
     return choose_dictionary_use(names, list(model.predict_pairs(dev, nested)), nested)
 
 
-def _describe(choice: "DictionaryChoice", model: Path, dictionary: Path | None) -> str:
+def _describe(choice: "DictionaryChoice", model: Path, dictionary: Path | None, label: str | None) -> str:
     """One sentence, and the command that reaches the best of it."""
     compared = choice.scores
     model_f1, list_f1, both_f1 = (100 * scores.f1 for scores in (compared.model, compared.dictionary, compared.both))
@@ -196,6 +208,7 @@ def _describe(choice: "DictionaryChoice", model: Path, dictionary: Path | None) 
     text = f"F1 on the dev data: model {model_f1:.2f}, {listed} {list_f1:.2f}, both {both_f1:.2f}."
     if both_f1 <= max(model_f1, list_f1):
         return text
-    options = [f"--dictionary {dictionary or 'NAMES.tsv'}", *(["--ignore-case"] if choice.ignore_case else [])]
+    options = [f"--dictionary {dictionary or 'NAMES.tsv'}", *([] if label is None else [f"--label {label}"])]
+    options += ["--ignore-case"] if choice.ignore_case else []
     options += [f"--min-score {choice.min_score:g}"] if choice.min_score else []
     return f"{text} Both together: lacuner predict {model} INPUT {' '.join(options)}"

@@ -6,6 +6,7 @@ import itertools
 import logging
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -172,10 +173,26 @@ def stream_sentences(
 
 
 def write_sentences(
-    sentences: Iterable[Sentence], path: str | Path, format: str | None = None, scheme: Scheme = "bio2"
-) -> None:
-    """Write a stream of sentences, as text, bytes or a folder; ``-`` is standard output."""
-    known, options = writable_format(path, format), WriteOptions(scheme, str(path))
+    sentences: Iterable[Sentence],
+    path: str | Path,
+    format: str | None = None,
+    scheme: Scheme = "bio2",
+    name: str | Path | None = None,
+) -> Counter[str]:
+    """Write a stream of sentences, as text, bytes or a folder; ``-`` is standard output.
+
+    Args:
+        sentences: to write.
+        path: the file or folder.
+        format: its format, if the name does not tell.
+        scheme: tag scheme of column files.
+        name: what messages call it, if it is to have another path later.
+
+    Returns:
+        what the format could not hold, and in how many sentences; it is logged, too.
+    """
+    shown = path if name is None else name
+    known, options = writable_format(path, format), WriteOptions(scheme, str(shown))
     counted = known.count_losses(sentences, options.losses)
     try:
         if known.write is not None:
@@ -188,8 +205,9 @@ def write_sentences(
             with new_corpus_folder(path) as folder:
                 known.write_folder(counted, folder, options)
     except UnicodeEncodeError:
-        raise DataError("there is half of a surrogate pair", "write whole characters", path) from None
-    log_losses(options.losses, path)
+        raise DataError("there is half of a surrogate pair", "write whole characters", shown) from None
+    log_losses(options.losses, shown)
+    return options.losses
 
 
 def log_losses(losses: Mapping[str, int], path: str | Path) -> None:

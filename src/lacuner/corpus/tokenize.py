@@ -1,12 +1,14 @@
 """Raw text → words. How a model splits is stored with it, so that it always sees the words that it was trained on."""
 
 import re
-from collections.abc import Sequence
-from itertools import chain
+from collections.abc import Iterable, Sequence
+from itertools import chain, pairwise
 from typing import Literal, NamedTuple, get_args
 
-Splitting = Literal["words", "whitespace", "characters"]
+Splitting = Literal["words", "whitespace", "characters", "single-characters"]
 SPLITTINGS: tuple[Splitting, ...] = get_args(Splitting)
+CHARACTER_SPLITTINGS: frozenset[Splitting] = frozenset({"characters", "single-characters"})
+"""Those after which the words of a text without spaces are its characters."""
 
 _CJK = (
     "\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3038-\u303b\u3040-\u30ff\u3100-\u312f\u31f0-\u31ff"
@@ -29,37 +31,74 @@ _WORD = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 _NON_SPACE = re.compile(r"\S+")
-_ONE_CJK = re.compile(f"[{_CJK}]")
+_UNSPACED = "\u0e00-\u109f\u1780-\u17ff\u2e80-\u31ff\u3400-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
+"""Scripts without spaces between words: Thai to Burmese, Khmer, Japanese, Chinese."""
+_ONE_UNSPACED = re.compile(f"[{_UNSPACED}]")
+_MARKS = "\u0300-\u036f\u0483-\u0489\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0900-\u0dff"
+"""Accents and signs that belong to the letter before them."""
+_RUN = rf"[^\W_{_UNSPACED}](?:[^\W_{_UNSPACED}]|[{_MARKS}])+"
+LETTER_RUN = re.compile(_RUN)
+"""Two or more adjacent letters and digits of a script with spaces: ``iPhone15``."""
+_CHARACTER = re.compile(rf"{_RUN}|\S")
+_PATTERNS = {"words": _WORD, "whitespace": _NON_SPACE, "characters": _CHARACTER}
 _SHORT, _REMEMBERED = 40, 500_000
 """Letters between two spaces that are worth remembering, and how many of them at most."""
+_FULL_STOPS, _CLOSING = "。！？", "\"'”’»)]」』》）】"
 _SINGLE = 0.995
-"""Share of words of one character that only a text has that was cut into characters."""
+"""Share of words of one character, or of a run of letters, that only a text has that was cut into characters."""
 
 
-def are_characters(words: Sequence[str]) -> bool:
-    """Whether a text was cut into characters: nearly all of its words have only one."""
+def is_unspaced(character: str) -> bool:
+    """Whether it is of a script that puts no spaces between words, such as Chinese, Japanese or Thai."""
+    return _ONE_UNSPACED.match(character) is not None
+
+
+def is_mostly_unspaced(text: str) -> bool:
+    """Whether most letters are of a script without spaces between words; adjacent other letters count once."""
+    letters = [found[0] for found in _CHARACTER.findall(text) if found[0].isalpha()]
+    return 2 * sum(map(is_unspaced, letters)) > len(letters)
+
+
+def guess_splitting(sentences: Iterable[Sequence[str]]) -> Splitting:
+    """How raw text is to be cut, so that it becomes words such as those of these sentences; never ``whitespace``.
+
+    >>> guess_splitting([["他", "买", "iPhone"]]), guess_splitting([list("他买iPhone")]), guess_splitting([["Ada", "left"]])
+    ('characters', 'single-characters', 'words')
+    """
+    cut = list(sentences)
+    words = [word for sentence in cut for word in sentence]
     single = sum(len(word) == 1 for word in words)
-    return bool(words) and single >= _SINGLE * len(words)
+    if not words or len(words) == len(cut):
+        return "words"
+    if single >= _SINGLE * len(words):
+        parted = sum(_is_parted(*pair) for sentence in cut for pair in pairwise(sentence))
+        return "single-characters" if parted > len(words) - single else "characters"
+    kept = sum(len(word) == 1 or LETTER_RUN.fullmatch(word) is not None for word in words)
+    if kept < _SINGLE * len(words) or not is_mostly_unspaced(" ".join(words)):
+        return "words"
+    return "characters" if kept >= sum(len(cut_words(word)) == 1 for word in words) else "words"
 
 
-def is_cjk(character: str) -> bool:
-    """Whether it is a Chinese or Japanese character, which is a word by itself."""
-    return _ONE_CJK.match(character) is not None
+def _is_parted(word: str, following: str) -> bool:
+    """Whether ``characters`` would not have parted these two."""
+    return len(word) == len(following) == 1 and LETTER_RUN.fullmatch(word + following) is not None
 
 
 def split_words(text: str, how: Splitting = "words") -> list[tuple[int, int]]:
     """Character offsets ``[start, end)`` of the words of ``text``.
 
     ``words``: Unicode words, single CJK characters, single punctuation marks. ``whitespace``: whatever spaces separate.
-    ``characters``: every character that is not a space.
+    ``characters``: every character that is not a space, but adjacent letters and digits of scripts with spaces are one word.
+    ``single-characters``: every character that is not a space.
 
     >>> [text[a:b] for text in ["Ada's 2,500 円札."] for a, b in split_words(text)]
     ['Ada', "'s", '2,500', '円', '札', '.']
+    >>> [text[a:b] for text in ["买iPhone15手机"] for a, b in split_words(text, "characters")]
+    ['买', 'iPhone15', '手', '机']
     """
-    if how == "characters":
+    if how == "single-characters":
         return [(i, i + 1) for i, character in enumerate(text) if not character.isspace()]
-    pattern = _NON_SPACE if how == "whitespace" else _WORD
-    return [match.span() for match in pattern.finditer(text)]
+    return [match.span() for match in _PATTERNS[how].finditer(text)]
 
 
 def cut_words(text: str, how: Splitting = "words") -> tuple[str, ...]:
@@ -70,6 +109,8 @@ def cut_words(text: str, how: Splitting = "words") -> tuple[str, ...]:
     """
     if how == "words":  # no word has a space in it
         return tuple(chain.from_iterable(map(_pieces.__getitem__, text.split())))
+    if how == "characters":
+        return tuple(_CHARACTER.findall(text))
     return tuple(text.split() if how == "whitespace" else "".join(text.split()))
 
 
@@ -134,18 +175,23 @@ def _overlapping(begin: int, end: int, longest: int) -> list[Passage]:
 
 
 def _ends_sentence(text: str, offsets: Sequence[tuple[int, int]], word: int) -> bool:
-    """Whether a sentence or paragraph ends before ``word``."""
+    """Whether a sentence or paragraph ends before ``word``; the quotes and brackets that close it belong to it."""
     gap = text[offsets[word - 1][1] : offsets[word][0]]
     if gap.count("\n") > 1:
         return True
-    last = text[offsets[word - 1][1] - 1]
-    if last in "。！？":
-        return True
-    if last not in ".!?…" or not gap or text[offsets[word][0]].islower():
+    position = offsets[word - 1][1]  # after the last character of the sentence, if it is one
+    while position > 0 and text[position - 1] in _CLOSING:
+        position -= 1
+    last = text[position - 1 : position]
+    if last in _FULL_STOPS:
+        return bool(last) and not (text[offsets[word][0]] in _CLOSING and not gap)
+    if last not in ".!?…؟۔।" or not gap or text[offsets[word][0]].islower():
         return False
     if last != ".":
         return True
-    before = text[offsets[word - 1][0] : offsets[word - 1][1] - 1]
+    while offsets[word - 1][0] >= position:  # words of closing quotes only
+        word -= 1
+    before = text[offsets[word - 1][0] : position - 1]
     if not before and word > 1:
         before = text[offsets[word - 2][0] : offsets[word - 2][1]]
     return len(before) > 3 or before.islower() or before.isdigit()  # neither "Dr." nor "J."

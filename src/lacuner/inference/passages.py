@@ -1,16 +1,13 @@
 """Long texts in passages: what is predicted in passages is trained and evaluated in passages, too."""
 
-from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from operator import attrgetter
-from typing import TypeVar
 
-from lacuner.corpus import Corpus, Entity, Sentence, Span
+from lacuner.corpus import Corpus, Entity, Sentence
+from lacuner.corpus.documents import slice_sentence, words_inside_spans
 from lacuner.corpus.tokenize import Passage, sentence_ends, split_passages
 
-S = TypeVar("S", Entity, Span)
 MAX_PASSAGE = 256
 """A text with more words is searched in passages that end where sentences do."""
 
@@ -110,7 +107,7 @@ def cut_for_training(corpus: Corpus) -> TrainingPassages:
             origin.append((index, 0))
             continue
         long += 1
-        parts = [(begin, _slice(sentence, begin, end)) for begin, end in _cuts(sentence)]
+        parts = [(begin, slice_sentence(sentence, begin, end)) for begin, end in _cuts(sentence)]
         passages += [part for _, part in parts]
         origin += [(index, begin) for begin, _ in parts]
         kept = sum(len(part.entities) + len(part.non_entities) for _, part in parts)
@@ -120,11 +117,7 @@ def cut_for_training(corpus: Corpus) -> TrainingPassages:
 
 def _cuts(sentence: Sentence) -> list[tuple[int, int]]:
     """``[begin, end)`` of the passages of a long sentence."""
-    inside: set[int] = set()
-    reached = 0
-    for start, end in sorted((span.start, span.end) for span in (*sentence.entities, *sentence.non_entities)):
-        inside.update(range(max(reached, start + 1), end))
-        reached = max(reached, end)
+    inside = words_inside_spans(sentence)
     text, offsets = _spaced(sentence.tokens)
     ends = set(sentence_ends(text, offsets)) - inside
     cuts = [0]
@@ -134,25 +127,6 @@ def _cuts(sentence: Sentence) -> list[tuple[int, int]]:
         outside = (word for word in reach if word not in inside)
         cuts.append(next(at_end, next(outside, cuts[-1] + MAX_PASSAGE)))
     return list(zip(cuts, [*cuts[1:], len(sentence)], strict=True))
-
-
-def _slice(sentence: Sentence, begin: int, end: int) -> Sentence:
-    return Sentence(
-        tokens=sentence.tokens[begin:end],
-        entities=_within(sentence.entities, begin, end),
-        non_entities=_within(sentence.non_entities, begin, end),
-        complete=sentence.complete,
-        annotated_labels=sentence.annotated_labels,
-        unknown_tokens=frozenset(word - begin for word in range(begin, end) if word in sentence.unknown_tokens),
-    )
-
-
-def _within(spans: Sequence[S], begin: int, end: int) -> tuple[S, ...]:
-    """Of spans in the order in which they begin, those inside of ``[begin, end)``, counted from ``begin``."""
-    first, after = (bisect_left(spans, word, key=attrgetter("start")) for word in (begin, end))
-    return tuple(
-        replace(span, start=span.start - begin, end=span.end - begin) for span in spans[first:after] if span.end <= end
-    )
 
 
 def _spaced(words: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:

@@ -8,11 +8,13 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from lacuner.corpus import Entity, Sentence, Source
+from lacuner.corpus import Entity, Sentence, Source, Span
 from lacuner.corpus.corpus import format_of_texts, sentence_from_text, stream_sentences
+from lacuner.corpus.documents import cut_into_sentences
 from lacuner.corpus.files import STANDARD_INPUT, ReadingReport, read_lines
-from lacuner.corpus.tokenize import Splitting, are_characters, cut_words, is_cjk
-from lacuner.matching.dictionary import Entry
+from lacuner.corpus.overlaps import OverlapIndex
+from lacuner.corpus.tokenize import CHARACTER_SPLITTINGS, Splitting, cut_words, guess_splitting, is_mostly_unspaced
+from lacuner.matching.entry import Entry
 from lacuner.matching.matcher import Matcher
 
 _LOOKED_AT = 200
@@ -24,19 +26,27 @@ class AnnotationReport:
     """What was found.
 
     Attributes:
-        sentences: read.
+        texts: read.
+        cut: those of them that were cut into sentences.
+        sentences: written.
         words: read.
         labels: matches of each label.
         unlabeled: matches of names that may have several labels.
         kept: entities that the input had already; nothing is found that overlaps them.
         contradictions: matches where the input says that there is no such entity; they are left out.
+        phrases: names without a label that were found; their words are unknown.
+        inside_phrases: matches that are left out, because they are a part of such a name.
         used: how often each name of the dictionary was found, whether it became an entity or not; by its number.
         alike: names that are spelled like these.
         losses: what the format of the output could not hold, in how many sentences.
     """
 
+    texts: int = 0
+    cut: int = 0
     sentences: int = 0
     words: int = 0
+    phrases: int = 0
+    inside_phrases: int = 0
     kept: int = 0
     contradictions: int = 0
     unlabeled: int = 0
@@ -47,8 +57,12 @@ class AnnotationReport:
 
     def add(self, other: "AnnotationReport") -> None:
         """Count what another has counted."""
+        self.texts += other.texts
+        self.cut += other.cut
         self.sentences += other.sentences
         self.words += other.words
+        self.phrases += other.phrases
+        self.inside_phrases += other.inside_phrases
         self.kept += other.kept
         self.contradictions += other.contradictions
         self.unlabeled += other.unlabeled
@@ -125,13 +139,11 @@ def _choose_split(sample: Sequence[Sentence], split: Splitting | Literal["auto"]
     """How texts become words, whether words are characters then, and whether some are words already."""
     first: Splitting = "words" if split == "auto" else split
     raw = [sentence for sentence in sample if _was_cut(sentence, first)]
-    words = [word for sentence in raw or sample for word in sentence.tokens]
-    if split == "auto" and raw:
-        letters = [word for word in words if word[0].isalpha()]
-        chinese = sum(is_cjk(word[0]) for word in letters)
-        first = "characters" if 2 * chinese > len(letters) else "words"
-    characters = first == "characters" if raw and first != "whitespace" else are_characters(words)
-    return first, characters, len(raw) < len(sample)
+    words = [sentence.tokens for sentence in raw or sample]
+    if split == "auto" and raw and is_mostly_unspaced(" ".join(chain.from_iterable(words))):
+        first = "characters"
+    found = first if raw and first != "whitespace" else guess_splitting(words)
+    return first, found in CHARACTER_SPLITTINGS, len(raw) < len(sample)
 
 
 def _was_cut(sentence: Sentence, split: Splitting) -> bool:
@@ -140,18 +152,29 @@ def _was_cut(sentence: Sentence, split: Splitting) -> bool:
 
 
 def _as_characters(text: str | Sentence) -> str | Sentence:
-    """A sentence that was cut into words, now cut into characters; its spans stay where they are in the text."""
+    """A sentence that was cut into words, now cut into characters; its spans stay where they are in the text.
+
+    Where a span begins or ends inside of adjacent letters, the sentence stays as it is.
+    """
     if isinstance(text, str) or text.text is None or not _was_cut(text, "words"):
         return text
-    borders = [0, *accumulate(map(len, text.tokens))]  # in characters that are no spaces
+    tokens = cut_words(text.text, "characters")
+    before = [0, *accumulate(map(len, text.tokens))]  # where words begin, in characters that are no spaces
+    after = {place: number for number, place in enumerate([0, *accumulate(map(len, tokens))])}
+    spans: list[Entity | Span] = [*text.entities, *text.non_entities]
+    unknown = [(before[word], before[word + 1]) for word in text.unknown_tokens]
+    if not all(before[border] in after for span in spans for border in (span.start, span.end)) or not all(
+        border in after for pair in unknown for border in pair
+    ):
+        return text
     return replace(
         text,
-        tokens=cut_words(text.text, "characters"),
-        entities=tuple(replace(e, start=borders[e.start], end=borders[e.end]) for e in text.entities),
-        non_entities=tuple(replace(s, start=borders[s.start], end=borders[s.end]) for s in text.non_entities),
-        unknown_tokens=frozenset(
-            index for word in text.unknown_tokens for index in range(borders[word], borders[word + 1])
+        tokens=tokens,
+        entities=tuple(replace(e, start=after[before[e.start]], end=after[before[e.end]]) for e in text.entities),
+        non_entities=tuple(
+            replace(s, start=after[before[s.start]], end=after[before[s.end]]) for s in text.non_entities
         ),
+        unknown_tokens=frozenset(index for start, end in unknown for index in range(after[start], after[end])),
     )
 
 
@@ -160,11 +183,22 @@ def cut_into_words(text: str | Sentence, split: Splitting) -> Sentence:
     return sentence_from_text(text, split) if isinstance(text, str) else text
 
 
-def annotate_sentences(matcher: Matcher, sentences: Sequence[Sentence]) -> tuple[list[Sentence], AnnotationReport]:
-    """The sentences with the names of the dictionary as entities; everything else in them stays unknown."""
+def annotate_sentences(
+    matcher: Matcher, sentences: Sequence[Sentence], phrases: Matcher | None = None
+) -> tuple[list[Sentence], AnnotationReport]:
+    """The sentences with the names of the dictionary as entities; everything else in them stays unknown.
+
+    Args:
+        matcher: finds the names.
+        sentences: to annotate.
+        phrases: finds names without a label. Their words are marked as unknown, unless they are in an entity.
+    """
     words, texts = [sentence.tokens for sentence in sentences], [sentence.text for sentence in sentences]
     report = AnnotationReport(
-        sentences=len(sentences), words=sum(map(len, words)), kept=sum(len(s.entities) for s in sentences)
+        texts=len(sentences),
+        sentences=len(sentences),
+        words=sum(map(len, words)),
+        kept=sum(len(s.entities) for s in sentences),
     )
     annotated = list(sentences)
     spellings: list[int] = []
@@ -195,4 +229,48 @@ def annotate_sentences(matcher: Matcher, sentences: Sequence[Sentence]) -> tuple
         name, *alike = matcher.names(spelling)
         report.used[name] += times
         report.alike.update(alike)
+    if phrases is not None:
+        for row, matches in groupby(zip(*phrases.find(words, texts), strict=True), key=itemgetter(0)):
+            spans = [(start, end) for _, start, end, _, _ in matches]
+            annotated[row] = _with_phrases(sentences[row], annotated[row], spans, report)
     return annotated, report
+
+
+def cut_documents(
+    sentences: Sequence[Sentence], first: int, min_words: int, report: AnnotationReport
+) -> list[Sentence]:
+    """The sentences of texts with more than ``min_words`` words, and the others as they are; ``first`` counts texts."""
+    found: list[Sentence] = []
+    for number, text in enumerate(sentences, first):
+        parts = cut_into_sentences(text, number) if len(text) > min_words else [text]
+        report.cut += len(parts) > 1
+        found += parts
+    report.sentences += len(found) - len(sentences)
+    return found
+
+
+def _with_phrases(
+    given: Sentence, annotated: Sentence, spans: Sequence[tuple[int, int]], report: AnnotationReport
+) -> Sentence:
+    """The longest name counts: a phrase around matches takes their place, and leaves what it overlaps otherwise."""
+    matched = OverlapIndex(annotated.entities)
+    before = set(given.entities)
+    rejected = {(span.start, span.end) for span in given.non_entities}
+    dropped: set[Entity] = set()
+    unknown: set[int] = set(annotated.unknown_tokens)
+    for start, end in spans:
+        if given.complete or (start, end) in rejected:
+            report.contradictions += 1
+            continue
+        touched = matched.all(Span(start, end))
+        inside = [e for e in touched if start <= e.start and e.end <= end and (e.start, e.end) != (start, end)]
+        if len(inside) == len(touched) and before.isdisjoint(touched):
+            dropped.update(touched)
+            touched = []
+        left = set(range(start, end)).difference(*(range(entity.start, entity.end) for entity in touched))
+        report.phrases += bool(left)
+        unknown |= left
+    report.inside_phrases += len(dropped)
+    report.labels -= Counter(entity.label for entity in dropped)
+    kept = tuple(entity for entity in annotated.entities if entity not in dropped)
+    return replace(annotated, entities=kept, unknown_tokens=frozenset(unknown))

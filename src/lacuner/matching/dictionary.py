@@ -1,30 +1,25 @@
-"""A list of names with their labels: ``surface<TAB>label``, one a line, perhaps with a third column ``exact`` or ``ignore``."""
+"""A list of names with their labels: columns, JSON objects or spaCy's patterns; perhaps with ``exact`` or ``ignore``."""
 
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Literal, get_args
 
-from lacuner.corpus import OUTSIDE, Sentence, Source
+from lacuner.corpus import Sentence, Source
 from lacuner.corpus.files import ReadingReport, read_lines
+from lacuner.errors import DataError
+from lacuner.matching.entry import Entry
+from lacuner.matching.name_records import are_records, read_name_records
+from lacuner.matching.name_tables import UNTYPED, Lines, read_phrase_table, read_table
 from lacuner.matching.variants import runs, together
 
-Case = Literal["exact", "ignore"]
-CASES: tuple[Case, ...] = get_args(Case)
+Reader = Callable[[Lines, str | Path, ReadingReport], Iterator[tuple[int, Entry]]]
+"""Names of a file, with the numbers of their lines."""
 _ASCII_RUN = re.compile("[a-z0-9]+")
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A name and its label; ``case`` says whether upper and lower case must be as written, if it says anything."""
-
-    surface: str
-    label: str
-    case: Case | None = None
 
 
 @dataclass(frozen=True)
@@ -35,17 +30,33 @@ class Dictionary:
     report: ReadingReport = field(default_factory=ReadingReport, repr=False)
 
     @classmethod
-    def read(cls, path: str | Path, strict: bool = False) -> "Dictionary":
+    def read(cls, path: str | Path, strict: bool = False, label: str | None = None) -> "Dictionary":
         """Read a file. Broken lines are left out, and how many there were is logged.
 
         Args:
-            path: the file.
+            path: columns (``name<TAB>label``; commas if it ends in ``.csv``), JSON Lines or a JSON list of objects, such as
+                the patterns of spaCy's EntityRuler.
             strict: refuse broken lines instead.
+            label: of all names, if the file has only names.
         """
+        return cls._read(path, strict, partial(_read_entries, label=label))
+
+    @classmethod
+    def read_phrases(cls, path: str | Path, strict: bool = False) -> "Dictionary":
+        """Read names without labels, one a line, or in a table or JSON objects; labels that are there are not read."""
+        return cls._read(path, strict, _read_phrases)
+
+    @classmethod
+    def _read(cls, path: str | Path, strict: bool, read: Reader) -> "Dictionary":
         report = ReadingReport(strict=strict)
-        dictionary = cls(tuple(dict.fromkeys(_read_entries(path, report))), report)
+        lines = [(number, line) for number, line in read_lines(path) if line.strip()]
+        if not lines:
+            raise DataError("the file is empty: no name is in the list", "write name<TAB>label, one a line", path)
+        entries = tuple(dict.fromkeys(_counting_duplicates(read(lines, path, report), path, report)))
         report.log()
-        return dictionary
+        if not entries:
+            raise DataError("no name is in the list that can be read", "write name<TAB>label, one a line", path)
+        return cls(entries, report)
 
     @classmethod
     def of(cls, pairs: Iterable[tuple[str, str]]) -> "Dictionary":
@@ -127,39 +138,25 @@ def read_stop_list(path: str | Path) -> list[str]:
     return [line for line in lines if line]
 
 
-def _read_entries(path: str | Path, report: ReadingReport) -> Iterator[Entry]:
+def _read_entries(
+    lines: Lines, path: str | Path, report: ReadingReport, label: str | None = None
+) -> Iterator[tuple[int, Entry]]:
+    read = read_name_records if are_records(lines, path) else read_table
+    return read(lines, path, report, label)
+
+
+def _read_phrases(lines: Lines, path: str | Path, report: ReadingReport) -> Iterator[tuple[int, Entry]]:
+    if are_records(lines, path):
+        return read_name_records(lines, path, report, UNTYPED, typed=False)
+    return read_phrase_table(lines, path, report)
+
+
+def _counting_duplicates(
+    entries: Iterable[tuple[int, Entry]], path: str | Path, report: ReadingReport
+) -> Iterator[Entry]:
     seen: set[Entry] = set()
-    for number, line in read_lines(path):
-        if not line.strip():
-            continue
-        columns = [column.strip() for column in line.split("\t")]
-        surface, label, case = [*columns, "", "", ""][:3]
-        surface = " ".join(surface.split())
-        problem = _problem(columns, surface, label, case)
-        if problem is not None:
-            kind, what = problem
-            report.note(kind, f"{what}; the line is left out", "write surface<TAB>label", path, number)
-            continue
-        entry = Entry(surface, label, case or None)  # type: ignore[arg-type]
+    for line, entry in entries:
         if entry in seen:
-            report.note("duplicate names", f"{surface!r} is there twice", "remove one", path, number)
+            report.note("duplicate names", f"{entry.surface!r} is there twice", "remove one", path, line)
         seen.add(entry)
         yield entry
-
-
-def _problem(columns: list[str], surface: str, label: str, case: str) -> tuple[str, str] | None:
-    """What is wrong with a line: the kind of mistake, and what it is here."""
-    if len(columns) == 1:
-        return "lines without a tab", f"there is no tab between name and label in {columns[0][:40]!r}"
-    if not surface:
-        return "empty names", f"there is no name before the label {label!r}"
-    if not label or label == OUTSIDE:
-        return "names without a label", f"{surface!r} has the label {label!r}"
-    if case and case not in CASES:
-        return (
-            "unknown third columns",
-            f"{surface!r} has {case!r} in its third column, which is neither exact nor ignore",
-        )
-    if len(columns) > 3:
-        return "lines with too many columns", f"{surface!r} has {len(columns)} columns"
-    return None

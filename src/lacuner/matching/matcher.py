@@ -15,9 +15,10 @@ import numpy as np
 from ahocorasick_rs import BytesAhoCorasick, MatchKind
 
 from lacuner.corpus import OUTSIDE, Entity, Source
-from lacuner.corpus.tokenize import are_characters
+from lacuner.corpus.tokenize import CHARACTER_SPLITTINGS, guess_splitting
 from lacuner.errors import ConfigError
-from lacuner.matching.dictionary import Dictionary, Entry, folded
+from lacuner.matching.dictionary import Dictionary, folded
+from lacuner.matching.entry import Entry
 from lacuner.matching.variants import Words, cut, same_signs, spellings, together
 
 Ambiguous = Literal["drop", "first", "both-unknown"]
@@ -66,8 +67,8 @@ class Matcher:
         ambiguous: what to do with a name that has several labels: forget it (``drop``), take the label that comes first
             (``first``), or find it and leave it without a label, so that no shorter name is found inside it (``both-unknown``).
         variants: find names with other punctuation, too: *Al Qaeda* for *Al-Qaeda*, *US* for *U.S.*
-        characters: the words of the text are single characters. Adjacent letters and digits are still a word,
-            and no name begins or ends inside it.
+        characters: the words of the text are single characters. Adjacent letters and digits are still a word, whether the
+            text has them as one or not, and no name begins or ends inside it.
         stopped: names that are not to be found, whatever their case, and whichever name may be spelled so, too.
 
     Attributes:
@@ -206,8 +207,8 @@ class Matcher:
 
 
 def are_cut_into_characters(sentences: Iterable[Sequence[str]]) -> bool:
-    """Whether the words of sentences are single characters; the first sentences tell."""
-    return are_characters(list(chain.from_iterable(islice(sentences, _LOOKED_AT))))
+    """Whether the words of sentences are single characters, or letters that are adjacent; the first sentences tell."""
+    return guess_splitting(islice(sentences, _LOOKED_AT)) in CHARACTER_SPLITTINGS
 
 
 class _Text:

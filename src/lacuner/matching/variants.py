@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
-from lacuner.corpus.tokenize import cut_words
+from lacuner.corpus.tokenize import LETTER_RUN, cut_words
 
 _DASHES = "-\u2010\u2011\u2012\u2013\u2014\u2212"
 _DASH = re.compile(rf"\s*[{_DASHES}]\s*")
@@ -17,12 +17,6 @@ _COMMA = re.compile(r"\s*,\s*")
 _AND = re.compile(r"\s*&\s*")
 _MOST_HYPHENATED = 3
 """Words that may be tied together by hyphens."""
-_UNSPACED = "\u0e00-\u109f\u1780-\u17ff\u2e80-\u31ff\u3400-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
-"""Scripts without spaces between words: Thai to Burmese, Khmer, Japanese, Chinese."""
-_MARKS = "\u0300-\u036f\u0483-\u0489\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0900-\u0dff"
-"""Accents and signs that belong to the letter before them."""
-_RUN = re.compile(rf"[^\W_{_UNSPACED}](?:[^\W_{_UNSPACED}]|[{_MARKS}])+")
-
 Words = tuple[str, ...]
 
 
@@ -48,7 +42,7 @@ def runs(text: str) -> list[str]:
     """
     found: list[str] = []
     position = 0
-    for run in _RUN.finditer(text):
+    for run in LETTER_RUN.finditer(text):
         found.extend(text[position : run.start()])
         found.append(run[0])
         position = run.end()
@@ -63,7 +57,7 @@ def together(characters: Sequence[str], text: str | None = None) -> Sequence[str
     ['买', 'iPhone', '15']
     """
     joined = "".join(characters)
-    if not _RUN.search(joined) or len(joined) != len(characters):
+    if not LETTER_RUN.search(joined) or len(joined) != len(characters):
         return characters
     words = runs(joined) if text is None else list(chain.from_iterable(map(runs, text.split())))
     return words if text is None or sum(map(len, words)) == len(characters) else characters

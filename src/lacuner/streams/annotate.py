@@ -10,7 +10,7 @@ from lacuner.corpus.formats.format import Format, WriteOptions
 from lacuner.corpus.formats.registry import get_format, writer_of
 from lacuner.corpus.tokenize import Splitting
 from lacuner.errors import ConfigError
-from lacuner.matching.annotation import AnnotationReport, annotate_sentences, cut_into_words
+from lacuner.matching.annotation import AnnotationReport, annotate_sentences, cut_documents, cut_into_words
 from lacuner.matching.matcher import Matcher
 from lacuner.streams.engine import Engine, LocalEngine
 
@@ -27,6 +27,8 @@ def annotate_stream(
     engine: Engine | None = None,
     name: str = "",
     first: int = 1,
+    phrases: Matcher | None = None,
+    max_words: int | None = None,
 ) -> AnnotationReport:
     """Annotate texts as they come, and write them.
 
@@ -39,13 +41,15 @@ def annotate_stream(
         engine: where the work runs; by default in this process.
         name: what errors call the file that is written.
         first: number of the first text in that file.
+        phrases: knows names without labels, whose words are marked as unknown.
+        max_words: longer texts are cut into sentences; ``None``: none is.
     """
     total, written = AnnotationReport(), get_format(format)
     if not written.line_based:
         raise ConfigError(
             f"the format {format} cannot be written piece by piece; write jsonl, and then lacuner convert it"
         )
-    start = partial(_annotator, matcher, written, split, name)
+    start = partial(_annotator, _Task(matcher, written, split, name, phrases, max_words))
     for text, report in (engine or LocalEngine()).map(start, _chunks(texts, first)):
         out.write(text)
         total.add(report)
@@ -62,20 +66,30 @@ class _Chunk(NamedTuple):
         return f"texts {self.first} to {self.first + len(self.texts) - 1}"
 
 
-def _annotator(
-    matcher: Matcher, format: Format, split: Splitting, name: str
-) -> Callable[[_Chunk], tuple[str, AnnotationReport]]:
+class _Task(NamedTuple):
+    """What is done with each chunk."""
+
+    matcher: Matcher
+    format: Format
+    split: Splitting
+    name: str
+    phrases: Matcher | None
+    max_words: int | None
+
+
+def _annotator(task: _Task) -> Callable[[_Chunk], tuple[str, AnnotationReport]]:
     """A dictionary of a million names is loaded once: copies of this process share it."""
-    return partial(_annotate, matcher, format, split, name)
+    return partial(_annotate, task)
 
 
-def _annotate(
-    matcher: Matcher, format: Format, split: Splitting, name: str, chunk: _Chunk
-) -> tuple[str, AnnotationReport]:
-    annotated, report = annotate_sentences(matcher, [cut_into_words(text, split) for text in chunk.texts])
-    text, options = io.StringIO(), WriteOptions(name=name, first=chunk.first, losses=report.losses)
-    write = writer_of(name, format.name)
-    write(format.count_losses(annotated, options.losses), text, options)
+def _annotate(task: _Task, chunk: _Chunk) -> tuple[str, AnnotationReport]:
+    sentences = [cut_into_words(text, task.split) for text in chunk.texts]
+    annotated, report = annotate_sentences(task.matcher, sentences, task.phrases)
+    if task.max_words is not None:
+        annotated = cut_documents(annotated, chunk.first, task.max_words, report)
+    text, options = io.StringIO(), WriteOptions(name=task.name, first=chunk.first, losses=report.losses)
+    write = writer_of(task.name, task.format.name)
+    write(task.format.count_losses(annotated, options.losses), text, options)
     return text.getvalue(), report
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lacuner.corpus import Corpus
-from lacuner.corpus.tokenize import Splitting, are_characters
+from lacuner.corpus.tokenize import CHARACTER_SPLITTINGS, Splitting, guess_splitting
 from lacuner.encoders.device import default_device, has_bf16
 from lacuner.errors import ConfigError, TrainingError
 from lacuner.inference.passages import MAX_PASSAGE, TrainingPassages, cut_for_training, long_sentences
@@ -59,11 +59,14 @@ def choose_split(settings: RunSettings, corpus: Corpus) -> Splitting:
     """How raw text is split for a model that is trained on ``corpus``: as it was."""
     if settings.split != "auto":
         return settings.split
-    words = [token for sentence in corpus for token in sentence.tokens]
-    if not are_characters(words) or len(words) == len(corpus):
-        return "words"
-    logger.info("The training data is split into characters; raw text will be, too (--set split=words changes that).")
-    return "characters"
+    split = guess_splitting(corpus.tokens)
+    if split in CHARACTER_SPLITTINGS:
+        runs = "" if split == "characters" else ", letters and digits too"
+        logger.info(
+            "The training data is split into characters%s; raw text will be, too (--set split=words changes that).",
+            runs,
+        )
+    return split
 
 
 def locate_reports(

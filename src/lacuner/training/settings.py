@@ -116,7 +116,7 @@ class RunSettings(Settings):
     encoder: SerializeAsAny[EncoderConfig]
     training: TrainingConfig
     trusted: TrustedConfig = TrustedConfig()
-    split: Literal["auto", "words", "whitespace", "characters"] = "auto"
+    split: Literal["auto", "words", "whitespace", "characters", "single-characters"] = "auto"
 
     def for_data(self, corpus: Corpus, dev: Corpus | None = None) -> "RunSettings":
         """With what depends on the data: how long training takes, how wide spans are, how many words are in entities."""

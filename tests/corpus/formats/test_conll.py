@@ -3,7 +3,7 @@ from itertools import islice
 
 import pytest
 
-from lacuner.corpus import Entity, Sentence, Span
+from lacuner.corpus import Corpus, Entity, Sentence, Span
 from lacuner.corpus.files import ReadingReport
 from lacuner.corpus.formats import conll
 from lacuner.corpus.formats.conll import read_conll, write_conll
@@ -480,3 +480,19 @@ def test_what_is_known_about_words_without_tags_is_kept(read):
 def test_a_label_that_would_look_like_a_comment_is_refused():
     with pytest.raises(DataError, match="the tag 'B-x # y' does not fit on a line"):
         written(Sentence(("a",), (Entity(0, 1, "x # y"),)))
+
+
+def test_lines_that_begin_documents_are_written_again(tmp_path):
+    path = tmp_path / "data.conll"
+    content = "Ada\tO\n\n-DOCSTART-\tO\n\nBob\tB-PER\n\nleft\tO\n\n-DOCSTART-\tO\n\nTurin\tO\n\n"
+    path.write_text(content, encoding="utf-8")
+    corpus = Corpus.read(path)
+    assert [dict(sentence.extra) for sentence in corpus] == [{}, {"-DOCSTART-": True}, {}, {"-DOCSTART-": True}]
+    corpus.write(tmp_path / "other.jsonl")
+    Corpus.read(tmp_path / "other.jsonl").write(tmp_path / "again.conll")
+    assert (tmp_path / "again.conll").read_text(encoding="utf-8") == content
+
+
+def test_a_field_that_only_looks_like_the_mark_of_a_document_stays_a_field(tmp_path):
+    Corpus((Sentence(("Ada",), extra={"-DOCSTART-": "no"}),)).write(tmp_path / "a.conll")
+    assert Corpus.read(tmp_path / "a.conll")[0].extra == {"-DOCSTART-": "no"}

@@ -23,10 +23,14 @@ _ONLY_TWO = "write two columns, the word and its tag"
 
 @dataclass
 class Block:
-    """The lines of one sentence, with their numbers, and what is in their columns: all at first, then words and tags."""
+    """The lines of one sentence, with their numbers, and what is in their columns: all at first, then words and tags.
+
+    ``begins_document``: a line ``-DOCSTART-`` is before it.
+    """
 
     lines: list[tuple[int, str]] = field(default_factory=list)
     status: tuple[int, str] | None = None
+    begins_document: bool = False
     columns: list[list[str]] = field(default_factory=list)
 
     @property

@@ -6,6 +6,7 @@ right before the sentence, written only where there is something to say.
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import TextIO
@@ -26,6 +27,8 @@ LOOK_AHEAD_CHARACTERS = 10_000_000
 """Where the look ahead ends if the sentences are very long."""
 
 _BREAKS = re.compile(r"[\t\n\r]")
+DOCUMENT_MARK = "-DOCSTART-"
+"""The line that begins a document, and the field that the first sentence of one has."""
 _WRITE_JSONL = "write JSON Lines (.jsonl) instead"
 _DOCUMENT_LINE = re.compile(r"-DOCSTART-(?:[\s,;|]|$)")
 _TAGGED_DOCUMENT = re.compile(r"[\s,;|][BIESMLUW]-[^\s,;|]+\s*$")
@@ -65,7 +68,9 @@ def read_conll(
         if number >= len(ahead):
             layout.cut(block, path, report)
         if block.columns:
-            yield tagged_sentence(block, scheme if layout.tagged else None, path, report)
+            sentence = tagged_sentence(block, scheme if layout.tagged else None, path, report)
+            mark = {DOCUMENT_MARK: True} if block.begins_document else {}
+            yield replace(sentence, extra={**sentence.extra, **mark}) if mark else sentence
 
 
 def write_conll(sentences: Iterable[Sentence], file: TextIO, options: WriteOptions | None = None) -> None:
@@ -79,7 +84,10 @@ def write_conll(sentences: Iterable[Sentence], file: TextIO, options: WriteOptio
             tags = encode_tags(sentence.entities, len(sentence), options.scheme, sentence.unknown_tokens)
         except ValueError as error:
             raise DataError(f"{where}: {error}", _WRITE_JSONL) from error
-        status = status_of_tagged(sentence)
+        begins_document = sentence.extra.get(DOCUMENT_MARK) is True
+        if begins_document:
+            file.write(f"{DOCUMENT_MARK}\tO\n\n")
+        status = status_of_tagged(_without_mark(sentence) if begins_document else sentence)
         if status:
             file.write(STATUS_LINE + to_line(status))
         elif sentence.tokens[0].startswith("\ufeff"):
@@ -126,6 +134,7 @@ def _blocks(lines: Iterable[tuple[int, str]], path: str | Path, report: ReadingR
             if block.lines:
                 yield block
                 block = Block()
+            block.begins_document = block.begins_document or bool(document)
             drop_status()
         elif line.startswith(STATUS_LINE):
             if block.lines:
@@ -139,6 +148,10 @@ def _blocks(lines: Iterable[tuple[int, str]], path: str | Path, report: ReadingR
         yield block
     else:
         drop_status()
+
+
+def _without_mark(sentence: Sentence) -> Sentence:
+    return replace(sentence, extra={key: value for key, value in sentence.extra.items() if key != DOCUMENT_MARK})
 
 
 def _look_ahead(blocks: Iterator[Block]) -> list[Block]:

@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -25,7 +25,12 @@ class UnfitJSONError(ValueError):
 
 def read_records(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """The JSON objects of a file, with their line numbers."""
-    for number, line in read_lines(path):
+    return decode_records(read_lines(path), path)
+
+
+def decode_records(lines: Iterable[tuple[int, str]], path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The JSON objects in numbered lines of a file; blank ones are skipped."""
+    for number, line in lines:
         if not line.strip():
             continue
         try:

@@ -1,0 +1,98 @@
+"""Documents: which one a sentence belongs to, and how one is cut into sentences without cutting a span in two."""
+
+from bisect import bisect_left
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
+from operator import attrgetter
+from typing import Any, TypeVar
+
+from lacuner.corpus.formats.conll import DOCUMENT_MARK
+from lacuner.corpus.formats.span_keys import TOKEN_FIELDS
+from lacuner.corpus.sentence import Entity, Sentence, Span
+from lacuner.corpus.tokenize import sentence_ends
+
+S = TypeVar("S", Entity, Span)
+DOCUMENT_FIELDS = ("document", "document_id", "doc_id", "doc", "docid", "id")
+"""Fields that name the document of a sentence, the first that is there; also inside of ``meta``."""
+OFFSET = "offset"
+"""Field of a sentence that was cut out of a document: where its text begins there, in characters."""
+
+
+def document_of(sentence: Sentence) -> tuple[str, str] | None:
+    """The field that names the document of a sentence, and its name."""
+    meta = sentence.extra.get("meta")
+    for fields in (sentence.extra, meta if isinstance(meta, Mapping) else {}):
+        for name in DOCUMENT_FIELDS:
+            value = fields.get(name)
+            if isinstance(value, str | int) and not isinstance(value, bool):
+                return name, str(value)
+    return None
+
+
+def cut_into_sentences(document: Sentence, number: Hashable) -> list[Sentence]:
+    """The sentences of a document whose text is known, with ``offset``, and ``document`` unless a field names it already.
+
+    Annotated and rejected spans are not cut in two: where one reaches over the end of a sentence, that is not taken for one.
+
+    Args:
+        document: what is known about its words; a text with one sentence stays as it is.
+        number: names the document.
+    """
+    if document.text is None:
+        return [document]
+    offsets = document.offsets()
+    inside = words_inside_spans(document)
+    ends = [word for word in sentence_ends(document.text, offsets) if word not in inside]
+    if not ends:
+        return [document]
+    name: dict[str, Any] = {} if document_of(document) is not None else {"document": number}
+    before = document.extra.get(OFFSET)
+    moved = before if isinstance(before, int) else 0
+    sentences = []
+    for begin, end in zip([0, *ends], [*ends, len(document)], strict=True):
+        start, stop = offsets[begin][0], offsets[end - 1][1]
+        extra = dict(document.extra)
+        if begin > 0:
+            extra.pop(DOCUMENT_MARK, None)
+        fields = extra.get(TOKEN_FIELDS)
+        if isinstance(fields, list) and len(fields) == len(document):
+            extra[TOKEN_FIELDS] = fields[begin:end]
+        sentences.append(
+            replace(
+                slice_sentence(document, begin, end),
+                text=document.text[start:stop],
+                token_offsets=tuple((first - start, last - start) for first, last in offsets[begin:end]),
+                extra=extra | name | {OFFSET: moved + start},
+            )
+        )
+    return sentences
+
+
+def slice_sentence(sentence: Sentence, begin: int, end: int) -> Sentence:
+    """The words ``[begin, end)`` and what is known about spans inside of them, without text and other fields."""
+    return Sentence(
+        tokens=sentence.tokens[begin:end],
+        entities=_within(sentence.entities, begin, end),
+        non_entities=_within(sentence.non_entities, begin, end),
+        complete=sentence.complete,
+        annotated_labels=sentence.annotated_labels,
+        unknown_tokens=frozenset(word - begin for word in range(begin, end) if word in sentence.unknown_tokens),
+    )
+
+
+def words_inside_spans(sentence: Sentence) -> set[int]:
+    """The words that an annotated or rejected span has, but does not begin with: no cut may be before them."""
+    inside: set[int] = set()
+    reached = 0
+    for start, end in sorted((span.start, span.end) for span in (*sentence.entities, *sentence.non_entities)):
+        inside.update(range(max(reached, start + 1), end))
+        reached = max(reached, end)
+    return inside
+
+
+def _within(spans: Sequence[S], begin: int, end: int) -> tuple[S, ...]:
+    """Of spans in the order in which they begin, those inside of ``[begin, end)``, counted from ``begin``."""
+    first, after = (bisect_left(spans, word, key=attrgetter("start")) for word in (begin, end))
+    return tuple(
+        replace(span, start=span.start - begin, end=span.end - begin) for span in spans[first:after] if span.end <= end
+    )
