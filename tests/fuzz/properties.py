@@ -29,6 +29,7 @@ from lacuner.corpus.corpus import stream_sentences, write_sentences
 from lacuner.corpus.files import ReadingReport
 from lacuner.corpus.formats.records import sentence_to_record
 from lacuner.corpus.formats.registry import all_formats, get_format
+from lacuner.corpus.formats.span_keys import holds_tags
 from lacuner.encoders.vectors import read_vectors
 from lacuner.errors import LacunerError
 from lacuner.features.lexicon import read_words
@@ -282,6 +283,8 @@ def _clashes(sentence: Sentence, format: str) -> bool:
     """Whether a format has a use of its own for one of the fields, or words that a text alone does not tell."""
     if format == "doccano":
         return bool({"label", "labels", "tokens"} & sentence.extra.keys()) or sentence.text is None
+    if format == "jsonl":  # tags beside entities are refused, whoever has written them
+        return holds_tags(sentence.extra, "tags")
     blank = not sentence.tokens or any(not token.strip() for token in sentence.tokens)
     if format in ("bioc", "brat", "csv", "pubtator"):
         return blank or format == "pubtator"

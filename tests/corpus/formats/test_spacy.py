@@ -259,6 +259,7 @@ DAMAGED = {
     "spans outside of the text": changed(span_groups=[group(0, 50)]),
     "spans that are no bytes": changed(span_groups=[[1]]),
     "too many groups": changed(span_groups=lambda groups: groups * 2),
+    "user data that is a list": changed(user_data=[srsly.msgpack_dumps([1])]),
     "user data that is none": changed(user_data=[b"\xc1"]),
     "an array in place of lists": changed(cats=np.zeros(1)),
 }

@@ -124,6 +124,7 @@ class DocFile:
         _require(all(0 <= span.start < span.end <= len(words) for span in spans), "a span is outside of its text")
         packed = self._user_data[index]
         user_data = {} if packed is None else _unpack(packed, lists=False)
+        _require(isinstance(user_data, dict), "user data is no mapping")
         unknown_spaces = bool(self._flags[index].get("has_unknown_spaces"))
         spaces = None if unknown_spaces else tuple(map(bool, self._spaces[begin:end].tolist()))
         return DocContent(words, spaces, ents, outside, groups, user_data, self._cats[index], broken)

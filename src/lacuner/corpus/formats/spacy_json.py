@@ -16,13 +16,14 @@ from lacuner.corpus.formats.format import CONTENTS, Format, ReadOptions, WriteOp
 from lacuner.corpus.formats.json_lines import UnfitJSONError, decode_json, to_line
 from lacuner.corpus.formats.kept_records import KEPT, kept_record, restored
 from lacuner.corpus.formats.spacy import OVERLAPPING, REJECTED, encode
-from lacuner.corpus.formats.span_keys import TOKEN_FIELDS, find_span_key
+from lacuner.corpus.formats.span_keys import SPAN_KEYS, TAG_KEYS, TOKEN_FIELDS, find_span_key
 from lacuner.corpus.formats.text_records import sentence_from_text_record
 from lacuner.corpus.overlaps import without_overlaps
 from lacuner.corpus.sentence import Sentence
 from lacuner.errors import DataError
 
-_USED = frozenset({"text", "ents", "tokens", "spans", "entities", "label", "labels", KEPT, TOKEN_FIELDS})
+_USED = frozenset({"text", "tokens", *SPAN_KEYS, *TAG_KEYS, KEPT, TOKEN_FIELDS})
+"""Names that other fields of a document cannot have."""
 _REMEDY = 'write objects of Doc.to_json, or [text, {"entities": [[start, end, label], …]}]'
 
 
