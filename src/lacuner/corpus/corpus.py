@@ -141,7 +141,18 @@ def stream_sentences(
 ) -> Iterator[Sentence]:
     """Sentences of a file one by one, in constant memory; the caller logs the report when it is done."""
     report = report if report is not None else ReadingReport()
-    return reader_of(path, format)(path, report, ReadOptions(split, tagged))
+    return _noting_emptiness(reader_of(path, format)(path, report, ReadOptions(split, tagged)), path, report)
+
+
+def _noting_emptiness(sentences: Iterator[Sentence], path: str | Path, report: ReadingReport) -> Iterator[Sentence]:
+    """The same sentences; a file without any, of which nothing else is said, is."""
+    before, sentences = report.counts.total(), iter(sentences)
+    for sentence in sentences:
+        yield sentence
+        yield from sentences
+        return
+    if report.counts.total() == before:
+        report.note("empty files", "there is no sentence in the file", "check that it is the one you mean", path, 1)
 
 
 def write_sentences(

@@ -53,6 +53,15 @@ def character_of(record: Mapping[str, Any], path: str | Path, line: int) -> Call
     return convert
 
 
+def refuse_numbers(record: Mapping[str, Any], path: str | Path, line: int) -> None:
+    """Refuse exports of old versions that have numbers for labels."""
+    items = record.get("annotations")
+    for item in items if isinstance(items, list) else ():
+        if isinstance(item, Mapping) and "start_offset" in item and type(item.get("label")) is int:
+            what = '"annotations" has numbers for labels, and only doccano knows their names'
+            raise DataError(what, "export as JSONL with text labels", path, line)
+
+
 def read_doccano(path: str | Path, report: ReadingReport, options: ReadOptions) -> Iterator[Sentence]:
     """Sentences of an exported file, streamed."""
     for number, record in read_records(path):
@@ -61,6 +70,7 @@ def read_doccano(path: str | Path, report: ReadingReport, options: ReadOptions) 
         if record.get("tokens"):
             what = '"tokens" is given, which doccano does not know'
             raise DataError(what, "read it as jsonl", path, number)
+        refuse_numbers(record, path, number)
         key = find_span_key(record, (*SPAN_KEYS, "entities"), path, number)
         counted = character_of(record, path, number)
         yield sentence_from_text_record(record, key, path, number, report, options.split, counted)

@@ -48,8 +48,11 @@ def _sentences(
     record: Mapping[str, Any], path: str | Path, line: int, report: ReadingReport, options: ReadOptions
 ) -> Iterator[Sentence]:
     """The sentence of a record; none if it was not accepted."""
-    if prodigy.is_unaccepted(record, path, line, report):
+    answered = prodigy.with_answer(record, path, line, report)
+    if answered is None:
         return
+    record = answered
+    doccano.refuse_numbers(record, path, line)
     if not isinstance(words_or_text(record, path, line), str):
         stray = _stray_annotation(record)
         if stray is not None:
