@@ -23,6 +23,7 @@ MIN_CASES = 20
 PROPERTIES = [
     properties.damaged_corpora_are_read_or_refused,
     properties.entities_of_records_are_read_or_reported,
+    properties.entities_of_tools_are_read_or_reported,
     properties.entities_of_columns_are_read_or_reported,
     properties.what_is_written_comes_back,
     properties.damaged_lists_are_read_or_refused,

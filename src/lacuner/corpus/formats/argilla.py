@@ -202,7 +202,7 @@ class _Reader:
         others = {name: answer for name, answer in self._suggestions.items() if name != question}
         responses = {name: answers for name, answers in self._responses.items() if name != question}
         self._report.unread.update(f"answers to {name}" for name in {**others, **responses})
-        ours = {"agent", "score"} if chosen.kind == "suggestion" and _is_ours(chosen.content) else set()
+        ours = {"score", "agent"} if chosen.kind == "suggestion" and _is_ours(chosen.content) else {"score"}
         parts: dict[str, Any] = {
             "text_field": None if field == "text" else field,
             "question": None if question == _QUESTION else question,
@@ -308,10 +308,10 @@ def _record(sentence: Sentence, options: WriteOptions) -> dict[str, Any]:
     given = {key: str(extra["id"]) for key in ("id",) if isinstance(extra.get("id"), str | int)}
     if given and extra["id"] == given["id"]:
         del extra["id"]
-    from_people = bool(sentence.entities) and all(entity.source == Source.HUMAN for entity in sentence.entities)
+    from_people = all(entity.source == Source.HUMAN for entity in sentence.entities)
     answered = from_people and "user_id" in held.get("response", {}) and not options.suggestions
     if held.get("response") and not answered and not options.suggestions:
-        options.losses["the response that the entities were in"] += 1
+        extra[ARGILLA_FIELDS] = held
     question = held.get("question", _QUESTION)
     content = _response(sentence, held) if answered else _suggestion(sentence, held, options)
     answer = {question: [content] if answered else content}

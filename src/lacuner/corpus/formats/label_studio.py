@@ -316,6 +316,11 @@ def _task(index: int, sentence: Sentence, options: WriteOptions) -> dict[str, An
         del extra["id"]
     if is_respelled(sentence):
         options.losses["words that the text spells otherwise"] += 1
+    from_people = all(entity.source == Source.HUMAN for entity in sentence.entities)
+    annotated = from_people and bool(sentence.entities or held.get("annotation")) and not options.suggestions
+    kind, other = ("annotation", "prediction") if annotated else ("prediction", "annotation")
+    if held.get(other) and not options.suggestions:
+        extra[LABEL_STUDIO_FIELDS] = held
     data: dict[str, Any] = {key: sentence.raw_text, **held.get("data", {})}
     own = annotation_in_characters(sentence)
     clashes = {name: extra.pop(name) for name in (OWN, LABEL_STUDIO_FIELDS, *data) if name in extra}
@@ -324,18 +329,12 @@ def _task(index: int, sentence: Sentence, options: WriteOptions) -> dict[str, An
     data |= extra
     if own:
         data[OWN] = own
-    from_people = all(entity.source == Source.HUMAN for entity in sentence.entities)
-    annotated = from_people and bool(sentence.entities or held.get("annotation")) and not options.suggestions
-    kind = "annotation" if annotated else "prediction"
     content = dict(held.get(kind, {}))
     if kind == "prediction" and (options.suggestions or "model_version" not in content):
         content["model_version"] = options.agent
     if kind == "prediction" and "score" not in content:
         score = options.score_of(index, sentence)
         content |= {} if score is None else {"score": score}
-    other = "prediction" if annotated else "annotation"
-    if held.get(other) and not options.suggestions:
-        options.losses[f"fields of the {other} that the entities were in"] += 1
     content["result"] = results_of(sentence, _Chosen(kind, content).source) + held.get("results", [])
     return {**of_task, "data": data, f"{kind}s": [content]}
 
