@@ -19,6 +19,7 @@ from lacuner.corpus.corpus import stream_sentences, write_sentences
 from lacuner.corpus.files import ReadingReport
 from lacuner.corpus.formats.records import sentence_to_record
 from lacuner.corpus.formats.registry import all_formats, get_format
+from lacuner.corpus.formats.span_keys import TAG_KEYS, holds_tags
 from lacuner.encoders.vectors import read_vectors
 from lacuner.errors import LacunerError
 from lacuner.features.lexicon import read_words
@@ -208,6 +209,8 @@ def _write_and_compare(sentences: list[Sentence], folder: Path, format: str) -> 
 
 def _clashes(sentence: Sentence, format: str) -> bool:
     """Whether a format has a use of its own for one of the fields, or words that a text alone does not tell."""
+    if format in ("doccano", "jsonl", "prodigy") and any(holds_tags(sentence.extra, key) for key in TAG_KEYS):
+        return True
     if format in ("argilla", "label_studio"):
         return not sentence.tokens or any(not token.strip() for token in sentence.tokens)
     if format == "doccano":
