@@ -185,6 +185,15 @@ def test_offsets_that_fit_in_both_ways_are_counted(read):
     assert read.report.counts == {"offsets that may count otherwise": 1}
 
 
+def test_offsets_of_responses_that_we_write_count_characters(read):
+    responses = {"entities": [{"value": [{"start": 0, "end": 1, "label": "X"}], "user_id": "u"}]}
+    (first,) = read([RECORD | {"fields": {"text": "O 😀 😀 _ ?"}, "responses": responses, "suggestions": {}}])
+    wider = Sentence(first.tokens, (Entity(0, 4, "X", source="human"),), text=first.text, extra=first.extra)
+    (again,) = read(records_of(wider))
+    assert again == wider
+    assert not read.report.counts
+
+
 def test_what_argilla_has_no_place_for_comes_back(read):
     sentence = Sentence(
         ("😀", "New York", "left"),

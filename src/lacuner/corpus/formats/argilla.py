@@ -24,6 +24,8 @@ from lacuner.errors import DataError
 
 _OWN, _QUESTION = "lacuner", "entities"
 _OWN_KEYS = ("tokens", "non_entities", "complete", "annotated_labels", "unknown_tokens")
+_CHARACTERS = "characters"
+"""What offsets of a response count that we have written."""
 _NAMED = ("vectors", "status", "_server_id")
 _HELD_PARTS = {"text_field": str, "question": str, "response": Mapping, "suggestion": Mapping} | {
     "fields": Mapping, "suggestions": Mapping, "responses": Mapping, "record": Mapping,
@@ -106,7 +108,8 @@ class _Reader:
             record |= self._own["fields"]
         record |= {key: self._own[key] for key in _OWN_KEYS if key in self._own}
         record |= {"text": text, "entities": self._entities(value, chosen)}
-        convert = self._counting(text, value) if chosen.kind == "response" else None
+        from_page = chosen.kind == "response" and self._own.get("offsets") != _CHARACTERS
+        convert = self._counting(text, value) if from_page else None
         return sentence_from_text_record(
             record, "entities", self._path, self._line, self._report, options.split, convert
         )
@@ -332,6 +335,8 @@ def _record(sentence: Sentence, options: WriteOptions) -> dict[str, Any]:
     others = [_other_fields(entity, usual, "score" in content) for entity in sentence.entities]
     if any(others):
         own["entities"] = others
+    if answered and units_before(sentence.raw_text) is not None:
+        own["offsets"] = _CHARACTERS
     return record | ({_OWN: own} if own else {})
 
 
