@@ -51,7 +51,7 @@ class Corpus(Sequence[Sentence]):
 
         Args:
             path: the file; its ending says what format it has.
-            format: its name (``conll``, ``jsonl``, ``doccano``, ``prodigy``, or that of an installed package), if the
+            format: its name (``conll``, ``doccano``, ``label_studio``, …, or that of an installed package), if the
                 ending does not tell.
             strict: refuse broken tags, duplicate entities and the like instead of repairing them.
             split: how raw text with character spans becomes words.

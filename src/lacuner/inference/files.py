@@ -87,10 +87,17 @@ def read_inputs(path: Path, format: str | None = None) -> Iterator[PredictionInp
         for number, record in read_objects(path):
             sentences = tools.read(record, number)
             if sentences is not None:
-                yield from (PredictionInput(sentence, sentence_to_record(sentence)) for sentence in sentences)
+                yield from map(_input_of, sentences)
                 continue
             content = words_or_text(record, path, number)
             yield PredictionInput(content if isinstance(content, str) else Sentence(tuple(content)), record)
+
+
+def _input_of(sentence: Sentence) -> PredictionInput:
+    """The text of another tool's record, or its words if it has no text."""
+    if sentence.text is None:
+        return PredictionInput(sentence, sentence_to_record(sentence))
+    return PredictionInput(sentence.text, {"text": sentence.text, **sentence.extra})
 
 
 def predict_stream(

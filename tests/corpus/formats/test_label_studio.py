@@ -108,6 +108,11 @@ def test_predictions_are_entities_of_a_model_with_scores(read):
     assert [(entity.source, entity.score) for entity in sentence.entities] == [("model", 0.75), ("model", None)]
     (again,) = tasks_of(sentence)
     assert again["predictions"] == [PREDICTED]
+    (suggested,) = tasks_of(sentence, suggestions=True, agent="lacuner audit", scores=[0.25])
+    assert {key: suggested["predictions"][0][key] for key in ("model_version", "score")} == {
+        "model_version": "lacuner audit",
+        "score": 0.25,
+    }
 
 
 @pytest.mark.parametrize(

@@ -374,8 +374,8 @@ def _response(sentence: Sentence, held: Mapping[str, Any]) -> dict[str, Any]:
 
 def _suggestion(sentence: Sentence, held: Mapping[str, Any], options: WriteOptions) -> dict[str, Any]:
     """Spans, and a score of each of them if they have one: Argilla takes as many scores as there are spans, or none."""
-    content = dict(held.get("suggestion", {}))
-    if options.suggestions or "agent" not in content:
+    content = {} if options.suggestions else dict(held.get("suggestion", {}))
+    if "agent" not in content:
         content["agent"] = options.agent
     scores = [round(entity.score, 6) for entity in sentence.entities if entity.score is not None]
     content.pop("score", None)

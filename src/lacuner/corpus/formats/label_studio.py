@@ -329,8 +329,8 @@ def _task(index: int, sentence: Sentence, options: WriteOptions) -> dict[str, An
     data |= extra
     if own:
         data[OWN] = own
-    content = dict(held.get(kind, {}))
-    if kind == "prediction" and (options.suggestions or "model_version" not in content):
+    content = {} if options.suggestions else dict(held.get(kind, {}))
+    if kind == "prediction" and "model_version" not in content:
         content["model_version"] = options.agent
     if kind == "prediction" and "score" not in content:
         score = options.score_of(index, sentence)
