@@ -139,7 +139,11 @@ def test_a_missing_file_is_named(tmp_path, format):
 def test_an_empty_file_is_an_empty_corpus(tmp_path, format):
     path = tmp_path / f"empty.{format}"
     path.write_bytes(b"")
-    assert len(Corpus.read(path)) == 0
+    corpus = Corpus.read(path)
+    assert len(corpus) == 0
+    assert corpus.report.examples == {"empty files": f"{path}:1: there is no sentence in the file"}
+    with pytest.raises(DataError, match="there is no sentence in the file — check that it is the one you mean"):
+        Corpus.read(path, strict=True)
 
 
 def test_what_was_repaired_is_logged_and_kept(tmp_path, caplog):

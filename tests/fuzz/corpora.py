@@ -240,6 +240,104 @@ def random_named_columns(random: Random) -> DocumentFile:
     return DocumentFile(name, {"": "\n".join(lines) + "\n"}, count)
 
 
+class ToolFile(NamedTuple):
+    """A file of a labelling tool, its format, and how many entities are written in it."""
+
+    content: str
+    format: str
+    entities: int
+
+
+def random_tool_file(random: Random) -> ToolFile:
+    """Records of Label Studio, Argilla or GLiNER, with several annotators, old names, and what is not of text."""
+    kind = random.choice(["label_studio", "min", "argilla", "gliner"])
+    records, count = [], 0
+    for number in range(random.randint(1, 3)):
+        tokens = [random.choice(_WORDS[:16]) for _ in range(random.randint(1, 6))]
+        make = {"label_studio": _task, "min": _flat_task, "argilla": _argilla_record, "gliner": _gliner_record}[kind]
+        record, entities = make(tokens, number, random)
+        records.append(record)
+        count += entities
+    lines = random.random() < 0.4
+    content = "\n".join(map(json.dumps, records)) if lines else json.dumps(records, indent=random.choice([None, 1]))
+    return ToolFile(content, "label_studio" if kind == "min" else kind, count)
+
+
+def _spans_of(tokens: list[str], random: Random) -> list[tuple[int, int, str]]:
+    """Words ``[first, last]`` with labels, each once."""
+    spans = set()
+    for _ in range(random.choice([0, 1, 1, 2])):
+        first = random.randrange(len(tokens))
+        spans.add((first, random.randint(first, len(tokens) - 1), random.choice(_LABELS)))
+    return sorted(spans)
+
+
+def _in_characters(tokens: list[str], random: Random) -> tuple[str, list[dict[str, Any]]]:
+    text = " ".join(tokens)
+    starts = [sum(len(token) + 1 for token in tokens[:index]) for index in range(len(tokens))]
+    spans = [
+        {"start": starts[first], "end": starts[last] + len(tokens[last]), "label": label}
+        for first, last, label in _spans_of(tokens, random)
+    ]
+    return text, spans
+
+
+def _regions(tokens: list[str], random: Random) -> list[dict[str, Any]]:
+    text, spans = _in_characters(tokens, random)
+    return [
+        {"start": span["start"], "end": span["end"], "labels": [span["label"]]}
+        | ({"text": text[span["start"] : span["end"]]} if random.random() < 0.8 else {})
+        for span in spans
+    ]
+
+
+def _task(tokens: list[str], number: int, random: Random) -> tuple[dict[str, Any], int]:
+    key, count = random.choice(["text", "text", "article"]), 0
+    task: dict[str, Any] = {"id": number, "data": {key: " ".join(tokens)} | _fields(random, 0.1)}
+    for name in random.sample(["annotations", "predictions", "completions", "drafts"], random.choice([0, 1, 1, 2])):
+        task[name] = []
+        for _ in range(random.choice([1, 1, 2])):
+            values = _regions(tokens, random)
+            count += len(values)
+            kinds = ["labels"] * 9 + ["hypertextlabels"]
+            result = [{"from_name": "ner", "to_name": "x", "type": random.choice(kinds), "value": v} for v in values]
+            if random.random() < 0.2:
+                result.append({"type": "choices", "value": {"choices": ["x"]}})
+            task[name].append({"result": result, "was_cancelled": random.random() < 0.1} | _fields(random, 0.1))
+    return task, count
+
+
+def _flat_task(tokens: list[str], number: int, random: Random) -> tuple[dict[str, Any], int]:
+    values = _regions(tokens, random)
+    record = {"text": " ".join(tokens), "id": random.choice([1, number]), "annotator": 1, "annotation_id": number}
+    return record | ({random.choice(["label", "ner"]): values} if values else {}) | _fields(random, 0.1), len(values)
+
+
+def _argilla_record(tokens: list[str], number: int, random: Random) -> tuple[dict[str, Any], int]:
+    record: dict[str, Any] = {
+        "id": str(number),
+        "fields": {"text": " ".join(tokens)},
+        "suggestions": {},
+        "responses": {},
+    }
+    count = 0
+    if random.random() < 0.6:
+        _, spans = _in_characters(tokens, random)
+        record["suggestions"]["entities"] = {"value": spans, "score": [0.5] * len(spans), "agent": "m"}
+        count += len(spans)
+    for _ in range(random.choice([0, 1, 2])):
+        _, spans = _in_characters(tokens, random)
+        status = random.choice(["submitted", "submitted", "draft", "discarded", None])
+        record["responses"].setdefault("entities", []).append({"value": spans, "user_id": "u", "status": status})
+        count += len(spans)
+    return record, count
+
+
+def _gliner_record(tokens: list[str], number: int, random: Random) -> tuple[dict[str, Any], int]:
+    spans = [list(span) for span in _spans_of(tokens, random)]
+    return _fields(random, 0.2) | {"tokenized_text": tokens, "ner": spans}, len(spans)
+
+
 class ColumnFile(NamedTuple):
     """A column file, and what is in it."""
 

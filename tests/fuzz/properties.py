@@ -17,6 +17,7 @@ from corpora import (
     random_names,
     random_records,
     random_sentence,
+    random_tool_file,
     random_value,
 )
 from mutation import mutate
@@ -29,7 +30,7 @@ from lacuner.corpus.corpus import stream_sentences, write_sentences
 from lacuner.corpus.files import ReadingReport
 from lacuner.corpus.formats.records import sentence_to_record
 from lacuner.corpus.formats.registry import all_formats, get_format
-from lacuner.corpus.formats.span_keys import holds_tags
+from lacuner.corpus.formats.span_keys import TAG_KEYS, holds_tags
 from lacuner.encoders.vectors import read_vectors
 from lacuner.errors import LacunerError
 from lacuner.features.lexicon import read_words
@@ -52,6 +53,17 @@ _LOST = ("duplicate entities", "empty entities")
 """Counts of the report that stand for one entity each."""
 _RECORDS_UNREAD = ("annotation that is not read", "unaccepted records")
 """Counts of the report that stand for a key or a record with any number of entities."""
+_ANSWERS_UNREAD = (
+    *_RECORDS_UNREAD,
+    "cancelled annotations",
+    "further annotations",
+    "further predictions",
+    "predictions beside annotations",
+    "drafts",
+    "draft responses",
+    "discarded responses",
+)
+"""The same of one annotation or answer."""
 
 
 def damaged_corpora_are_read_or_refused(random: Random, folder: Path) -> None:
@@ -108,11 +120,29 @@ def entities_of_records_are_read_or_reported(random: Random, folder: Path) -> No
     except LacunerError as error:
         _check_sentence(error)
         return
-    found = sum(len(sentence.entities) for sentence in read) + sum(report.counts[kind] for kind in _LOST)
+    found = sum(len(sentence.entities) + len(sentence.non_entities) for sentence in read)
+    found += sum(report.counts[kind] for kind in _LOST)
     if not any(report.counts[kind] for kind in _RECORDS_UNREAD):
         assert found == made.entities, (made.content, dict(report.counts))
     assert found <= made.entities, made.content
     _write_and_compare(read, folder, "jsonl")
+
+
+def entities_of_tools_are_read_or_reported(random: Random, folder: Path) -> None:
+    """Every entity in a file of a labelling tool is read, or is in the report, or the file is refused."""
+    made, path, report = random_tool_file(random), folder / "data.json", ReadingReport()
+    path.write_text(made.content, encoding="utf-8")
+    try:
+        read = list(stream_sentences(path, random.choice([None, made.format]), report))
+    except LacunerError as error:
+        _check_sentence(error)
+        return
+    found = sum(len(sentence.entities) for sentence in read) + sum(report.counts[kind] for kind in _LOST)
+    if not any(report.counts[kind] for kind in _ANSWERS_UNREAD):
+        assert found == made.entities, (made.content, dict(report.counts))
+    assert found <= made.entities, made.content
+    _write_and_compare(read, folder, "jsonl")
+    _write_and_compare(read, folder, made.format)
 
 
 def entities_of_columns_are_read_or_reported(random: Random, folder: Path) -> None:
@@ -281,10 +311,12 @@ def _without_new_ids(sentence: Sentence, wanted: Sentence, format: str) -> dict[
 
 def _clashes(sentence: Sentence, format: str) -> bool:
     """Whether a format has a use of its own for one of the fields, or words that a text alone does not tell."""
+    if format in ("doccano", "jsonl", "prodigy") and any(holds_tags(sentence.extra, key) for key in TAG_KEYS):
+        return True
+    if format in ("argilla", "label_studio"):
+        return not sentence.tokens or any(not token.strip() for token in sentence.tokens)
     if format == "doccano":
         return bool({"label", "labels", "tokens"} & sentence.extra.keys()) or sentence.text is None
-    if format == "jsonl":  # tags beside entities are refused, whoever has written them
-        return holds_tags(sentence.extra, "tags")
     blank = not sentence.tokens or any(not token.strip() for token in sentence.tokens)
     if format in ("bioc", "brat", "csv", "pubtator"):
         return blank or format == "pubtator"
@@ -295,13 +327,11 @@ def _as_held(sentence: Sentence, format: str) -> dict[str, Any]:
     record = sentence_to_record(sentence)
     if format in ("bioc", "brat", "csv"):
         record = {"text": sentence.raw_text} | record
-    if format == "prodigy":
+    if format in ("argilla", "label_studio", "prodigy"):
         record = {"text": sentence.raw_text} | record
-        if any(entity.score is not None for entity in sentence.entities) and isinstance(
-            record.get("meta"), dict | None
-        ):
-            score = max(entity.score for entity in sentence.entities if entity.score is not None)
-            record["meta"] = {**(record.get("meta") or {}), "score": score}
+    scores = [entity.score for entity in sentence.entities if entity.score is not None]
+    if format == "prodigy" and scores and isinstance(record.get("meta"), dict | None):
+        record["meta"] = {**(record.get("meta") or {}), "score": max(scores)}
     return record
 
 

@@ -23,6 +23,33 @@ CORPORA: dict[str, list[bytes]] = {
     "doccano": [
         b'{"id": 1, "text": "\xf0\x9f\x98\x80 Ada left", "label": [[3, 6, "PER"]], "Comments": []}\n',
         b'{"text": "Ada", "entities": [{"id": 1, "label": "PER", "start_offset": 0, "end_offset": 3}], "relations": []}\n',
+        b'{"text": "Ada", "annotations": [{"label": 3, "start_offset": 0, "end_offset": 3}], "cats": ["x"]}\n',
+    ],
+    "label_studio": [
+        b'[{"id": 1, "data": {"text": "\xf0\x9f\x98\x80 Ada left", "id": 4}, "annotations": [{"id": 2, "completed_by": 1, '
+        b'"was_cancelled": false, "result": [{"id": "a", "from_name": "label", "to_name": "text", "type": "labels", '
+        b'"value": {"start": 2, "end": 5, "text": "Ada", "labels": ["PER"]}}, {"type": "relation", "from_id": "a"}]}], '
+        b'"predictions": [], "drafts": []}]',
+        b'{"data": {"article": "Ada left", "lacuner": {"tokens": [{"start": 0, "end": 3}], "non_entities": [[0, 3]]}}, '
+        b'"predictions": [{"model_version": "lacuner", "score": 0.5, "result": [{"type": "labels", "score": 0.5, '
+        b'"meta": {"lacuner": {"source": "x"}}, "value": {"start": 4, "end": 8, "labels": ["X", "Y"]}}]}]}\n'
+        b'{"data": {"article": "Bo"}}\n',
+        b'[\n {"text": "Ada left", "id": 1, "ner": [{"start": 0, "end": 3, "text": "Ada", "labels": ["PER"]}],\n'
+        b'  "annotator": 1, "annotation_id": 2, "lead_time": 1.5}\n]',
+    ],
+    "argilla": [
+        b'[{"id": "1", "fields": {"text": "\xf0\x9f\x98\x80 Ada left"}, "metadata": {"a": 1}, "suggestions": {"entities": '
+        b'{"value": [{"start": 2, "end": 5, "label": "PER"}], "score": [0.5], "agent": "m"}}, "responses": {"entities": '
+        b'[{"value": [{"start": 3, "end": 6, "label": "PER"}], "user_id": "u", "status": "submitted"}]}, "vectors": {}}]',
+        b'{"fields": [{"text": "Ada"}], "suggestions": [{"entities": {"value": [], "agent": "lacuner"}}], "id": ["x"]}',
+        b'{"id": "1", "text": "Ada", "entities.responses": [[{"start": 0, "end": 3, "label": "PER"}]], '
+        b'"entities.responses.users": ["u"], "entities.responses.status": ["draft"], "entities.suggestion": []}\n',
+    ],
+    "gliner": [
+        b'[{"tokenized_text": ["Ada", "left", "Turin"], "ner": [[2, 2, "LOC"], [0, 0, "PER"]], "relations": [[0, 1, "x"]], '
+        b'"ner_labels": ["PER", "LOC"], "ner_negatives": ["ORG"]}]',
+        b'{"tokenized_text": ["Ada"], "ner": [[0, 0, "PER"]], "lacuner": {"entities": [{"source": "x"}], "complete": true}}\n'
+        b'{"tokenized_text": ["Bo"], "ner": []}\n',
     ],
     "brat": [
         b'T1\tPER 0 3\tAda\nT2\tLOC 16 19;20 24\tNew York\n#1\tLacuner T1\t{"source": "human", "score": 0.5}\n'

@@ -24,6 +24,7 @@ PROPERTIES = [
     properties.damaged_corpora_are_read_or_refused,
     properties.damaged_binaries_are_read_or_refused,
     properties.entities_of_records_are_read_or_reported,
+    properties.entities_of_tools_are_read_or_reported,
     properties.entities_of_columns_are_read_or_reported,
     properties.entities_of_documents_are_read_or_reported,
     properties.what_is_written_comes_back,

@@ -42,6 +42,8 @@ def predicted(inputs: Iterable[PredictionInput], format: str = "jsonl", workers:
     [
         ("a.txt", "Ada sleeps\n", {"text": "Ada sleeps"}),
         ("a.jsonl", '{"id": 3, "text": "Ada sleeps", "label": [[0, 1, "X"]]}\n', {"id": 3, "text": "Ada sleeps"}),
+        ("a.json", '[{"data": {"text": "Ada sleeps", "id": 3}}]', {"id": 3, "text": "Ada sleeps"}),
+        ("b.json", '[{"tokenized_text": ["Ada", "sleeps"], "ner": [[0, 0, "X"]]}]', {"tokens": ["Ada", "sleeps"]}),
         ("a.conll", "Ada\tB-PER\nsleeps\tO\n", {"tokens": ["Ada", "sleeps"]}),
     ],
 )
@@ -54,7 +56,7 @@ def test_a_result_is_written_beside_what_its_record_holds(
     (entity,) = found.pop("entities")
     assert found == record
     assert entity["text"] == "Ada"
-    assert entity["end"] == (1 if name == "a.conll" else 3)
+    assert entity["end"] == (1 if "tokens" in record else 3)
     assert report == {"texts": 1, "entities": 1, "from_dictionary": 0, "without_words": 0}
 
 

@@ -45,7 +45,7 @@ def write_exports(folder: Path, corpus: Corpus, findings: Iterable[Finding]) -> 
         path = folder / name
         sentences = (_suggested(corpus[n], n, found, export.number_in) for n, found in by_sentence.items())
         with open_for_writing(path) as file:
-            options = WriteOptions(name=str(path), agent="lacuner audit", scores=scores)
+            options = WriteOptions(name=str(path), agent="lacuner audit", scores=scores, suggestions=True)
             writer_of(path, export.format)(sentences, file, options)
         written.append(path)
     return written

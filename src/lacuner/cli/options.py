@@ -29,7 +29,7 @@ DataFormat = Annotated[
     typer.Option(
         "--format",
         metavar="NAME",
-        help="Format of the data: conll, jsonl, doccano, prodigy, or one that a package adds.",
+        help="Format of the data: conll, jsonl, doccano, prodigy, label_studio, argilla, gliner, or one that a package adds.",
         show_default="from the file name",
         rich_help_panel=DATA,
     ),
@@ -71,7 +71,7 @@ InputFormat = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="Format of the inputs: text (one per line), conll, jsonl, doccano, prodigy, or one that a package adds.",
+        help="Format of the inputs: text (one per line), conll, jsonl, or another that data may have.",
         show_default="from the file names; text otherwise",
         rich_help_panel=DATA,
     ),

@@ -54,16 +54,13 @@ class Corpus(Sequence[Sentence]):
 
         Args:
             path: the file; its ending says what format it has.
-            format: its name (``conll``, ``jsonl``, ``brat``, …, or that of an installed package), if the
+            format: its name (``conll``, ``doccano``, ``label_studio``, …, or that of an installed package), if the
                 ending does not tell.
             strict: refuse broken tags, duplicate entities and the like instead of repairing them.
             split: how raw text with character spans becomes words.
         """
         report = ReadingReport(strict=strict)
         corpus = cls(tuple(stream_sentences(path, format, report, split=split)), report)
-        if not corpus and not report.counts:
-            what = "there is nothing in it"
-            report.note("files without a sentence", what, "give one that has sentences", path, 1)
         report.log()
         return corpus
 
@@ -169,7 +166,18 @@ def stream_sentences(
 ) -> Iterator[Sentence]:
     """Sentences of a file one by one, in constant memory; the caller logs the report when it is done."""
     report = report if report is not None else ReadingReport()
-    return reader_of(path, format)(path, report, ReadOptions(split, tagged))
+    return _noting_emptiness(reader_of(path, format)(path, report, ReadOptions(split, tagged)), path, report)
+
+
+def _noting_emptiness(sentences: Iterator[Sentence], path: str | Path, report: ReadingReport) -> Iterator[Sentence]:
+    """The same sentences; a file without any, of which nothing else is said, is."""
+    before, sentences = report.counts.total(), iter(sentences)
+    for sentence in sentences:
+        yield sentence
+        yield from sentences
+        return
+    if report.counts.total() == before:
+        report.note("empty files", "there is no sentence in the file", "check that it is the one you mean", path, 1)
 
 
 def write_sentences(

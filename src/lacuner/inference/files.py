@@ -10,10 +10,11 @@ from typing import Any, Literal, NamedTuple, Protocol, TextIO
 
 from lacuner.corpus import Entity, Sentence, Source
 from lacuner.corpus.corpus import format_of_texts, sentence_from_text, stream_sentences
-from lacuner.corpus.files import read_lines
+from lacuner.corpus.files import ReadingReport, read_lines
 from lacuner.corpus.formats.conll import write_conll
-from lacuner.corpus.formats.json_lines import read_records, to_line
-from lacuner.corpus.formats.jsonl import without_annotation, words_or_text
+from lacuner.corpus.formats.format import ReadOptions
+from lacuner.corpus.formats.json_lines import read_objects, to_line
+from lacuner.corpus.formats.jsonl import OtherTools, without_annotation, words_or_text
 from lacuner.corpus.formats.records import SENTENCE_KEYS, entity_to_record, sentence_to_record
 from lacuner.corpus.tokenize import Splitting
 from lacuner.streams.engine import Engine, LocalEngine
@@ -82,9 +83,21 @@ def read_inputs(path: Path, format: str | None = None) -> Iterator[PredictionInp
         for sentence in stream_sentences(path, chosen, tagged=False):
             yield PredictionInput(sentence, sentence_to_record(sentence))
     else:
-        for number, record in read_records(path):
+        tools = OtherTools(path, ReadingReport(), ReadOptions())
+        for number, record in read_objects(path):
+            sentences = tools.read(record, number)
+            if sentences is not None:
+                yield from map(_input_of, sentences)
+                continue
             content = words_or_text(record, path, number)
             yield PredictionInput(content if isinstance(content, str) else Sentence(tuple(content)), record)
+
+
+def _input_of(sentence: Sentence) -> PredictionInput:
+    """The text of another tool's record, or its words if it has no text."""
+    if sentence.text is None:
+        return PredictionInput(sentence, sentence_to_record(sentence))
+    return PredictionInput(sentence.text, {"text": sentence.text, **sentence.extra})
 
 
 def predict_stream(

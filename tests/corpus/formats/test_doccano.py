@@ -38,8 +38,10 @@ def written(*sentences):
         {"label": [[22, 32, "X"]]},
         {"labels": [[22, 32, "X"]]},
         {"entities": [{"id": 1, "label": "X", "start_offset": 22, "end_offset": 32}], "relations": []},
+        {"entities": [[22, 32, "X"]], "cats": ["news"]},
+        {"entities": [[22, 32, "X"]], "Comments": []},
     ],
-    ids=["label", "labels", "relations"],
+    ids=["label", "labels", "relations", "categories", "comments"],
 )
 def test_offsets_are_those_that_doccano_counts_in_the_browser(read, spans, format):
     (sentence,) = read({"text": FIREMEN} | spans, format=format)
@@ -112,6 +114,10 @@ def test_a_field_that_doccano_has_a_use_for_is_left_out_and_said():
 @pytest.mark.parametrize(
     ("record", "message"),
     [
+        (
+            {"text": "Ada", "annotations": [{"label": 3, "start_offset": 0, "end_offset": 3, "user": 1}]},
+            '"annotations" has numbers for labels, and only doccano knows their names — export as JSONL with text labels',
+        ),
         ({"data": "Ada"}, '"text" (a string) is not there — export as JSONL from doccano'),
         ({"text": "Ada", "tokens": ["Ada"]}, '"tokens" is given, which doccano does not know — read it as jsonl'),
     ],

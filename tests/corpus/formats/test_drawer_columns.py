@@ -44,7 +44,7 @@ REPORTED = {
         "entities moved to word borders": 1,
         "annotations without label or location": 1,
     },
-    "empty.conll": {"files without a sentence": 1},
+    "empty.conll": {"empty files": 1},
 }
 REFUSED = {
     "brat_shifted": "a.ann:1: 'Ada' is annotated at 0–3, where the text has 'xxx', and so it is with 3 of 3 entities — "

@@ -1,6 +1,16 @@
+import io
+import json
+
 import pytest
 
-from lacuner.corpus.formats.json_lines import UnfitJSONError, decode_json, read_records, to_line
+from lacuner.corpus.formats.json_lines import (
+    UnfitJSONError,
+    decode_json,
+    read_objects,
+    read_records,
+    to_line,
+    write_array,
+)
 from lacuner.errors import DataError
 
 
@@ -79,3 +89,56 @@ def test_many_lists_beside_each_other_are_not_deep(tmp_path):
 def test_what_json_cannot_hold_is_not_written(value):
     with pytest.raises(DataError, match=r"^a record (holds what JSON cannot|cannot be written as JSON)"):
         to_line({"score": value})
+
+
+RECORDS = [{"text": "a[{"}, {"text": "]\n😀", "deep": [[{"b": "}"}]]}, {}]
+
+
+@pytest.mark.parametrize(
+    ("content", "lines"),
+    [
+        ("".join(to_line(record) for record in RECORDS), [1, 2, 3]),
+        ("\ufeff\n" + "\r\n\r\n".join(json.dumps(record) for record in RECORDS), [2, 4, 6]),
+        (json.dumps(RECORDS), [1, 1, 1]),
+        (" \n [" + " ,\r\n".join(json.dumps(record) for record in RECORDS) + "\n] \n", [2, 3, 4]),
+        ("\n".join(json.dumps(record, indent=2) for record in RECORDS), [1, 4, 14]),
+    ],
+)
+def test_objects_are_found_in_lines_in_an_array_or_indented(tmp_path, content, lines):
+    path = tmp_path / "data.json"
+    path.write_text(content, encoding="utf-8", newline="")
+    assert list(read_objects(path)) == list(zip(lines, RECORDS, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('[{"a": 1},\n', "1: not JSON: Expecting value at column 11 — correct the file, or export it again"),
+        (
+            '[{"a": 1}\n{"b": 1}]',
+            "2: a comma or the end of the array is missing — correct the file, or export it again",
+        ),
+        ('[{"a": 1}]\n[]', "2: there is something after the end of the array — correct the file, or export it again"),
+        ('[{"a": 1},\n["b"]]', "2: the array holds something that is no object — write objects"),
+        ('[\n{"a": 1, "a": 2}]', "2: the key 'a' is there twice — keep one of them"),
+        ('{"a": 1\n{"a": 1}', "1: not JSON: Expecting ',' delimiter at column 8 — write one JSON object a line"),
+        ('{"a":\n1\n', "2: not JSON: Expecting ',' delimiter at column 2 — correct the file, or export it again"),
+        ("{} 3", "1: the file holds something that is no object — write objects"),
+        ("3", "1: the line holds no JSON object — write one JSON object a line"),
+        ("x", "1: not JSON: Expecting value at column 1 — write one JSON object a line"),
+    ],
+)
+def test_objects_that_cannot_be_read_are_refused_where_they_are(tmp_path, content, message):
+    path = tmp_path / "data.json"
+    path.write_text(content)
+    with pytest.raises(DataError) as raised:
+        list(read_objects(path))
+    assert str(raised.value).startswith(f"{path}:{message}")
+
+
+@pytest.mark.parametrize("records", [[], RECORDS])
+def test_an_array_is_written_one_record_a_line(records):
+    file = io.StringIO()
+    write_array(iter(records), file)
+    assert json.loads(file.getvalue()) == records
+    assert file.getvalue().count("\n") == (len(records) + 2 if records else 1)

@@ -260,8 +260,12 @@ def test_strict_refuses_what_would_be_repaired(read, record):
             "not JSON: Expecting ',' delimiter at column 19 — write one JSON object a line",
         ),
         ('["Ada"]', "the line holds no JSON object — write one JSON object a line"),
-        ({"words": ["Ada"]}, 'neither "tokens" (a list of words) nor "text" (a string) is there — add one of them'),
-        ({"text": 5}, 'neither "tokens" (a list of words) nor "text" (a string) is there — add one of them'),
+        (
+            {"words": ["Ada"], "id": 1},
+            'neither "tokens" (a list of words) nor "text" (a string) is there; keys that are not read: words, id'
+            " — add one of them",
+        ),
+        ({}, 'neither "tokens" (a list of words) nor "text" (a string) is there — add one of them'),
         (
             {"text": "Ada", "entities": [[0, 4, "PER"]]},
             "Entity(start=0, end=4, label='PER') ends after the text's 3 characters — correct its offsets",
@@ -440,3 +444,48 @@ def test_spans_under_the_key_of_another_tool_are_not_lost(tmp_path, format, key,
     else:
         with pytest.raises(DataError, match=f'"{key}"'):
             Corpus.read(path, format)
+
+
+@pytest.mark.parametrize("name", ["type", "entity_group", "entity", "class", "tag", "category", "entity_type"])
+def test_a_label_may_have_the_name_that_another_tool_has_for_it(read, name):
+    record = {"text": TEXT, "entities": [{"start": 0, "end": 12, name: "PER", "score": 0.5, "word": "Ada Lovelace"}]}
+    (entity,) = read(record)[0].entities
+    assert (entity.label, entity.score, entity.extra) == ("PER", 0.5, {"word": "Ada Lovelace"})
+    record["entities"][0]["label"] = "X"
+    (entity,) = read(record)[0].entities
+    assert (entity.label, entity.extra[name]) == ("X", "PER")
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"type": "PER", "class": "x"}, "type and class may each be its label"),
+        ({"entity": "B-PER", "index": 1, "word": "A"}, 'call the pipeline with aggregation_strategy="simple"'),
+        ({"type": 3}, "an entity lacks 'label'"),
+    ],
+)
+def test_an_entity_without_one_label_is_refused(read, fields, message):
+    assert message in error_of(read, {"text": TEXT, "entities": [{"start": 0, "end": 3} | fields]})
+
+
+def test_an_array_and_indented_objects_are_read(read):
+    one, other = {"text": "Ada", "entities": [[0, 3, "PER"]]}, {"tokens": ["Bo"]}
+    wanted = read(one, other)
+    assert read(json.dumps([one, other])) == wanted
+    assert read(json.dumps([one, other], indent=2)) == wanted
+    assert read(json.dumps(one, indent=2), json.dumps(other, indent=2)) == wanted
+    assert read("[]") == []
+
+
+@pytest.mark.parametrize("value", [[{"from": 0, "to": 3, "what": "PER"}], "Ada: PER", {"PER": ["Ada"]}])
+def test_a_file_without_entities_names_the_keys_that_may_hold_them(read, value):
+    read({"text": "Ada left", "annotation": value, "id": 1}, {"text": "Bo", "annotation": [], "id": 2})
+    assert read.report.counts == {"files without entities": 1}
+    assert (
+        "no entity was read; keys that are not read: annotation, id" in read.report.examples["files without entities"]
+    )
+    assert "keys that are not read: annotation" in error_of(read, {"text": "Ada", "annotation": value}, strict=True)
+
+
+def test_texts_without_annotation_are_no_reason_to_warn(read):
+    read({"text": "Ada left", "id": 1, "meta": {"page": 3}}, {"text": "Bo", "label": "news"}, strict=True)

@@ -73,10 +73,33 @@ def test_the_best_score_is_shown_with_the_text():
     assert "meta" not in written(Sentence(("a",)))[0]
 
 
-@pytest.mark.parametrize("answer", ["reject", "ignore"])
-def test_what_was_not_accepted_is_left_out_and_counted(read, answer):
-    assert read(RECORD | {"answer": answer}) == []
+@pytest.mark.parametrize("format", ["prodigy", "jsonl"])
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"answer": "ignore"},
+        {"answer": "reject", "_view_id": "ner_manual"},
+        {"answer": "reject", "spans": []},
+        {"answer": "reject", "spans": RECORD["spans"] * 2},
+    ],
+)
+def test_what_tells_nothing_about_single_spans_is_left_out_and_counted(read, fields, format):
+    assert read(RECORD | fields, format=format) == []
     assert read.counts == {"unaccepted records": 1}
+
+
+@pytest.mark.parametrize("format", ["prodigy", "jsonl"])
+@pytest.mark.parametrize("view", [{}, {"_view_id": "ner"}])
+def test_a_single_span_that_was_rejected_is_no_entity(read, view, format):
+    (sentence,) = read(RECORD | view | {"answer": "reject"}, format=format)
+    assert (sentence.entities, sentence.non_entities) == ((), (Span(0, 1),))
+    (rejected,) = sentence.non_entities
+    assert rejected.source == "human"
+    assert rejected.extra == {"label": "PER", "id": "s1", "suggested_by": "rules"}
+    assert not read.counts
+    (again,) = read(*written(sentence))
+    assert again == sentence
+    assert "answer" not in again.extra
 
 
 def test_a_field_that_prodigy_has_a_use_for_is_left_out_and_said():

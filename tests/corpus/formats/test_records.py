@@ -150,7 +150,7 @@ def test_a_broken_record_is_refused(fields, what):
 @pytest.mark.parametrize(
     ("item", "message"),
     [
-        ({"start": 0, "label": "PER"}, "an entity lacks 'end_offset' — give it start, end and label"),
+        ({"start": 0, "label": "PER"}, "an entity lacks 'end' — give it start, end and label"),
         ({"start": 0, "end": 1}, "an entity lacks 'label' — give it start, end and label"),
         (
             [1, 1, "PER"],

@@ -12,7 +12,20 @@ from lacuner.corpus import Corpus, Entity, Sentence, Span
 from lacuner.corpus.corpus import sentence_from_text, stream_sentences, write_sentences
 from lacuner.corpus.formats.records import sentence_to_record
 
-READ_AND_WRITTEN = ["bioc", "brat", "conll", "conllu", "csv", "doccano", "jsonl", "prodigy"]
+READ_AND_WRITTEN = [
+    "argilla",
+    "bioc",
+    "brat",
+    "conll",
+    "conllu",
+    "csv",
+    "doccano",
+    "gliner",
+    "jsonl",
+    "label_studio",
+    "prodigy",
+]
+HOLD_EVERYTHING = ["argilla", "gliner", "jsonl", "label_studio"]
 IN_COLUMNS = ["conll", "conllu"]
 WITH_IDS = ["bioc", "brat"]
 """Formats in which documents and entities have IDs, given to those that have none."""
@@ -153,3 +166,50 @@ def test_pubtator_keeps_entities_where_they_are_in_any_script(tmp_path, text):
     write_sentences([sentence], tmp_path / "data.pubtator")
     (again,) = Corpus.read(tmp_path / "data.pubtator", strict=True)
     assert again == sentence
+
+
+FIELDS = st.dictionaries(
+    st.sampled_from(["id", "meta", "metadata", "lacuner", "label_studio", "argilla", "ner", "origin", "fields"]),
+    st.none() | st.integers() | st.just({}) | st.just({"a": [1, None]}) | st.text("ab😀", max_size=3),
+    max_size=3,
+)
+
+
+@st.composite
+def annotated_sentences(draw):
+    """Everything that may be known about the words of a text."""
+    sentence = draw(sentences())
+    spans = [(start, end) for start in range(len(sentence)) for end in range(start + 1, len(sentence) + 1)][:40]
+    chosen = draw(st.lists(st.sampled_from(spans), unique=True, max_size=4)) if spans else []
+    entities = [
+        Entity(
+            *span,
+            draw(st.sampled_from(["PER", "LOC"])),
+            score=draw(st.none() | st.sampled_from([0.0, 0.25, 1.0])),
+            source=draw(st.sampled_from([None, "human", "model", "dictionary"])),
+            extra=draw(FIELDS),
+        )
+        for span in chosen[::2]
+    ]
+    rejected = [Span(*span, draw(st.sampled_from([None, "reviewer"])), draw(FIELDS)) for span in chosen[1::2]]
+    return Sentence(
+        sentence.tokens,
+        tuple(entities),
+        tuple(rejected),
+        complete=draw(st.booleans()),
+        annotated_labels=draw(st.sampled_from([None, frozenset(), frozenset({"PER"}), frozenset({"PER", "LOC", "X"})])),
+        unknown_tokens=draw(st.sets(st.integers(0, len(sentence) - 1), max_size=2)) if sentence.tokens else frozenset(),
+        text=sentence.text,
+        extra=draw(FIELDS),
+    )
+
+
+@pytest.mark.parametrize("format", HOLD_EVERYTHING)
+@given(corpus=st.lists(annotated_sentences(), max_size=3))
+@settings(suppress_health_check=[HealthCheck.too_slow])
+def test_three_values_sources_scores_and_fields_come_back(tmp_path_factory, format, corpus):
+    path = tmp_path_factory.getbasetemp() / "everything.json"
+    write_sentences(corpus, path, format)
+    wanted = [sentence_to_record(sentence) for sentence in corpus]
+    assert [sentence_to_record(sentence) for sentence in stream_sentences(path, format)] == wanted
+    assert [sentence_to_record(sentence) for sentence in stream_sentences(path)] == wanted  # it is known by its records

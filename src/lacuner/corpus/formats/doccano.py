@@ -7,11 +7,11 @@ character" counts differently; its exports cannot be told from others, so such a
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import accumulate
 from pathlib import Path
 from typing import Any, TextIO
 
 from lacuner.corpus.files import ReadingReport
+from lacuner.corpus.formats.code_units import character_at, units_before
 from lacuner.corpus.formats.format import Format, ReadOptions, WriteOptions
 from lacuner.corpus.formats.json_lines import read_records, to_line
 from lacuner.corpus.formats.records import own_fields
@@ -22,19 +22,20 @@ from lacuner.errors import DataError
 
 SPAN_KEYS = ("label", "labels")
 """Where doccano has its spans; with relations, they are objects under ``entities``."""
-_LAST_SINGLE_UNIT = "\uffff"
 
 
 def is_shape(key: str, record: Mapping[str, Any]) -> bool:
     """Whether the spans under ``key`` were written by doccano."""
     items = record.get(key) or ()
+    if key == "entities" and (isinstance(record.get("cats"), list) or "Comments" in record):
+        return True
     return key in SPAN_KEYS or any(isinstance(item, Mapping) and "start_offset" in item for item in items)
 
 
 def character_of(record: Mapping[str, Any], path: str | Path, line: int) -> Callable[[int], int] | None:
     """Turns an offset in UTF-16 code units into one in characters; ``None`` if they are the same in this text."""
     text = record["text"]
-    units = _units_before(text)
+    units = units_before(text)
     if units is None:
         return None
 
@@ -42,13 +43,23 @@ def character_of(record: Mapping[str, Any], path: str | Path, line: int) -> Call
         if offset > units[-1]:
             what = f"an entity ends at {offset}, after the text's {units[-1]} UTF-16 code units"
             raise DataError(what, "correct its offsets", path, line)
-        character = bisect_left(units, offset)
-        if units[character] != offset:
-            what = f"offset {offset} is inside {text[character - 1]!r}, as doccano counts it (in UTF-16 code units)"
+        character = character_at(units, offset)
+        if character is None:
+            inside = text[bisect_left(units, offset) - 1]
+            what = f"offset {offset} is inside {inside!r}, as doccano counts it (in UTF-16 code units)"
             raise DataError(what, 'if the offsets count characters, write them under "entities"', path, line)
         return character
 
     return convert
+
+
+def refuse_numbers(record: Mapping[str, Any], path: str | Path, line: int) -> None:
+    """Refuse exports of old versions that have numbers for labels."""
+    items = record.get("annotations")
+    for item in items if isinstance(items, list) else ():
+        if isinstance(item, Mapping) and "start_offset" in item and type(item.get("label")) is int:
+            what = '"annotations" has numbers for labels, and only doccano knows their names'
+            raise DataError(what, "export as JSONL with text labels", path, line)
 
 
 def read_doccano(path: str | Path, report: ReadingReport, options: ReadOptions) -> Iterator[Sentence]:
@@ -59,6 +70,7 @@ def read_doccano(path: str | Path, report: ReadingReport, options: ReadOptions) 
         if record.get("tokens"):
             what = '"tokens" is given, which doccano does not know'
             raise DataError(what, "read it as jsonl", path, number)
+        refuse_numbers(record, path, number)
         key = find_span_key(record, (*SPAN_KEYS, "entities"), path, number)
         counted = character_of(record, path, number)
         yield sentence_from_text_record(record, key, path, number, report, options.split, counted)
@@ -68,7 +80,7 @@ def write_doccano(sentences: Iterable[Sentence], file: TextIO, options: WriteOpt
     """Write what doccano imports; fields that it does not know become metadata there, and are exported again."""
     for sentence in sentences:
         text, offsets = sentence.raw_text, sentence.offsets()
-        units = _units_before(text) or range(len(text) + 1)
+        units = units_before(text) or range(len(text) + 1)
         spans = [[units[offsets[e.start][0]], units[offsets[e.end - 1][1]], e.label] for e in sentence.entities]
         record: dict[str, Any] = {"text": text, "label": spans}
         known = own_fields(sentence)
@@ -78,13 +90,6 @@ def write_doccano(sentences: Iterable[Sentence], file: TextIO, options: WriteOpt
         clash = sentence.extra.keys() & {*SPAN_KEYS}
         options.losses.update(f"the field {key!r}, which doccano has a use for" for key in clash)
         file.write(to_line(record | {key: value for key, value in sentence.extra.items() if key not in clash}))
-
-
-def _units_before(text: str) -> list[int] | None:
-    """UTF-16 code units before each character, and of the whole text; ``None`` if every character is one unit."""
-    if not text or max(text) <= _LAST_SINGLE_UNIT:
-        return None
-    return [0, *accumulate(1 + (character > _LAST_SINGLE_UNIT) for character in text)]
 
 
 FORMATS = [

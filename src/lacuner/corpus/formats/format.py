@@ -50,6 +50,7 @@ class WriteOptions:
         agent: who suggests the entities, for tools that show it.
         scores: of the sentences, for tools that sort by it; by default that of a sentence's best entity.
         losses: a writer counts here what it had to leave out.
+        suggestions: entities are suggested to people, whoever has annotated them.
     """
 
     scheme: Scheme = "bio2"
@@ -58,6 +59,7 @@ class WriteOptions:
     agent: str = "lacuner"
     scores: Sequence[float] | None = None
     losses: Counter[str] = field(default_factory=Counter)
+    suggestions: bool = False
 
     def score_of(self, index: int, sentence: Sentence) -> float | None:
         """The score of a sentence, to four digits; ``index`` counts what is written from 0 on."""

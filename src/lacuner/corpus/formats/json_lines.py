@@ -1,17 +1,19 @@
-"""JSON objects, one a line, with errors that say where."""
+"""JSON objects, one a line or in an array, with errors that say where."""
 
 import json
 import math
 import re
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 from lacuner.corpus.files import read_lines
 from lacuner.errors import DataError
 
 MAX_DEPTH = 100
 """How deep lists and objects of a record may be nested, so that whatever is read can be written, too."""
+_JSON_SPACE = " \t\n\r"
 _HALF_A_PAIR = re.compile("[\ud800-\udfff]")
 
 
@@ -28,6 +30,38 @@ def read_records(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
     return decode_records(read_lines(path), path)
 
 
+def read_objects(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The JSON objects of a file, one a line, in an array, or indented, with the lines in which they begin.
+
+    Only what is one a line is read in constant memory; the text of any other file is held as a whole.
+    """
+    lines = read_lines(path)
+    for number, line in lines:
+        if not line.strip():
+            continue
+        if line.lstrip().startswith("[") and not _is_tuple_line(line):
+            yield from _elements("\n".join([line, *(rest for _, rest in lines)]), number, path)
+        elif _goes_on(line):
+            rest = [other for _, other in lines]
+            if next((other for other in rest if other.strip()), "").startswith(
+                "{"
+            ):  # another record, so this one is broken
+                raise _not_json(line, path, number)
+            yield from _indented("\n".join([line, *rest]), number, path)
+        else:
+            yield from decode_records(chain([(number, line)], lines), path)
+        return
+
+
+def write_array(records: Iterable[object], file: TextIO, ascii_only: bool = False) -> None:
+    """Write a JSON array as its records come, one a line."""
+    before = "[\n"
+    for record in records:
+        file.write(before + to_line(record, ascii_only=ascii_only).removesuffix("\n"))
+        before = ",\n"
+    file.write("[]\n" if before == "[\n" else "\n]\n")
+
+
 def decode_records(lines: Iterable[tuple[int, str]], path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """The JSON objects in numbered lines of a file; blank ones are skipped."""
     for number, line in lines:
@@ -35,17 +69,116 @@ def decode_records(lines: Iterable[tuple[int, str]], path: str | Path) -> Iterat
             continue
         try:
             record = decode_json(line)
-        except json.JSONDecodeError as error:
-            remedy = "write one JSON object a line"
-            if number == 1 and line.lstrip().startswith(("[", "{")):
-                remedy += " (a JSON array or an indented object is not JSON Lines)"
-            raise DataError(f"not JSON: {error.msg} at column {error.colno}", remedy, path, number) from None
+        except json.JSONDecodeError:
+            raise _not_json(line, path, number) from None
         except UnfitJSONError as error:
             raise DataError(error.what, error.remedy, path, number) from None
         record = _from_tuple(record)
         if not isinstance(record, dict):
             raise DataError("the line holds no JSON object", "write one JSON object a line", path, number)
         yield number, record
+
+
+def _is_tuple_line(line: str) -> bool:
+    """Whether the line is a training tuple of spaCy by itself, and not the beginning of an array."""
+    try:
+        return isinstance(_from_tuple(decode_json(line)), dict)
+    except (json.JSONDecodeError, UnfitJSONError):
+        return False
+
+
+def _goes_on(line: str) -> bool:
+    """Whether an object begins in the line that may end in another one."""
+    if not line.lstrip().startswith("{"):
+        return False
+    try:
+        decode_json(line)
+    except json.JSONDecodeError:
+        return True
+    except UnfitJSONError:
+        pass
+    return False
+
+
+def _not_json(line: str, path: str | Path, number: int) -> DataError:
+    remedy = "write one JSON object a line"
+    if number == 1 and line.lstrip().startswith(("[", "{")):
+        remedy += " (a JSON array or an indented object is not JSON Lines)"
+    try:
+        _DECODER.decode(line)
+    except json.JSONDecodeError as error:
+        return DataError(f"not JSON: {error.msg} at column {error.colno}", remedy, path, number)
+    raise AssertionError("it is JSON")
+
+
+def _elements(text: str, first: int, path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The objects of an array."""
+    scanner = _Scanner(text, first, path)
+    scanner.skip("[")
+    if not scanner.skip("]"):
+        while True:
+            yield scanner.record("the array")
+            if scanner.skip("]"):
+                break
+            if not scanner.skip(","):
+                raise scanner.error("a comma or the end of the array is missing")
+    if not scanner.at_end():
+        raise scanner.error("there is something after the end of the array")
+
+
+def _indented(text: str, first: int, path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Objects one after the other, each in as many lines as it likes."""
+    scanner = _Scanner(text, first, path)
+    while not scanner.at_end():
+        yield scanner.record("the file")
+
+
+class _Scanner:
+    """Goes through a text with several JSON values."""
+
+    def __init__(self, text: str, first: int, path: str | Path) -> None:
+        self._text, self._path, self._at = text, path, 0
+        self._line, self._counted = first, 0
+
+    def skip(self, mark: str) -> bool:
+        """Go past a mark, if it comes next."""
+        found = self._next().startswith(mark)
+        self._at += found
+        return found
+
+    def at_end(self) -> bool:
+        """Whether nothing is left but space."""
+        return not self._next()
+
+    def record(self, where: str) -> tuple[int, dict[str, Any]]:
+        """The object that comes next, and its line."""
+        self._next()
+        line, begin = self._line_now(), self._at
+        try:
+            value, self._at = _scan(self._text, begin)
+        except json.JSONDecodeError as error:
+            self._at = min(error.pos, len(self._text))
+            raise self.error(f"not JSON: {error.msg} at column {error.colno}") from None
+        except UnfitJSONError as error:
+            raise DataError(error.what, error.remedy, self._path, line) from None
+        value = _from_tuple(value)
+        if not isinstance(value, dict):
+            raise DataError(f"{where} holds something that is no object", "write objects", self._path, line)
+        return line, value
+
+    def error(self, what: str) -> DataError:
+        """What is wrong here."""
+        return DataError(what, "correct the file, or export it again", self._path, self._line_now())
+
+    def _next(self) -> str:
+        while self._at < len(self._text) and self._text[self._at] in " \t\r\n":
+            self._at += 1
+        return self._text[self._at : self._at + 1]
+
+    def _line_now(self) -> int:
+        self._line += self._text.count("\n", self._counted, self._at)
+        self._counted = max(self._counted, self._at)
+        return self._line
 
 
 def decode_json(text: str) -> Any:
@@ -56,18 +189,10 @@ def decode_json(text: str) -> Any:
         UnfitJSONError: a key is there twice (Python would keep the last one), a number is NaN or infinite, there is
             half of a surrogate pair, or lists and objects are nested more than 100 deep.
     """
-    try:
-        value = _DECODER.decode(text)
-    except (json.JSONDecodeError, UnfitJSONError):
-        raise
-    except RecursionError:
-        raise _TOO_DEEP from None
-    except ValueError as error:  # a whole number of thousands of digits
-        raise UnfitJSONError(f"not JSON that can be read ({error})", "correct the line") from None
-    if text.count("[") + text.count("{") > MAX_DEPTH and _is_deep(value):
-        raise _TOO_DEEP
-    if ("\\ud" in text or "\\uD" in text) and _HALF_A_PAIR.search(json.dumps(value, ensure_ascii=False)):
-        raise UnfitJSONError("there is half of a surrogate pair", "write the whole character")
+    begin = len(text) - len(text.lstrip(_JSON_SPACE))
+    value, end = _scan(text, begin)
+    if text[end:].strip(_JSON_SPACE):
+        raise json.JSONDecodeError("Extra data", text, end)
     return value
 
 
@@ -87,6 +212,24 @@ def _from_tuple(value: Any) -> Any:
     if isinstance(value, list) and len(value) == 2 and isinstance(value[0], str) and isinstance(value[1], dict):
         return {"text": value[0], **value[1]}
     return value
+
+
+def _scan(text: str, begin: int) -> tuple[Any, int]:
+    """The value that begins here, and where it ends."""
+    try:
+        value, end = _DECODER.raw_decode(text, begin)
+    except (json.JSONDecodeError, UnfitJSONError):
+        raise
+    except RecursionError:
+        raise _TOO_DEEP from None
+    except ValueError as error:  # a whole number of thousands of digits
+        raise UnfitJSONError(f"not JSON that can be read ({error})", "correct the line") from None
+    if text.count("[", begin, end) + text.count("{", begin, end) > MAX_DEPTH and _is_deep(value):
+        raise _TOO_DEEP
+    escaped = text.find("\\ud", begin, end) >= 0 or text.find("\\uD", begin, end) >= 0
+    if escaped and _HALF_A_PAIR.search(json.dumps(value, ensure_ascii=False)):
+        raise UnfitJSONError("there is half of a surrogate pair", "write the whole character")
+    return value, end
 
 
 def _distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -1,4 +1,7 @@
-"""JSON Lines: our own ``tokens`` + ``entities``, and ``text`` + character spans as spaCy, doccano and Prodigy write them."""
+"""JSON Lines: our own ``tokens`` + ``entities``, and ``text`` + character spans as spaCy, doccano and Prodigy write them.
+
+Records of other tools, and an array of records, are known by their shape and read as well.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice
@@ -6,9 +9,9 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from lacuner.corpus.files import ReadingReport
-from lacuner.corpus.formats import doccano, ner_tags, prodigy, spacy_json
+from lacuner.corpus.formats import argilla, doccano, gliner, label_studio, ner_tags, prodigy, spacy_json
 from lacuner.corpus.formats.format import Format, ReadOptions, WriteOptions
-from lacuner.corpus.formats.json_lines import read_records, to_line
+from lacuner.corpus.formats.json_lines import read_objects, to_line
 from lacuner.corpus.formats.records import sentence_from_record, sentence_to_record
 from lacuner.corpus.formats.span_keys import (
     SPAN_KEYS,
@@ -17,39 +20,87 @@ from lacuner.corpus.formats.span_keys import (
     holds_spans,
     holds_tags,
     looks_like_spans,
+    note_unread_keys,
 )
 from lacuner.corpus.formats.text_records import sentence_from_text_record
 from lacuner.corpus.sentence import Sentence
 from lacuner.errors import DataError
 
+_SHOWN_KEYS = 10
 _ANNOTATION = frozenset({"entities", "non_entities", "complete", "annotated_labels", "unknown_tokens"})
 
 
 def read_jsonl(path: str | Path, report: ReadingReport, options: ReadOptions | None = None) -> Iterator[Sentence]:
     """Sentences of a JSON Lines file, streamed. Each record tells by its keys which tool has written it."""
     options = options or ReadOptions()
-    records = read_records(path)
+    tools, found, line = OtherTools(path, report, options), False, 0
+    records = read_objects(path)
     first = list(islice(records, 1))
     if first and ner_tags.is_tagged(first[0][1]):
         yield from ner_tags.sentences_of_rows(chain(first, records), {}, path, report)
         return
-    for number, record in chain(first, records):
+    for line, record in chain(first, records):
+        sentences = tools.read(record, line)
+        if sentences is None:
+            sentences = _sentences(record, path, line, report, options)
+        for sentence in sentences:
+            found = found or bool(sentence.entities) or sentence.complete
+            yield sentence
+    if not found:
+        note_unread_keys(report, path, line)
+
+
+def _sentences(
+    record: Mapping[str, Any], path: str | Path, line: int, report: ReadingReport, options: ReadOptions
+) -> Iterator[Sentence]:
+    """The sentence of a record; none if it was not accepted."""
+    answered = prodigy.with_answer(record, path, line, report)
+    if answered is None:
+        return
+    record = answered
+    doccano.refuse_numbers(record, path, line)
+    if not isinstance(words_or_text(record, path, line), str):
+        stray = _stray_annotation(record)
+        if stray is not None:
+            what = f'"{stray}" is given with "tokens", which go with "entities" that count words'
+            raise DataError(what, 'write "entities": [[start, end, label], …], or a column file', path, line)
+        yield sentence_from_record(record, path, line, report)
+        return
+    key = find_span_key(record, SPAN_KEYS, path, line)
+    counted = doccano.character_of(record, path, line) if doccano.is_shape(key, record) else None
+    kept = {name: value for name, value in record.items() if value != [] or name not in SPAN_KEYS}
+    yield sentence_from_text_record(kept, key, path, line, report, options.split, counted)
+
+
+class OtherTools:
+    """Records of a file that are not ours, but have the shape of another tool's.
+
+    Args:
+        path: for errors.
+        report: counts what is left out.
+        options: how to read.
+    """
+
+    def __init__(self, path: str | Path, report: ReadingReport, options: ReadOptions) -> None:
+        self._path, self._report, self._options = path, report, options
+        self._tasks = label_studio.TaskReader(path, report, options)
+
+    def read(self, record: Mapping[str, Any], line: int) -> Iterable[Sentence] | None:
+        """The sentences of such a record; ``None`` if it is of no tool."""
         if spacy_json.is_doc(record):
-            yield spacy_json.sentence_of_doc(record, path, number, report, options)
-            continue
-        if prodigy.is_unaccepted(record, path, number, report):
-            continue
-        if not isinstance(words_or_text(record, path, number), str):
-            stray = _stray_annotation(record)
-            if stray is not None:
-                what = f'"{stray}" is given with "tokens", which go with "entities" that count words'
-                raise DataError(what, 'write "entities": [[start, end, label], …], or a column file', path, number)
-            yield sentence_from_record(record, path, number, report)
-            continue
-        key = find_span_key(record, SPAN_KEYS, path, number)
-        counted = doccano.character_of(record, path, number) if doccano.is_shape(key, record) else None
-        kept = {name: value for name, value in record.items() if value != [] or name not in SPAN_KEYS}
-        yield sentence_from_text_record(kept, key, path, number, report, options.split, counted)
+            name = "spacy_json"
+            sentences = iter([spacy_json.sentence_of_doc(record, self._path, line, self._report, self._options)])
+        elif gliner.is_shape(record):
+            name, sentences = "gliner", iter([gliner.sentence_of_gliner(record, self._path, line, self._report)])
+        elif label_studio.is_shape(record):
+            name, sentences = "label_studio", self._tasks.read(record, line)
+        elif argilla.is_shape(record):
+            name = "argilla"
+            sentences = argilla.sentences_of_argilla(record, self._path, line, self._report, self._options)
+        else:
+            return None
+        self._report.remark(f"its records are those of {name}, and read so", self._path)
+        return sentences
 
 
 def write_jsonl(sentences: Iterable[Sentence], file: TextIO, options: WriteOptions | None = None) -> None:
@@ -65,7 +116,10 @@ def words_or_text(record: Mapping[str, Any], path: str | Path, line: int) -> lis
         return tokens
     if isinstance(text, str):
         return text
-    raise DataError('neither "tokens" (a list of words) nor "text" (a string) is there', "add one of them", path, line)
+    what = 'neither "tokens" (a list of words) nor "text" (a string) is there'
+    if record:
+        what += f"; keys that are not read: {', '.join(list(record)[:_SHOWN_KEYS])}"
+    raise DataError(what, "add one of them", path, line)
 
 
 def without_annotation(record: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,34 +7,50 @@ from typing import Any, TextIO
 from lacuner.corpus.files import ReadingReport
 from lacuner.corpus.formats.format import Format, ReadOptions, WriteOptions
 from lacuner.corpus.formats.json_lines import read_records, to_line
-from lacuner.corpus.formats.records import entity_to_record, own_fields
+from lacuner.corpus.formats.records import entity_to_record, has_offsets, own_fields
 from lacuner.corpus.formats.span_keys import TOKEN_FIELDS, find_span_key
 from lacuner.corpus.formats.text_records import rejected_in_characters, sentence_from_text_record
-from lacuner.corpus.sentence import Sentence
+from lacuner.corpus.sentence import Sentence, Source
 from lacuner.errors import DataError
 
 SPAN_KEYS = ("spans",)
+_ONE_BY_ONE = "ner"
+"""The page that asks about single spans; on others, people mark spans themselves."""
 
 
-def is_unaccepted(record: Mapping[str, Any], path: str | Path, line: int, report: ReadingReport) -> bool:
-    """Whether an annotator rejected or ignored the record; it is counted then."""
-    answer = record.get("answer")
+def with_answer(
+    record: Mapping[str, Any], path: str | Path, line: int, report: ReadingReport
+) -> Mapping[str, Any] | None:
+    """The record as an annotator's answer leaves it; ``None`` if the answer makes it worthless, which is counted.
+
+    A single span that was asked about, and rejected, is known to be no entity. What else was rejected tells nothing about
+    single spans, and what was ignored nothing at all.
+    """
+    answer, spans = record.get("answer"), record.get("spans")
     if answer not in ("reject", "ignore"):
-        return False
+        return record
+    asked = record.get("_view_id", _ONE_BY_ONE) == _ONE_BY_ONE and isinstance(record.get("text"), str)
+    if answer == "reject" and asked and isinstance(spans, list) and len(spans) == 1 and has_offsets(spans[0]):
+        known = {"suggested_by" if key == "source" else key: value for key, value in spans[0].items()}
+        rejected = {key: value for key, value in known.items() if key not in ("text", "token_start", "token_end")}
+        kept = {key: value for key, value in record.items() if key not in ("answer", "spans")}
+        report.remark("spans that were rejected one by one are read as no entities", path)
+        return kept | {"non_entities": [*(kept.get("non_entities") or []), rejected | {"source": Source.HUMAN}]}
     what = f"the record's answer is {answer!r}; it is left out"
     report.note("unaccepted records", what, "remove the record", path, line)
-    return True
+    return None
 
 
 def read_prodigy(path: str | Path, report: ReadingReport, options: ReadOptions) -> Iterator[Sentence]:
     """Sentences of a file that ``prodigy db-out`` has written, streamed."""
     for number, record in read_records(path):
-        if is_unaccepted(record, path, number, report):
+        answered = with_answer(record, path, number, report)
+        if answered is None:
             continue
-        if not isinstance(record.get("text"), str):
+        if not isinstance(answered.get("text"), str):
             raise DataError('"text" (a string) is not there', "export with prodigy db-out", path, number)
-        key = find_span_key(record, SPAN_KEYS, path, number)
-        yield sentence_from_text_record(record, key, path, number, report, options.split)
+        key = find_span_key(answered, SPAN_KEYS, path, number)
+        yield sentence_from_text_record(answered, key, path, number, report, options.split)
 
 
 def write_prodigy(sentences: Iterable[Sentence], file: TextIO, options: WriteOptions) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from lacuner.corpus.files import ReadingReport
-from lacuner.corpus.formats.span_keys import note_unread
+from lacuner.corpus.formats.span_keys import LABEL_NAMES, note_unread
 from lacuner.corpus.sentence import NO_FIELDS, Entity, Sentence, Span
 from lacuner.errors import DataError
 
@@ -133,19 +133,25 @@ def _distinct(entities: Iterable[Entity], path: str | Path, line: int, report: R
 
 
 def entity_from_record(item: object, path: str | Path, line: int) -> Entity:
-    """An entity written as ``[start, end, label]`` or as an object with these fields; others are handed on."""
+    """An entity written as ``[start, end, label]`` or as an object with these fields; others are handed on.
+
+    Where there is no ``label``, the one field that other tools have for it is taken.
+    """
     try:
         if isinstance(item, Mapping):
-            start, end = ("start" if "start" in item else "start_offset"), ("end" if "end" in item else "end_offset")
+            start, end = (
+                f"{name}_offset" if name not in item and f"{name}_offset" in item else name for name in ("start", "end")
+            )
+            name = _label_name(item)
             text, score, source = item.get("text"), item.get("score"), item.get("source")
             return Entity(
                 _integer(item[start]),
                 _integer(item[end]),
-                _string(item["label"]),
+                _string(item[name]),
                 None if text is None else _string(text),
                 None if score is None else _finite(score),
                 None if source is None else _string(source),
-                _others(item, (start, end, "label", "text", "score", "source")),
+                _others(item, (start, end, name, "text", "score", "source")),
             )
         start, end, label = cast(list[Any], item)
         return Entity(_integer(start), _integer(end), _string(label))
@@ -169,6 +175,11 @@ def span_from_record(item: object, path: str | Path, line: int) -> Span:
         raise DataError(what, "write [start, end] with start < end", path, line) from None
 
 
+def has_offsets(value: object) -> bool:
+    """Whether there are whole numbers where a span begins and ends."""
+    return isinstance(value, Mapping) and all(type(value.get(key)) is int for key in ("start", "end"))
+
+
 def items_of(record: Mapping[str, Any], key: str, path: str | Path, line: int) -> list[Any]:
     """The list under a key; an absent one is empty."""
     items = record.get(key)
@@ -177,6 +188,18 @@ def items_of(record: Mapping[str, Any], key: str, path: str | Path, line: int) -
     if not isinstance(items, list):
         raise DataError(f'"{key}" must be a list', "correct the record", path, line)
     return items
+
+
+def _label_name(item: Mapping[str, Any]) -> str:
+    """The field that holds the label."""
+    if "label" in item:
+        return "label"
+    names = [name for name in LABEL_NAMES if isinstance(item.get(name), str)]
+    if len(names) > 1:
+        raise ValueError(f"{' and '.join(names)} may each be its label")
+    if names == ["entity"] and "index" in item and "word" in item:
+        raise ValueError('the tag of a piece of a word; call the pipeline with aggregation_strategy="simple"')
+    return names[0] if names else "label"
 
 
 def _others(item: Mapping[str, Any], known: Collection[str]) -> Mapping[str, Any]:

@@ -1,5 +1,6 @@
 """The key of a record that holds its spans, and other keys that look as if they held annotation."""
 
+import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,12 +16,18 @@ TAG_KEYS = ("ner_tags", "tags")
 """Where other tools have a tag for each word, which we do not read."""
 TOKEN_FIELDS = "token_fields"
 """Key under which fields of single tokens that we do not know are handed on, one object a word."""
+LABEL_STUDIO_FIELDS, ARGILLA_FIELDS = "label_studio", "argilla"
+"""Keys under which parts of these tools' records that a sentence has no place for are handed on."""
 _CATEGORY_KEYS = ("label", "labels")
 """They may also hold the category of the whole text, as a string or a list of strings."""
 _RELATIONS = "relations"
 """Prodigy repeats there the spans that are related."""
-_STARTS, _ENDS = ("start", "start_offset", "begin"), ("end", "end_offset")
-_LABELS = ("label", "labels", "type", "tag", "entity", "entity_type")
+LABEL_NAMES = ("type", "entity_group", "entity_type", "entity", "class", "category", "tag")
+"""What other tools call the label of an entity."""
+_STARTS = ("start", "start_offset", "begin", "start_char", "startOffset")
+_ENDS = ("end", "end_offset", "stop", "end_char", "endOffset")
+_LABELS = ("label", "labels", *LABEL_NAMES)
+_LIKE_ANNOTATION = re.compile(r"annotation|entit|span|mention|label|tag|\bner\b", re.IGNORECASE)
 _DEPTH = 5
 """How deep spans are searched for: Label Studio has lists of annotations with lists of results."""
 
@@ -103,7 +110,7 @@ def note_unread(extra: Mapping[str, Any], text: str | None, path: str | Path, li
         report: counts.
     """
     for key, value in extra.items():
-        if key == TOKEN_FIELDS:
+        if key in (TOKEN_FIELDS, LABEL_STUDIO_FIELDS, ARGILLA_FIELDS):
             continue
         report.unread[key] += 1
         if key == _RELATIONS or not isinstance(value, list | dict) or not value:
@@ -114,6 +121,17 @@ def note_unread(extra: Mapping[str, Any], text: str | None, path: str | Path, li
         elif text is not None and (key == "words" or _are_words(value, text)):
             what = f'"{key}" looks like the words of the text, but is not read'
             report.note("words that are not read", what, 'write them under "tokens", or remove them', path, line)
+
+
+def note_unread_keys(report: ReadingReport, path: str | Path, line: int) -> None:
+    """Warn about a file without a single entity if a key that is not read may be where they are."""
+    known = (*SPAN_KEYS, *TAG_KEYS)  # where something else than spans is, if they are not read
+    if report.counts["annotation that is not read"]:
+        return
+    if any(_LIKE_ANNOTATION.search(key) for key in report.unread if key not in known):
+        keys = ", ".join(key for key, _ in report.unread.most_common(10))
+        what = f"no entity was read; keys that are not read: {keys}"
+        report.note("files without entities", what, 'write spans under "entities"', path, line)
 
 
 def _is_span(value: object) -> bool:

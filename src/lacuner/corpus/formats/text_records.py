@@ -12,12 +12,13 @@ from lacuner.corpus.formats.records import (
     build_sentence,
     entity_from_record,
     items_of,
+    own_fields,
     span_from_record,
     span_to_record,
 )
 from lacuner.corpus.formats.span_keys import TOKEN_FIELDS
 from lacuner.corpus.sentence import Entity, Sentence, Span
-from lacuner.corpus.tokenize import Splitting, split_words
+from lacuner.corpus.tokenize import Splitting, cut_words, split_words
 from lacuner.errors import DataError
 
 _DERIVED_TOKEN_FIELDS = frozenset({"text", "start", "end", "id", "ws"})
@@ -82,6 +83,27 @@ def rejected_in_characters(sentence: Sentence) -> list[dict[str, Any]]:
         span_to_record(replace(span, start=offsets[span.start][0], end=offsets[span.end - 1][1]))
         for span in sentence.non_entities
     ]
+
+
+def annotation_in_characters(sentence: Sentence) -> dict[str, Any]:
+    """What is known besides entities, and where the words are, as far as it is not as usual: for tools that keep fields."""
+    known = own_fields(sentence)
+    record: dict[str, Any] = {}
+    record |= {key: known[key] for key in ("complete", "annotated_labels", "unknown_tokens") if key in known}
+    if sentence.non_entities:
+        record["non_entities"] = rejected_in_characters(sentence)
+    if sentence.unknown_tokens or sentence.tokens != cut_words(sentence.raw_text):
+        record["tokens"] = [{"start": start, "end": end} for start, end in sentence.offsets()]
+    return record
+
+
+def is_respelled(sentence: Sentence) -> bool:
+    """Whether a word is spelled otherwise in the text, so that it cannot be cut out of it."""
+    if sentence.text is None or sentence.token_offsets is None:
+        return False
+    return any(
+        sentence.text[slice(*pair)] != word for word, pair in zip(sentence.tokens, sentence.offsets(), strict=True)
+    )
 
 
 class _Words:
