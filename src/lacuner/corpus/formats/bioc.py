@@ -112,7 +112,8 @@ def _put_together(document: Element, path: str | Path, report: ReadingReport) ->
         for element in parts or [passage]:
             content, offset = element.findtext("text") or "", _offset(element, path)
             gap = offset - (pieces[-1].offset + len(pieces[-1].text) if pieces else 0)
-            if not 0 <= gap <= _LONGEST_GAP:
+            touches = pieces and pieces[-1].text and content  # no word goes on in the next passage
+            if not bool(touches) <= gap <= _LONGEST_GAP:
                 report.remark("offsets of passages do not follow their texts; offsets are counted anew", path)
                 gap = 1 if pieces else 0
             texts += ["\n" * gap, content]
