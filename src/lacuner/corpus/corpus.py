@@ -58,9 +58,6 @@ class Corpus(Sequence[Sentence]):
         """
         report = ReadingReport(strict=strict)
         corpus = cls(tuple(stream_sentences(path, format, report, split=split)), report)
-        if not corpus and not report.counts:
-            what = "there is nothing in it"
-            report.note("files without a sentence", what, "give one that has sentences", path, 1)
         report.log()
         return corpus
 
@@ -144,7 +141,19 @@ def stream_sentences(
 ) -> Iterator[Sentence]:
     """Sentences of a file one by one, in constant memory; the caller logs the report when it is done."""
     report = report if report is not None else ReadingReport()
-    return reader_of(path, format)(path, report, ReadOptions(split, tagged))
+    sentences = reader_of(path, format)(path, report, ReadOptions(split, tagged))
+    return _noting_none(sentences, path, report) if tagged else sentences
+
+
+def _noting_none(sentences: Iterator[Sentence], path: str | Path, report: ReadingReport) -> Iterator[Sentence]:
+    """The same sentences; that there are none is said, unless the report says already what was left out."""
+    first = next(sentences, None)
+    if first is not None:
+        yield first
+        yield from sentences
+    elif not report.counts:
+        what, remedy = "there is no sentence in it", "give a file that is not empty"
+        report.note("files without a sentence", what, remedy, path, 1)
 
 
 def write_sentences(
