@@ -19,6 +19,7 @@ from lacuner.corpus.formats.documents import (
     FRAGMENTS,
     Mention,
     document_sentence,
+    entity_ids,
     fields_of,
     fragments_of,
     status_of,
@@ -37,6 +38,7 @@ _LONGEST_GAP = 1000
 """Characters between two passages; where offsets leave more, they count something else."""
 _NUMBER = re.compile(r"[0-9]{1,12}")
 _NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+_ID = re.compile("[^\x00-\x1f\ud800-\udfff\ufffe\uffff]+")
 _HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n<!DOCTYPE collection SYSTEM "BioC.dtd">\n<collection>\n'
 _HEAD += "<source>lacuner</source>\n<date></date>\n<key></key>\n"
 
@@ -112,7 +114,8 @@ def _put_together(document: Element, path: str | Path, report: ReadingReport) ->
         for element in parts or [passage]:
             content, offset = element.findtext("text") or "", _offset(element, path)
             gap = offset - (pieces[-1].offset + len(pieces[-1].text) if pieces else 0)
-            if not 0 <= gap <= _LONGEST_GAP:
+            touches = pieces and pieces[-1].text and content  # no word goes on in the next passage
+            if not bool(touches) <= gap <= _LONGEST_GAP:
                 report.remark("offsets of passages do not follow their texts; offsets are counted anew", path)
                 gap = 1 if pieces else 0
             texts += ["\n" * gap, content]
@@ -187,7 +190,7 @@ def _document_lines(number: int, sentence: Sentence, options: WriteOptions) -> I
         status.setdefault("extra", {})["id"] = given
     yield f"<document>\n<id>{_escape(key)}</id>\n"
     yield from _infon_lines(infons if INFONS in known else None, status)
-    ids = _annotation_ids(sentence.entities)
+    ids = entity_ids(sentence.entities, _ID)
     shown = passages or [{"start": 0, "end": len(text), "offset": 0}]
     inside = _by_passage(sentence.entities, offsets, shown)
     for which, passage in enumerate(shown):
@@ -226,17 +229,6 @@ def _infon_lines(infons: Mapping[str, str] | None, own: Mapping[str, Any]) -> It
         yield f"<infon key={_quote(key)}>{_escape(value)}</infon>\n"
     if own:
         yield f'<infon key="{_OWN}">{_escape(to_line(own, ascii_only=True).rstrip())}</infon>\n'
-
-
-def _annotation_ids(entities: Sequence[Entity]) -> list[str]:
-    """The IDs that the entities came with, and new ones for those that have none, or the same as another."""
-    ids: list[str | None] = []
-    for entity in entities:
-        given = entity.extra.get("id")
-        right = isinstance(given, str) and given and given not in ids and _fits(given)
-        ids.append(given if right else None)
-    free = (key for number in range(1, 2 * len(ids) + 1) if (key := f"T{number}") not in ids)
-    return [next(free) if key is None else key for key in ids]
 
 
 def _fitting_passages(sentence: Sentence, offsets: Sequence[tuple[int, int]]) -> list[dict[str, Any]] | None:

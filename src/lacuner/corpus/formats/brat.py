@@ -15,6 +15,7 @@ from lacuner.corpus.formats.documents import (
     FRAGMENTS,
     Mention,
     document_sentence,
+    entity_ids,
     fields_of,
     fragments_of,
     status_of,
@@ -22,7 +23,7 @@ from lacuner.corpus.formats.documents import (
 from lacuner.corpus.formats.format import Format, ReadOptions, WriteOptions
 from lacuner.corpus.formats.json_lines import to_line
 from lacuner.corpus.formats.tagged import parse_object, parse_status
-from lacuner.corpus.sentence import Entity, Sentence
+from lacuner.corpus.sentence import Sentence
 from lacuner.errors import DataError
 
 LINES = "brat"
@@ -33,6 +34,7 @@ _KINDS = {
 }  # fmt: skip
 _NOTE, _DOCUMENT = "Lacuner", "document"
 _ENTITY = re.compile(r"(T[^\s]+)\t([^\s]+) ([0-9]{1,12} [0-9]{1,12}(?:;[0-9]{1,12} [0-9]{1,12})*)(?:\t(.*))?")
+_ID = re.compile(r"T[0-9]{1,9}")
 _OTHER = re.compile(r"(?:[REAMN#][^\s]+|\*)\t[^\n\r]+")
 _OWN_NOTE = re.compile(rf"#[^\s]+\t{_NOTE} ([^\s]+)\t(.*)")
 _NAME = re.compile(r"\w[\w.,+=@ -]{0,99}")
@@ -137,7 +139,7 @@ def _annotated_text(file: Path, mentions: Sequence[Mention], report: ReadingRepo
 
 def _annotation(sentence: Sentence, status: dict[str, Any], options: WriteOptions) -> list[str]:
     offsets, text = sentence.offsets(), sentence.raw_text
-    ids = _entity_ids(sentence.entities)
+    ids = entity_ids(sentence.entities, _ID)
     lines, notes = [], []
     for key, entity in zip(ids, sentence.entities, strict=True):
         pieces = fragments_of(sentence, entity, offsets)
@@ -161,17 +163,6 @@ def _annotation(sentence: Sentence, status: dict[str, Any], options: WriteOption
     return lines + [
         f"#{number}\t{_NOTE} {key}\t{to_line(note).rstrip()}" for number, (key, note) in enumerate(notes, first)
     ]
-
-
-def _entity_ids(entities: Sequence[Entity]) -> list[str]:
-    """The IDs that the entities came with, as far as brat can have them, and new ones for the others."""
-    ids: list[str | None] = []
-    for entity in entities:
-        given = entity.extra.get("id")
-        right = isinstance(given, str) and re.fullmatch(r"T[0-9]{1,9}", given) and given not in ids
-        ids.append(given if right else None)
-    free = (key for number in range(1, 2 * len(ids) + 1) if (key := f"T{number}") not in ids)
-    return [next(free) if key is None else key for key in ids]
 
 
 def _that_refer_to(lines: Sequence[str], ids: Sequence[str]) -> list[str]:

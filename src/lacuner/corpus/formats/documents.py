@@ -1,5 +1,6 @@
 """Documents: a raw text with spans of characters, and a JSON object beside it for what these cannot say."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -125,6 +126,19 @@ def fields_of(entity: Entity, known: Iterable[str] = ()) -> dict[str, Any]:
     """Source, score and other fields of an entity, without those that the format itself holds."""
     record = entity_to_record(entity)
     return {key: value for key, value in record.items() if key not in _IN_SPANS and key not in known}
+
+
+def entity_ids(entities: Sequence[Entity], right: re.Pattern[str]) -> list[str]:
+    """The IDs that entities came with, and new ones for those that have none, none that is ``right``, or that of another."""
+    ids: list[str | None] = []
+    taken: set[str] = set()
+    for entity in entities:
+        given = entity.extra.get("id")
+        kept = given if isinstance(given, str) and right.fullmatch(given) and given not in taken else None
+        taken |= {kept} if kept is not None else set()
+        ids.append(kept)
+    free = (key for number in range(1, 2 * len(ids) + 1) if (key := f"T{number}") not in taken)
+    return [next(free) if key is None else key for key in ids]
 
 
 def fragments_of(sentence: Sentence, entity: Entity, offsets: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -42,7 +42,7 @@ def refuse_lookalikes(rows: Sequence[Sequence[str]], separator: str, blocks: int
     if 2 * sum(any(map(_is_sure, row)) for row in rows) > len(rows):
         return  # there are tags, in whatever column
     if tags:
-        if separator == " " and len({len(row) for row in rows}) > 2 and 10 * tags < len(rows):
+        if separator == " " and len({len(row) for row in rows}) > 1 and 2 * tags < len(rows):
             _refuse_text(first, path)
         return
     for name, (pattern, called) in _OTHER_FORMATS.items():
