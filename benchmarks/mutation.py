@@ -199,7 +199,7 @@ def choose_tests(root: Path, mutant: Mutant, called: Called, budget: float) -> t
         return file.name in own or name in file.read_text()
 
     function = f"{mutant.path}:{mutant.scope}"
-    tests = [test for test, functions in called.items() if function in functions]
+    tests = [test for test, functions in called.items() if mutant.scope and function in functions]
     if not tests:
         tests = [test for test, functions in called.items() if concerns(test, functions)]
     tests.sort(key=lambda test: (Path(_file_of(test)).name not in own, called[test]["seconds"]))
