@@ -6,7 +6,8 @@ process that is forked from one which has loaded torch, but not Lacuner, so that
 
     python benchmarks/mutation.py [--count N] [--seed N] [--budget SECONDS] [--again] [--out FILE] [PACKAGE…]
 
-Every mutant is a line of ``--out``; ``--again`` runs those that no test has noticed once more, after tests were added.
+Every mutant is a line of ``--out``, and is not tried again by a second run. After tests were added, ``--again`` tries those
+once more that no test had noticed.
 """
 
 import argparse
@@ -74,7 +75,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--budget", type=float, default=15.0, help="seconds that the tests of one mutant may take")
-    parser.add_argument("--again", action="store_true", help="only the mutants of --out that no test has noticed")
+    parser.add_argument("--again", action="store_true", help="also the mutants that no test has noticed before")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "mutants.jsonl")
     options = parser.parse_args()
     os.environ.update(OMP_NUM_THREADS="1", TOKENIZERS_PARALLELISM="false", HYPOTHESIS_PROFILE="mutants")
@@ -86,20 +87,19 @@ def main() -> None:
         copy = Path(folder) / "repository"
         shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".*", "build", "dist", "results", "__pycache__"))
         os.environ["PYTHONPATH"] = str(copy / "src")
-        sample = _unnoticed(options.out) if options.again else draw(copy, options.packages, options.count, options.seed)
-        results = [] if options.again else _read(options.out, sample)
+        sample = draw(copy, options.packages, options.count, options.seed)
+        found = _read(options.out)
         tests = watch_tests(copy, options.packages, options.out.with_name("tests_of_mutants.json"))
-        known = {_key(result) for result in results}
         for number, mutant in enumerate(sample, start=1):
-            if _key(asdict(mutant)) in known:
+            before = found.get(_key(asdict(mutant)))
+            if before is not None and not (options.again and before["result"] != NOTICED):
                 continue
             result = try_mutant(copy, mutant, tests, options.budget)
-            results.append(result)
             print(f"{number}/{len(sample)} {result['result']} {result['seconds']} s  {mutant}", flush=True)
-            if not options.again:
-                with options.out.open("a") as file:
-                    print(json.dumps(result, ensure_ascii=False), file=file)
-    print(table(results))
+            with options.out.open("a", encoding="utf-8") as file:
+                print(json.dumps(result, ensure_ascii=False), file=file)
+        found = _read(options.out)
+    print(table(found[_key(asdict(mutant))] for mutant in sample))
 
 
 def draw(root: Path, packages: Iterable[str], count: int, seed: int) -> list[Mutant]:
@@ -185,21 +185,23 @@ def try_mutant(root: Path, mutant: Mutant, called: Called, budget: float) -> dic
 def choose_tests(root: Path, mutant: Mutant, called: Called, budget: float) -> tuple[list[str], float]:
     """Tests that call the function, those of the module itself and quick ones first.
 
-    What is in the body of a class or of the module concerns all tests that call something in it, or that import it.
+    What is in the body of a class or of the module, or in a function that only other processes call, concerns all tests that
+    call something in the module, or that import it.
     """
     module = Path(mutant.path)
     own = {f"test_{module.stem}.py", f"test_{module.parent.name}_{module.stem}.py", module.name}
     name = ".".join(module.with_suffix("").parts[1:])
 
     def concerns(test: str, functions: dict[str, float]) -> bool:
-        if mutant.scope:
-            return f"{mutant.path}:{mutant.scope}" in functions
         if any(function.startswith(f"{mutant.path}:") for function in functions):
             return True
         file = root / _file_of(test)
         return file.name in own or name in file.read_text()
 
-    tests = [test for test, functions in called.items() if concerns(test, functions)]
+    function = f"{mutant.path}:{mutant.scope}"
+    tests = [test for test, functions in called.items() if mutant.scope and function in functions]
+    if not tests:
+        tests = [test for test, functions in called.items() if concerns(test, functions)]
     tests.sort(key=lambda test: (Path(_file_of(test)).name not in own, called[test]["seconds"]))
     chosen: list[str] = []
     seconds = 0.0
@@ -302,13 +304,10 @@ def _function(code: CodeType) -> str:
     return ".".join(parts)
 
 
-def _read(path: Path, sample: Iterable[Mutant]) -> list[dict[str, Any]]:
-    """What an interrupted run of the same sample has found out already."""
-    if not path.exists():
-        return []
-    wanted = {_key(asdict(mutant)) for mutant in sample}
-    lines = (json.loads(line) for line in path.read_text().splitlines())
-    return [result for result in lines if _key(result) in wanted]
+def _read(path: Path) -> dict[tuple[str, int, str, str], dict[str, Any]]:
+    """What earlier runs have found out, of each mutant the last."""
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    return {_key(result): result for result in map(json.loads, lines)}
 
 
 def _has_tests(path: Path) -> bool:
@@ -321,12 +320,6 @@ def _file_of(test: str) -> str:
 
 def _key(mutant: dict[str, Any]) -> tuple[str, int, str, str]:
     return mutant["path"], mutant["start"], mutant["original"], mutant["replacement"]
-
-
-def _unnoticed(path: Path) -> list[Mutant]:
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
-    fields = Mutant.__dataclass_fields__
-    return [Mutant(**{name: line[name] for name in fields}) for line in lines if line["result"] != NOTICED]
 
 
 if __name__ == "__main__":

@@ -111,6 +111,17 @@ def test_an_audit_that_cannot_be_written_is_said_before_the_first_epoch(run, pla
         pytest.fail("it was claimed")
 
 
+def test_a_folder_that_became_full_or_read_only_is_not_claimed_for_a_second_audit(place):
+    with claimed(place / "out"):
+        pass
+    with (
+        always_failing("create", lambda: OSError(errno.EROFS, os.strerror(errno.EROFS))),
+        pytest.raises(LacunerError, match="Read-only file system"),
+        claimed(place / "out"),
+    ):
+        pytest.fail("it was claimed")
+
+
 def test_what_a_killed_annotate_leaves_is_removed_by_the_next(run, place):
     command = [
         sys.executable,

@@ -13,6 +13,7 @@ import pytest
 from lacuner import Corpus, Entity, Sentence
 from lacuner.audit.folder import AuditFolder, hash_of_files
 from lacuner.review.review import Review
+from lacuner.web.server import DEFAULT_PORT
 
 
 @pytest.fixture
@@ -164,6 +165,18 @@ def test_decisions_in_a_folder_that_cannot_be_written_are_exported(
     assert run("review", audit, "--export", out)[0] == 0
     assert Corpus.read(out)[0].entities == (Entity(0, 1, "PER"), Entity(2, 3, "LOC"))
     assert {path.name: path.stat().st_mtime_ns for path in audit.iterdir()} == before
+
+
+def test_nothing_is_created_in_a_folder_that_cannot_be_written(audit: Path, tmp_path: Path, run, monkeypatch) -> None:
+    before = {path.name for path in audit.iterdir()}
+    access = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode, **_: mode != os.W_OK and access(path, mode))
+    assert run("review", audit, "--export", tmp_path / "reviewed.jsonl")[0] == 0
+    assert {path.name for path in audit.iterdir()} == before
+
+
+def test_the_port_that_the_help_names_is_the_one_that_is_taken(run) -> None:
+    assert f"default: ({DEFAULT_PORT}, or" in run("review", "--help")[1]
 
 
 def test_importing_lacuner_needs_no_web_framework() -> None:

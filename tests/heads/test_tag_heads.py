@@ -394,6 +394,14 @@ def test_a_fresh_head_prefers_nothing(config: SoftmaxConfig | CrfConfig, kind: t
     assert all(parameter.abs().max() < 0.5 for parameter in head.parameters())
 
 
+def test_the_transitions_of_a_fresh_crf_are_small_and_lie_on_both_sides_of_zero() -> None:
+    torch.manual_seed(0)
+    head = CrfConfig().build(SIZE, TagSet("bioes", ("O", *(f"L{number}" for number in range(40)))))
+    for scores in (head.transitions, head.start_transitions, head.end_transitions):
+        assert -0.1 <= scores.min() < -0.08
+        assert 0.08 < scores.max() <= 0.1
+
+
 # Numbers that nobody should meet, and some do.
 
 

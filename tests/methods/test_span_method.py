@@ -96,6 +96,15 @@ def test_what_is_known_is_always_in_the_loss(sentences: list[Sentence], head: Sp
     assert loss.item() == pytest.approx(slow_loss(model, sentences, train_on_unknown=False), abs=1e-5)
 
 
+@pytest.mark.parametrize("reduction", ["sum", "mean", "words"])
+def test_a_batch_in_which_nothing_is_trained_on_costs_nothing(reduction: str) -> None:
+    loss = UNIFORM[0].loss.model_copy(update={"reduction": reduction})
+    method, model = built(UNIFORM[0], negatives=Nothing(), loss=loss)
+    cost = batch_loss(method, model, [Sentence(("Ada", "left"))])
+    cost.backward()
+    assert cost.item() == 0.0, "and not the mean of no numbers"
+
+
 @settings(deadline=None, max_examples=40)
 @given(BATCHES)
 def test_with_enough_draws_uniform_is_full(sentences: list[Sentence]) -> None:

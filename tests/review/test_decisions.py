@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from handmade_audit import decided_items
 from lacuner import Entity, Sentence, Span
-from lacuner.review.decisions import Decision, apply_decisions
+from lacuner.review.decisions import Decision, Patch, apply_decisions, patch_of
 from lacuner.review.items import ReviewItem
 
 WORDS = ("New", "York", "Times", "readers", "love", "Turin")
@@ -38,6 +38,12 @@ def test_every_kind_of_finding_has_its_accept_and_reject(item, action, entities,
     result = after(item, action)
     assert [(e.start, e.end, e.label) for e in result.entities] == entities
     assert [(s.start, s.end) for s in result.non_entities] == non_entities
+
+
+@pytest.mark.parametrize("item", [LABEL, NO_ENTITY])
+def test_what_is_confirmed_is_not_rejected_as_well(item: ReviewItem) -> None:
+    decision = Decision.about(item, "reject", item.start, item.end, item.label)
+    assert patch_of(item, decision) == Patch(added=(Entity(0, 2, "LOC"),))
 
 
 def test_what_a_reviewer_decided_has_the_source_reviewer() -> None:

@@ -1,4 +1,5 @@
 import threading
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -129,13 +130,12 @@ def test_a_clock_that_is_set_back_or_forward_holds_no_finding_back(review: Revie
     assert number_of(review.next(ADA)) == NEWSPAPER, "leases are given out as before"
 
 
-def test_the_clock_of_a_review_does_not_follow_the_time_of_day(folder: Path, monkeypatch) -> None:
-    import time
-
+def test_the_clock_of_a_review_does_not_follow_the_time_of_day(folder: Path) -> None:
     with Review(AuditFolder.open(folder)) as review:
-        assert number_of(review.next(ADA)) == TURIN
-        monkeypatch.setattr(time, "time", lambda: 4e9)
-        assert number_of(review.next(GRACE)) == NEWSPAPER
+        before = time.monotonic()
+        review.next(ADA)
+        (until,) = review._store._connection.execute("SELECT until FROM leases").fetchone()
+    assert before <= until - LEASE_SECONDS <= time.monotonic()
 
 
 def test_pieces_of_work_that_are_stored_together_fail_alone(review: Review) -> None:
@@ -264,6 +264,15 @@ def test_an_overlap_is_a_question(review: Review) -> None:
     assert statuses(review) == {"accepted": 1, "open": 6}
 
 
+def test_several_overlaps_are_one_question(review: Review) -> None:
+    review.decide(ADA, TURIN_THIRD, 0, "accept")
+    with pytest.raises(ConflictError) as refused:
+        review.decide(GRACE, MAY, 0, "accept", start=0, end=6, label="MISC")
+    assert refused.value.message == (
+        "“Arsenal won in May in Turin” (MISC) overlaps “Arsenal” (LOC), “Turin” (LOC), which are annotated or accepted already."
+    )
+
+
 def test_what_was_decided_in_another_finding_is_a_question_too(review: Review) -> None:
     review.decide(ADA, MAY, 0, "accept", start=0, end=4, label="MISC", on_overlap="replace")  # "Arsenal won in May"
     with pytest.raises(ConflictError, match=r"“Arsenal” \(LOC\) overlaps “Arsenal won in May” \(MISC\), which is"):
@@ -362,8 +371,6 @@ def test_threads_that_decide_at_once_never_overwrite_each_other(folder: Path) ->
 
 
 def test_fifty_thousand_findings_are_no_burden(tmp_path: Path) -> None:
-    import time
-
     corpus = Corpus(small_corpus().sentences * 8_000)
     findings = [
         finding(corpus, number, 5 if number % 4 else 4, 6 if number % 4 else 5, "LOC", 0.5)

@@ -152,6 +152,11 @@ def test_numbers_that_no_finding_can_have_are_not_understood(browser: TestClient
     assert post(browser, *accept(TURIN, end=number)).json()["reason"] == "invalid"
 
 
+def test_the_largest_number_that_sqlite_holds_is_understood(browser: TestClient) -> None:
+    assert post(browser, "/api/heartbeat", {"number": 2**63 - 1}).status_code == 200
+    assert post(browser, "/api/next", {"after": 2**63 - 1}).json()["item"]["number"] == TURIN
+
+
 def let_the_disk_be_full(review: Review, full: bool = True) -> None:
     """The file may not grow any more."""
     pages = review._store._connection.execute("PRAGMA page_count").fetchone()[0]
