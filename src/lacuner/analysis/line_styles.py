@@ -23,6 +23,7 @@ _QUIET: dict[str, tuple[str, str]] = {
     "two-step": ("#B97A8D", "--"),
     "eer": ("#8A8550", "-."),
     "bnpu": ("#6A6BAA", ":"),
+    "conf-mpu": ("#57789C", "--"),
     "autoner": ("#A5714F", "-"),
     "partial-crf": ("#86A7A0", "--"),
     "weighted-partial-crf": ("#8E9DC4", "-."),

@@ -246,6 +246,7 @@ class Fit(Protocol):
         *,
         epochs: int | None = None,
         supervision: Mapping[int, TokenSupervision] | None = None,
+        labels: Mapping[str, str] | None = None,
     ) -> Model:
         """A trained model.
 
@@ -255,6 +256,7 @@ class Fit(Protocol):
             method: how it is trained; its stages are left aside.
             epochs: exactly so many; by default as many as the model itself gets, of which dev data chooses the best.
             supervision: what is known about sentences, by index.
+            labels: other names of labels; those with the same name are learned as one.
         """
 
 
@@ -273,6 +275,7 @@ class CrossFit(Protocol):
         predict_on: Sequence[int] | None = None,
         method: "Method | None" = None,
         supervision: Mapping[int, TokenSupervision] | None = None,
+        labels: Mapping[str, str] | None = None,
         vary_seed: bool = False,
     ) -> list[dict[str, Tensor]]:
         """What ``predict`` returns for each fold; after an interruption, what it returned before.
@@ -287,6 +290,7 @@ class CrossFit(Protocol):
             predict_on: indices of the sentences that every model is asked about; by default its fold.
             method: how they are trained; by default the method itself. Its stages are left aside.
             supervision: what is known about sentences, by index.
+            labels: other names of labels; those with the same name are learned as one.
             vary_seed: give each model a seed of its own, and more epochs if it learns from less than the model does.
         """
 
@@ -333,6 +337,8 @@ class Stage(MethodPart, ABC):
 
     gives_tag_weights: ClassVar[bool] = False
     """Whether it says how much each tag of an untagged word counts."""
+    gives_numbers: ClassVar[tuple[str, ...]] = ()
+    """Names of the numbers that it gives to words (``TokenSupervision.numbers``)."""
 
     @abstractmethod
     def run(self, context: StageContext) -> StageResult | None:

@@ -122,13 +122,16 @@ class TagModel(Model):
         order = sentence.argsort(stable=True)
         return {"sentence": sentence[order], "token": token[order], "value": value[order]}
 
-    def tag_weights(self, corpus: Corpus, indices: Sequence[int], hard: bool = False) -> dict[int, Tensor]:
+    def tag_weights(
+        self, corpus: Corpus, indices: Sequence[int], hard: bool = False, any_tag: bool = False
+    ) -> dict[int, Tensor]:
         """The probability of each tag at each word of sentences, as far as their annotation allows it.
 
         Args:
             corpus: all sentences.
             indices: of those to look at.
             hard: only the best sequence that is allowed counts.
+            any_tag: allow every tag, whatever the annotation says.
 
         Returns:
             For each index, ``(n, T)`` weights from 0 to 1, without the non-entity class's.
@@ -138,9 +141,10 @@ class TagModel(Model):
         with evaluating(self):
             for chosen, tokens in batches_of(self, corpus.tokens, indices):
                 batch = self.encode(tokens)
-                targets = self.targets([corpus[index] for index in chosen]).to(batch.lengths.device)
                 emissions = self.head.emissions(self.decisions(batch), batch.lengths)[..., :ordinary]
-                emissions = emissions.masked_fill(~targets.possible[..., :ordinary], _FORBIDDEN)
+                if not any_tag:
+                    targets = self.targets([corpus[index] for index in chosen]).to(batch.lengths.device)
+                    emissions = emissions.masked_fill(~targets.possible[..., :ordinary], _FORBIDDEN)
                 transitions = self.head.transition_scores[:ordinary, :ordinary]
                 if hard:
                     best = viterbi(emissions, transitions, batch.lengths)
