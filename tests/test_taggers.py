@@ -292,6 +292,7 @@ def test_all_taggers_are_listed_with_their_level(run):
         *TAGGERS,
         "autoner",
         "bnpu",
+        "bond",
         "conf-mpu",
     }
     assert (
@@ -318,7 +319,7 @@ def test_all_taggers_are_listed_with_their_level(run):
         "head": "crf, one-vs-rest, softmax",
         "unlabeled": "marginalize, outside",
         "sampling": "spans, none",
-        "loss": "bnpu, conf-mpu, likelihood",
+        "loss": "bnpu, conf-mpu, likelihood, self-training",
         "regularizer": "entity-ratio, none",
         "stage": "entity-confidence, folds, o-values, tag-weights, none",
     }

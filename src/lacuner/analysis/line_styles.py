@@ -24,6 +24,7 @@ _QUIET: dict[str, tuple[str, str]] = {
     "eer": ("#8A8550", "-."),
     "bnpu": ("#6A6BAA", ":"),
     "conf-mpu": ("#57789C", "--"),
+    "bond": ("#9C6B57", "-."),
     "autoner": ("#A5714F", "-"),
     "partial-crf": ("#86A7A0", "--"),
     "weighted-partial-crf": ("#8E9DC4", "-."),

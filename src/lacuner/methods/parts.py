@@ -13,6 +13,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, Self
 
 import torch
@@ -43,6 +44,9 @@ class Step(NamedTuple):
     generator: torch.Generator
     sentences: Sequence[int] = ()  # of the batch, row by row: their indices in the training data
     watch: Callable[[Spans], None] | None = None  # told which unknown spans became negatives
+    progress: float = 0.0  # the fraction of training that is over
+    score_with: Callable[[State], Tensor] | None = None
+    """Of a tagger: decision vectors ``(B, n, T)`` of the batch with these weights instead; no dropout, no gradient."""
 
 
 class StateSizes(NamedTuple):
@@ -50,6 +54,7 @@ class StateSizes(NamedTuple):
 
     labels: int  # O included
     hidden: int  # of what represents a span (the head's last hidden layer), or a word
+    weights: State = MappingProxyType({})  # of the model, by name, as they are when training begins
 
 
 class TrainingData(NamedTuple):
@@ -86,6 +91,15 @@ class MethodPart(Part):
     def training_state(self, sizes: StateSizes, sentences: int) -> dict[str, Tensor]:
         """What it keeps while a model is trained on so many sentences; saved in checkpoints only."""
         return {}
+
+    def before_step(self, weights: State, step: Step, state: State) -> None:
+        """Change what it keeps, or the weights of the model, in place, before a batch is learned from.
+
+        Args:
+            weights: of the model, by name.
+            step: where training is.
+            state: what this part keeps.
+        """
 
 
 @dataclass(frozen=True)

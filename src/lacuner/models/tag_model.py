@@ -1,13 +1,14 @@
 """A model that tags words."""
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
+from torch.func import functional_call
 
 from lacuner.corpus import Corpus, Entity, Sentence
-from lacuner.encoders import Encoder
+from lacuner.encoders import Encoder, Inputs
 from lacuner.errors import ConfigError
 from lacuner.heads import TagHead, TagHeadConfig
 from lacuner.heads.linear_chain import marginals, viterbi
@@ -56,6 +57,16 @@ class TagModel(Model):
     def decisions(self, batch: EncodedBatch) -> Tensor:
         """The decision vectors of a batch, without the threshold: ``(B, n, T)``."""
         decisions: Tensor = self.head(batch.words)
+        return decisions
+
+    def forward(self, inputs: Inputs) -> Tensor:
+        """The decision vectors of a batch: ``(B, n, T)``."""
+        return self.decisions(EncodedBatch(self.encoder(inputs), inputs.lengths))
+
+    def decisions_with(self, inputs: Inputs, weights: Mapping[str, Tensor]) -> Tensor:
+        """The decision vectors that a model with these weights gives, without dropout and gradient: ``(B, n, T)``."""
+        with evaluating(self):
+            decisions: Tensor = functional_call(self, dict(weights), (inputs,))
         return decisions
 
     def _shifted(self, batch: EncodedBatch) -> Tensor:
