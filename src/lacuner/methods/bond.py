@@ -20,27 +20,16 @@ from lacuner.supervision.tags import TagTargets
 _TEACHER, _INITIAL = "teacher.", "initial."
 
 
-class SelfTraining(TokenLoss):
-    """``self-training``: first what is annotated, then what an earlier self of the model is sure of.
-
-    The first stage ends early, before wrong and missing labels are learned by heart. Then a copy of the model is its teacher,
-    whose probabilities, sharpened, are its targets; from time to time the teacher is replaced by the model as it is then.
-    """
+class OwnTeacher(TokenLoss):
+    """A loss of which the second part is learned from copies of the model itself, one after the other."""
 
     levels: ClassVar = ("token",)
     teaches_outside: ClassVar = True
-    name: Literal["self-training"] = "self-training"
     begin: float = Field(
         0.2, gt=0, lt=1, description="first fraction of training, in which the annotation itself is learned"
     )
     teachers: int = Field(
         5, ge=1, description="number of teachers, one after the other, each a copy of the model as it is then"
-    )
-    confidence: float = Field(
-        0.9, ge=0, lt=1, description="ε: words teach only if the largest target of a tag is above"
-    )
-    divergence: Literal["kl", "linear"] = Field(
-        "kl", description="what differing from a target costs: kl (as printed), or linear in the scores (as released)"
     )
     reinitialize: bool = Field(False, description="begin again from the first weights whenever the teacher is replaced")
 
@@ -73,21 +62,49 @@ class SelfTraining(TokenLoss):
             if self.reinitialize:
                 weight.copy_(state[_INITIAL + name])
 
+    def teacher_probabilities(self, targets: TagTargets, step: Step, state: State) -> Tensor | None:
+        """What the teacher says about the words of the batch, ``(B, n, T)``; none while there is no teacher.
+
+        Without the tags that a reviewer has excluded. What is annotated with gaps excludes nothing: it may be wrong.
+        """
+        if not int(state["number"]):
+            return None
+        assert step.score_with is not None
+        teacher = {name.removeprefix(_TEACHER): value for name, value in state.items() if name.startswith(_TEACHER)}
+        excluded = targets.unknown[..., None] & ~targets.possible
+        return step.score_with(teacher).masked_fill(excluded, float("-inf")).softmax(-1)
+
+
+class SelfTraining(OwnTeacher):
+    """``self-training``: first what is annotated, then what an earlier self of the model is sure of.
+
+    The first stage ends early, before wrong and missing labels are learned by heart. Then a copy of the model is its teacher,
+    whose probabilities, sharpened, are its targets; from time to time the teacher is replaced by the model as it is then.
+    """
+
+    name: Literal["self-training"] = "self-training"
+    confidence: float = Field(
+        0.9, ge=0, lt=1, description="ε: words teach only if the largest target of a tag is above"
+    )
+    divergence: Literal["kl", "linear"] = Field(
+        "kl", description="what differing from a target costs: kl (as printed), or linear in the scores (as released)"
+    )
+
     def __call__(
         self, head: TagHead, decisions: Tensor, log_weights: Tensor, targets: TagTargets, step: Step, state: State
     ) -> Tensor:
-        if not int(state["number"]):
+        probability = self.teacher_probabilities(targets, step, state)
+        if probability is None:
             return head.loss(decisions, log_weights, targets.lengths, targets.ignored)
-        assert step.score_with is not None
-        teacher = {name.removeprefix(_TEACHER): value for name, value in state.items() if name.startswith(_TEACHER)}
-        inside = torch.arange(decisions.shape[1], device=decisions.device) < targets.lengths[:, None]  # (B, n)
-        goal = soft_targets(_as_far_as_possible(step.score_with(teacher), targets).softmax(-1), inside)
-        known = targets.complete[:, None] & ~targets.unknown & inside
-        taught = inside & ~known & (goal.amax(-1) > self.confidence)
+        goal = soft_targets(probability, inside(targets))
+        taught = goal.amax(-1) > self.confidence
         costs = divergence(decisions, goal, self.divergence == "linear")
-        costs = torch.where(known, decisions.logsumexp(-1) - (decisions + log_weights).logsumexp(-1), costs)
-        costs = costs[(taught | known) & ~targets.ignored]
-        return costs.mean() if len(costs) else decisions.sum() * 0
+        return mean_cost(costs, taught, decisions, log_weights, targets)
+
+
+def inside(targets: TagTargets) -> Tensor:
+    """Which words are no padding: ``(B, n)``."""
+    return torch.arange(targets.unknown.shape[1], device=targets.lengths.device) < targets.lengths[:, None]
 
 
 def soft_targets(probability: Tensor, words: Tensor) -> Tensor:
@@ -112,10 +129,21 @@ def divergence(decisions: Tensor, goal: Tensor, linear: bool = False) -> Tensor:
     return (goal.xlogy(goal) - goal * log_probability).sum(-1)
 
 
-def _as_far_as_possible(decisions: Tensor, targets: TagTargets) -> Tensor:
-    """Without the tags that a reviewer has excluded. What is annotated with gaps excludes nothing: it may be wrong."""
-    excluded = targets.unknown[..., None] & ~targets.possible
-    return decisions.masked_fill(excluded, float("-inf"))
+def mean_cost(costs: Tensor, taught: Tensor, decisions: Tensor, log_weights: Tensor, targets: TagTargets) -> Tensor:
+    """What the words of a batch cost that a teacher teaches; known words of complete sentences cost what is annotated.
+
+    Args:
+        costs: ``(B, n)`` of being different from the teacher.
+        taught: ``(B, n)`` bool, words about which the teacher is sure.
+        decisions: ``(B, n, T)`` scores of the tags.
+        log_weights: ``(B, n, T)`` logs of how much each tag counts by the annotation.
+        targets: what is known about the words.
+    """
+    known = targets.complete[:, None] & ~targets.unknown
+    annotation = decisions.logsumexp(-1) - (decisions + log_weights).logsumexp(-1)
+    counted = (taught | known) & inside(targets) & ~targets.ignored
+    costs = torch.where(known, annotation, costs)[counted]
+    return costs.mean() if len(costs) else decisions.sum() * 0
 
 
 PARTS = (SelfTraining,)
