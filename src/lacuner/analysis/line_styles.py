@@ -25,6 +25,7 @@ _QUIET: dict[str, tuple[str, str]] = {
     "bnpu": ("#6A6BAA", ":"),
     "conf-mpu": ("#57789C", "--"),
     "bond": ("#9C6B57", "-."),
+    "cupul": ("#7C8A4A", "-"),
     "autoner": ("#A5714F", "-"),
     "partial-crf": ("#86A7A0", "--"),
     "weighted-partial-crf": ("#8E9DC4", "-."),

@@ -26,7 +26,7 @@ class OwnTeacher(TokenLoss):
     levels: ClassVar = ("token",)
     teaches_outside: ClassVar = True
     begin: float = Field(
-        0.2, gt=0, lt=1, description="first fraction of training, in which the annotation itself is learned"
+        0.4, gt=0, lt=1, description="first fraction of training, in which the annotation itself is learned"
     )
     teachers: int = Field(
         5, ge=1, description="number of teachers, one after the other, each a copy of the model as it is then"

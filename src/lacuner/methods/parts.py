@@ -261,6 +261,7 @@ class Fit(Protocol):
         epochs: int | None = None,
         supervision: Mapping[int, TokenSupervision] | None = None,
         labels: Mapping[str, str] | None = None,
+        seed: int = 0,
     ) -> Model:
         """A trained model.
 
@@ -271,6 +272,7 @@ class Fit(Protocol):
             epochs: exactly so many; by default as many as the model itself gets, of which dev data chooses the best.
             supervision: what is known about sentences, by index.
             labels: other names of labels; those with the same name are learned as one.
+            seed: added to the run's, so that models with different ones differ.
         """
 
 
@@ -320,6 +322,7 @@ class StageContext:
     cross_fit: CrossFit
     cached: Callable[[str, Callable[[], dict[str, Tensor]]], dict[str, Tensor]]
     """``cached(name, compute)``: what ``compute()`` returns; after an interruption, what it returned before."""
+    seed: int = 1  # of the run
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,13 @@ class TrainingRun:
     def train(self) -> tuple[Model, TrainingResult]:
         """The finished model, and how its training went."""
         context = StageContext(
-            self.corpus, self.labels, self.settings.method, self._fit_for_stage, self._cross_fit, self._cached
+            self.corpus,
+            self.labels,
+            self.settings.method,
+            self._fit_for_stage,
+            self._cross_fit,
+            self._cached,
+            self.settings.training.seed,
         )
         sampler, taught = self._sampler, []
         for stage in self.settings.method.stages():
@@ -106,13 +112,15 @@ class TrainingRun:
         epochs: int | None = None,
         supervision: Mapping[int, TokenSupervision] | None = None,
         labels: Mapping[str, str] | None = None,
+        seed: int = 0,
     ) -> Model:
         """See :class:`lacuner.methods.parts.Fit`."""
         if labels is not None:
             run, method = self._with_labels(labels, method)
-            return run._fit_for_stage(name, title, method, epochs=epochs, supervision=supervision)
+            return run._fit_for_stage(name, title, method, epochs=epochs, supervision=supervision, seed=seed)
         sampler = replace(self._sampler, supervision=supervision or {})
-        training = self.settings.training.model_copy(update={} if epochs is None else {"epochs": epochs})
+        training = self.settings.training
+        training = training.model_copy(update={"epochs": epochs or training.epochs, "seed": training.seed + seed})
         return self._fit(name, title, sampler, training, method, use_dev=epochs is None)[0]
 
     def _cross_fit(
