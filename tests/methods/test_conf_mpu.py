@@ -27,6 +27,7 @@ from lacuner.methods.parts import StageContext, Step, TrainingData
 from lacuner.methods.registry import registry
 from lacuner.models.tag_model import TagModel
 from lacuner.supervision.tags import TagSet, TokenSupervision, build_tag_targets
+from lacuner.training.loop import Observer
 from lacuner.training.settings import resolve_settings
 from tiny_models import batch_loss, tiny_model
 from tiny_taggers import QUICK
@@ -317,6 +318,33 @@ def test_it_learns_from_gaps_what_a_tagger_overlooks(toy: Corpus, tmp_path) -> N
     assert loaded.evaluate(toy).f1 == model.evaluate(toy).f1
 
 
+class StopIn(Observer):
+    """Interrupts training when the second epoch of the model with this title has ended."""
+
+    def __init__(self, title: str) -> None:
+        self.title, self.current = title, ""
+
+    def stage_started(self, title: str) -> None:
+        self.current = title
+
+    def epoch_ended(self, record: dict[str, Any]) -> None:
+        if self.current == self.title and record["epoch"] == 2:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("title", ["entity or not", ""])
+def test_a_run_that_is_interrupted_in_either_model_ends_as_if_it_had_not_been(
+    toy: Corpus, tmp_path, title: str
+) -> None:
+    train = partial(Recognizer.train, toy[:12].mask(0.3), toy[:4], method="conf-mpu", epochs=3, settings=QUICK)
+    whole = train()
+    with pytest.raises(KeyboardInterrupt):
+        train(out=tmp_path / "model", observer=StopIn(title))
+    resumed = train(out=tmp_path / "model", resume=True)
+    for name, value in whole.model.state_dict().items():
+        assert value.equal(resumed.model.state_dict()[name]), name
+
+
 @pytest.mark.parametrize("folds", ["none", 2])
 def test_a_transformer_learns_with_trusted_sentences_too(toy: Corpus, toy_bert: str, folds: object) -> None:
     settings = {"stage.folds": folds, "training.batch_tokens": 64}
@@ -330,7 +358,7 @@ def test_a_transformer_learns_with_trusted_sentences_too(toy: Corpus, toy_bert: 
 @pytest.mark.slow
 def test_on_the_sample_it_finds_what_a_plain_tagger_overlooks(sample: dict[str, Corpus]) -> None:
     """70 % of the labels are hidden; a plain tagger reaches an F1 below 0.1 in as many epochs."""
-    settings = {"encoder.vectors": "none", "encoder.hidden": 100}
+    settings = {"encoder.vectors": "none", "encoder.hidden": 64, "training.batch_tokens": 96}
     gaps = sample["train"].mask(0.7, seed=1)
     model = Recognizer.train(gaps, sample["dev"], method="conf-mpu", epochs=8, settings=settings)
     assert model.evaluate(sample["test"]).f1 > 0.2
