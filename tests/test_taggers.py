@@ -231,7 +231,12 @@ def test_rejected_spans_alone_do_not_say_that_a_word_is_in_no_entity(toy):
         ),
         ("eer", "teacher.folds", 3, "teacher is set, but eer is a token-level method and has none"),
         ("uniform", "stage", "o-values", "there is no stage 'o-values'; choose folds"),
-        ("crf", "loss", "cross-entropy", "there is no loss 'cross-entropy'; choose bnpu, likelihood"),
+        (
+            "crf",
+            "loss",
+            "cross-entropy",
+            "there is no loss 'cross-entropy'; choose bnpu, conf-mpu, curriculum, likelihood",
+        ),
         ("full", "sampling.ratio", 0.1, "sampling is set, but full is a span-level method and has none"),
         ("crf", "head", "product", "there is no head 'product'; choose crf, one-vs-rest, softmax"),
         ("uniform", "head", "crf", "there is no head 'crf'; choose"),
@@ -288,7 +293,14 @@ def test_all_taggers_are_listed_with_their_level(run):
     code, output, _ = run("methods", "--json")
     listed = {method["name"]: method for method in json.loads(output)}
     assert code == 0
-    assert {name for name, method in listed.items() if method["level"] == "token"} == {*TAGGERS, "autoner", "bnpu"}
+    assert {name for name, method in listed.items() if method["level"] == "token"} == {
+        *TAGGERS,
+        "autoner",
+        "bnpu",
+        "bond",
+        "conf-mpu",
+        "cupul",
+    }
     assert (
         listed["two-step"]["parameters"].items()
         >= {
@@ -313,9 +325,9 @@ def test_all_taggers_are_listed_with_their_level(run):
         "head": "crf, one-vs-rest, softmax",
         "unlabeled": "marginalize, outside",
         "sampling": "spans, none",
-        "loss": "bnpu, likelihood",
+        "loss": "bnpu, conf-mpu, curriculum, likelihood, self-training",
         "regularizer": "entity-ratio, none",
-        "stage": "folds, o-values, tag-weights, none",
+        "stage": "entity-confidence, folds, o-values, tag-weights, voters, none",
     }
 
 

@@ -6,7 +6,7 @@ import stat
 import sys
 import threading
 import tracemalloc
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, replace
 from itertools import accumulate
 
 import numpy as np
@@ -448,3 +448,14 @@ def test_a_score_that_is_no_number_is_not_written(tmp_path, format):
     with pytest.raises(DataError, match="a record holds what JSON cannot"):
         Corpus([broken]).write(tmp_path / "out", format)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_labels_can_get_other_names_and_those_with_the_same_name_become_one() -> None:
+    both = Sentence(("Ada", "in", "Paris"), (Entity(0, 1, "PER"), Entity(2, 3, "PER"), Entity(2, 3, "LOC")))
+    persons = replace(both, entities=both.entities[:1], annotated_labels=frozenset({"PER"}))
+    everything = replace(persons, annotated_labels=frozenset({"PER", "LOC"}))
+    renamed = Corpus((both, persons, everything)).rename_labels({"PER": "entity", "LOC": "entity"})
+    assert [(e.start, e.end, e.label) for e in renamed[0].entities] == [(0, 1, "entity"), (2, 3, "entity")]
+    assert [sentence.annotated_labels for sentence in renamed] == [None, frozenset(), frozenset({"entity"})]
+    assert [(e.label, e.start) for e in renamed[1].entities] == [("entity", 0)]
+    assert Corpus((persons,)).rename_labels({"LOC": "place"})[0] == persons

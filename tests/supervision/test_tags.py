@@ -364,7 +364,19 @@ def test_a_batch_holds_sentences_of_all_lengths_and_says_nothing_after_their_end
 
 def test_targets_move_as_a_whole() -> None:
     tags = TagSet("bio2", LABELS)
-    known = [TokenSupervision(tag_weights=torch.zeros(6, len(tags)))]
+    known = [TokenSupervision(tag_weights=torch.zeros(6, len(tags)), numbers={"confidence": torch.ones(6)})]
     moved = build_tag_targets([Sentence(WORDS)], tags, known).to(torch.device("meta"))
-    assert {value.device.type for value in vars(moved).values()} == {"meta"}
+    tensors = [*moved.numbers.values(), *(value for name, value in vars(moved).items() if name != "numbers")]
+    assert {value.device.type for value in tensors} == {"meta"}
     assert build_tag_targets([Sentence(WORDS)], tags).to(torch.device("cpu")).weights is None
+
+
+def test_numbers_of_words_go_with_their_sentence_and_are_0_where_nobody_gives_any() -> None:
+    tags, long, short = TagSet("io", LABELS), Sentence(WORDS[:3]), Sentence(WORDS[:2], complete=True)
+    known = [None, TokenSupervision(numbers={"one": torch.tensor([0.5, 0.25])}), TokenSupervision(ignored=(1,))]
+    targets = build_tag_targets([long, short, long], tags, known)
+    assert {name: table.tolist() for name, table in targets.numbers.items()} == {
+        "one": [[0, 0, 0], [0.5, 0.25, 0], [0, 0, 0]]
+    }
+    assert targets.complete.tolist() == [False, True, False]
+    assert not build_tag_targets([long], tags).numbers

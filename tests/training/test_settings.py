@@ -56,7 +56,7 @@ def test_values_on_the_command_line_are_toml_or_plain_text():
     [
         (
             {"method": "nonesuch"},
-            "there is no method 'nonesuch'; choose autoner, bnpu, crf, eer, full, lacuner",
+            "there is no method 'nonesuch'; choose autoner, bnpu, bond, conf-mpu, crf, cupul, eer, full, lacuner",
         ),
         ({"overrides": {"negatives.mu": 4}}, "there is no setting negatives.mu; there are: negatives.ratio"),
         ({"overrides": {"negatives": "nonesuch"}}, "there is no negatives 'nonesuch'; choose all"),

@@ -21,7 +21,7 @@ from lacuner.corpus.formats.format import ReadOptions, WriteOptions
 from lacuner.corpus.formats.registry import guess_format, reader_of, writable_format
 from lacuner.corpus.formats.tag_schemes import Scheme
 from lacuner.corpus.masking import mask_sentences
-from lacuner.corpus.sentence import Sentence
+from lacuner.corpus.sentence import Entity, Sentence
 from lacuner.corpus.statistics import Statistics
 from lacuner.corpus.tokenize import Splitting, cut_words
 from lacuner.errors import DataError
@@ -128,6 +128,16 @@ class Corpus(Sequence[Sentence]):
             for sentence in self
         )
 
+    def rename_labels(self, names: Mapping[str, str]) -> "Corpus":
+        """The same sentences with other names of labels; labels that get the same name become one.
+
+        Where only some of them were looked for, the one that they become was not: what is left may be one of the others.
+        """
+        old: dict[str, set[str]] = {}
+        for label in self.labels:
+            old.setdefault(names.get(label, label), set()).add(label)
+        return self._with(_rename_labels(sentence, names, old) for sentence in self)
+
     def _with(self, sentences: Iterable[Sentence]) -> "Corpus":
         return Corpus(tuple(sentences), self.report)
 
@@ -150,6 +160,18 @@ class Corpus(Sequence[Sentence]):
     def __repr__(self) -> str:
         entities = sum(len(sentence.entities) for sentence in self)
         return f"Corpus({len(self)} sentences, {entities} entities, labels {', '.join(self.labels) or 'none'})"
+
+
+def _rename_labels(sentence: Sentence, names: Mapping[str, str], old: Mapping[str, set[str]]) -> Sentence:
+    """A sentence with other names of labels; ``old`` has the names so far of each."""
+    renamed: dict[tuple[int, int, str], Entity] = {}
+    for entity in sentence.entities:
+        label = names.get(entity.label, entity.label)
+        renamed.setdefault((entity.start, entity.end, label), replace(entity, label=label))
+    looked_for = sentence.annotated_labels
+    if looked_for is not None:
+        looked_for = frozenset(label for label, before in old.items() if before <= looked_for)
+    return replace(sentence, entities=tuple(renamed.values()), annotated_labels=looked_for)
 
 
 def sentence_from_text(text: str, split: Splitting = "words") -> Sentence:

@@ -72,42 +72,18 @@ class BoundedNonNegative(TokenLoss):
     )
 
     def check(self, method: Method, data: TrainingData) -> None:
-        scheme = getattr(method.head, "scheme", None)
-        if scheme != "io":
-            raise ConfigError(
-                f"loss=bnpu decides about types, but head.scheme={scheme} divides them — set head.scheme=io"
-            )
-        if method.head.name == "crf":
-            raise ConfigError("loss=bnpu teaches no transitions — set head=one-vs-rest, or head=softmax")
-        if any(getattr(part, "non_entity_class", False) for _, part in method.parts()):
-            raise ConfigError("loss=bnpu has no label for drawn non-entities — set sampling.label=O, or sampling=none")
-        if any(stage.gives_tag_weights for stage in method.stages()):
-            raise ConfigError("loss=bnpu does not weigh tags — leave out the stage that does, with stage=none")
+        refuse_what_risks_cannot_teach(self, method)
         for name in ("prior", "unknown_prior"):
-            given = getattr(self, name)
-            missing = [] if given is None else sorted(set(data.corpus.labels) - set(given))
-            if missing:
-                raise ConfigError(f"loss.{name} says nothing about {', '.join(missing)} — give all labels, or none")
+            refuse_missing_labels(name, getattr(self, name), data)
 
     def for_data(self, data: TrainingData) -> "BoundedNonNegative":
         labels = data.corpus.labels
-        incomplete = [sentence for sentence in data.corpus if not sentence.complete]
-        annotated = type_fractions(incomplete, labels)
-        prior = self.prior or self._estimate(data, annotated)
-        prior = {label: max(prior[label], annotated[label]) for label in labels}
+        annotated = annotated_fractions(data)
+        prior = type_priors(data, self.prior, self.coverage)
         left = 1 - min(1.0, sum(annotated.values()))
         unknown = {label: (prior[label] - annotated[label]) / left if left else 0.0 for label in labels}
         unknown = self.unknown_prior or {label: min(1.0, fraction) for label, fraction in unknown.items()}
         return self.model_copy(update={"prior": prior, "unknown_prior": unknown})
-
-    def _estimate(self, data: TrainingData, annotated: Mapping[str, float]) -> dict[str, float]:
-        """As in complete sentences, or dev data if it has no gaps, or else from what is annotated."""
-        known = fully_annotated(data.corpus)
-        if not known and data.dev is not None and not data.dev_incomplete:
-            known = fully_annotated(data.dev, all_complete=True)
-        if known:
-            return type_fractions(known, data.corpus.labels)
-        return {label: min(1.0, fraction / self.coverage) for label, fraction in annotated.items()}
 
     def __call__(
         self, head: TagHead, decisions: Tensor, log_weights: Tensor, targets: TagTargets, step: Step, state: State
@@ -121,6 +97,30 @@ class BoundedNonNegative(TokenLoss):
         words = words_of_types(log_weights > float("-inf"), targets)
         weight = torch.ones_like(prior) if self.weight is None else self.weight * prior
         return bounded_risk(probability, words, weight, unknown_prior).sum()
+
+
+def refuse_what_risks_cannot_teach(loss: TokenLoss, method: Method) -> None:
+    """Refuse parts that make no sense with a risk that is a mean over the words of each type."""
+    scheme = getattr(method.head, "scheme", None)
+    if scheme != "io":
+        raise ConfigError(
+            f"loss={loss.name} decides about types, but head.scheme={scheme} divides them — set head.scheme=io"
+        )
+    if method.head.name == "crf":
+        raise ConfigError(f"loss={loss.name} teaches no transitions — set head=one-vs-rest, or head=softmax")
+    if any(getattr(part, "non_entity_class", False) for _, part in method.parts()):
+        raise ConfigError(
+            f"loss={loss.name} has no label for drawn non-entities — set sampling.label=O, or sampling=none"
+        )
+    if any(stage.gives_tag_weights for stage in method.stages()):
+        raise ConfigError(f"loss={loss.name} does not weigh tags — leave out the stage that does, with stage=none")
+
+
+def refuse_missing_labels(name: str, given: Mapping[str, float] | None, data: TrainingData) -> None:
+    """Refuse a setting of the loss that is given for some labels only."""
+    missing = [] if given is None else sorted(set(data.corpus.labels) - set(given))
+    if missing:
+        raise ConfigError(f"loss.{name} says nothing about {', '.join(missing)} — give all labels, or none")
 
 
 def words_of_types(allowed: Tensor, targets: TagTargets) -> Words:
@@ -149,20 +149,42 @@ def bounded_risk(probability: Tensor, words: Words, positive_weight: Tensor, unk
         unknown_prior: ``(K,)`` fraction of unknown words that belong to the type.
     """
     positives, unknown, negatives = (mask.sum((0, 1)) for mask in words)  # (K,) each
-    found = _mean(probability, words.positive)
+    found = mean_by_type(probability, words.positive)
     # Without an annotated word in the batch, they are taken as learned, as in the released code.
     like_annotated = torch.where(positives > 0, found, torch.ones_like(found))
     error = positive_weight * torch.where(positives > 0, 1 - found, torch.zeros_like(found))
-    unknown_risk = _mean(probability, words.unknown) - unknown_prior * like_annotated
+    unknown_risk = mean_by_type(probability, words.unknown) - unknown_prior * like_annotated
     unknown_risk = torch.where(unknown > 0, unknown_risk, torch.zeros_like(unknown_risk))
     share = unknown / (unknown + negatives).clamp(min=1)
     learned = torch.where(unknown_risk < 0, -share * unknown_risk, error + share * unknown_risk)
-    return learned + (1 - share) * _mean(probability, words.negative)
+    return learned + (1 - share) * mean_by_type(probability, words.negative)
 
 
-def _mean(values: Tensor, mask: Tensor) -> Tensor:
+def mean_by_type(values: Tensor, mask: Tensor) -> Tensor:
     """Over the words of each type, ``(B, n, K) → (K,)``; 0 where there is none."""
     return (values * mask).sum((0, 1)) / mask.sum((0, 1)).clamp(min=1)
+
+
+def type_priors(data: TrainingData, given: Mapping[str, float] | None, coverage: float) -> dict[str, float]:
+    """The fraction of words in entities of each type, and never less than what is annotated.
+
+    As it is given; or as in complete sentences, or dev data if it has no gaps; or else what is annotated, divided by
+    ``coverage``, the fraction of entity words that are.
+    """
+    annotated = annotated_fractions(data)
+    if not given:
+        known = fully_annotated(data.corpus)
+        if not known and data.dev is not None and not data.dev_incomplete:
+            known = fully_annotated(data.dev, all_complete=True)
+        given = type_fractions(known, data.corpus.labels) if known else None
+    if given is None:
+        given = {label: min(1.0, fraction / coverage) for label, fraction in annotated.items()}
+    return {label: max(given[label], annotated[label]) for label in data.corpus.labels}
+
+
+def annotated_fractions(data: TrainingData) -> dict[str, float]:
+    """The fraction of words that are annotated with each label, in sentences that are not complete."""
+    return type_fractions([sentence for sentence in data.corpus if not sentence.complete], data.corpus.labels)
 
 
 def type_fractions(sentences: Iterable[Sentence], labels: Sequence[str]) -> dict[str, float]:

@@ -111,7 +111,14 @@ class Method(Part, ABC):
 
     def state_sizes(self, model: Model) -> StateSizes:
         """What the state of parts may depend on."""
-        return StateSizes(len(model.labels), model.encoder.size)
+        return StateSizes(len(model.labels), model.encoder.size, dict(model.named_parameters()))
+
+    def before_step(self, model: Model, step: Step) -> None:
+        """Let parts change what they keep, or the model, before a batch is learned from."""
+        changing = [kind for kind, part in self.parts() if type(part).before_step is not MethodPart.before_step]
+        with torch.no_grad():
+            for kind in changing:
+                getattr(self, kind).before_step(dict(model.named_parameters()), step, model.state_of(kind))
 
     @abstractmethod
     def training_loss(self, model: Model, inputs: Inputs, targets: Any, step: Step) -> Tensor:
@@ -151,7 +158,7 @@ class SpanMethod(Method):
 
     def state_sizes(self, model: Model) -> StateSizes:
         assert isinstance(model, SpanModel)
-        return StateSizes(len(model.labels), model.head.hidden_size)
+        return super().state_sizes(model)._replace(hidden=model.head.hidden_size)
 
     def for_data(self, data: TrainingData, width_quantile: float | None = None) -> Self:
         method = super().for_data(data, width_quantile)
@@ -276,6 +283,7 @@ class TokenMethod(Method):
         assert isinstance(model, TagModel)
         decisions = model.decisions(EncodedBatch(model.encoder(inputs), targets.lengths))
         log_weights = self._log_weights(model, targets, step)
+        step = step._replace(score_with=partial(model.decisions_with, inputs))
         loss = self.loss(model.head, decisions, log_weights, targets, step, model.state_of("loss"))
         if self.regularizer is None:
             return loss

@@ -13,6 +13,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, Self
 
 import torch
@@ -43,6 +44,9 @@ class Step(NamedTuple):
     generator: torch.Generator
     sentences: Sequence[int] = ()  # of the batch, row by row: their indices in the training data
     watch: Callable[[Spans], None] | None = None  # told which unknown spans became negatives
+    progress: float = 0.0  # the fraction of training that is over
+    score_with: Callable[[State], Tensor] | None = None
+    """Of a tagger: decision vectors ``(B, n, T)`` of the batch with these weights instead; no dropout, no gradient."""
 
 
 class StateSizes(NamedTuple):
@@ -50,6 +54,7 @@ class StateSizes(NamedTuple):
 
     labels: int  # O included
     hidden: int  # of what represents a span (the head's last hidden layer), or a word
+    weights: State = MappingProxyType({})  # of the model, by name, as they are when training begins
 
 
 class TrainingData(NamedTuple):
@@ -86,6 +91,15 @@ class MethodPart(Part):
     def training_state(self, sizes: StateSizes, sentences: int) -> dict[str, Tensor]:
         """What it keeps while a model is trained on so many sentences; saved in checkpoints only."""
         return {}
+
+    def before_step(self, weights: State, step: Step, state: State) -> None:
+        """Change what it keeps, or the weights of the model, in place, before a batch is learned from.
+
+        Args:
+            weights: of the model, by name.
+            step: where training is.
+            state: what this part keeps.
+        """
 
 
 @dataclass(frozen=True)
@@ -246,6 +260,8 @@ class Fit(Protocol):
         *,
         epochs: int | None = None,
         supervision: Mapping[int, TokenSupervision] | None = None,
+        labels: Mapping[str, str] | None = None,
+        seed: int = 0,
     ) -> Model:
         """A trained model.
 
@@ -255,6 +271,8 @@ class Fit(Protocol):
             method: how it is trained; its stages are left aside.
             epochs: exactly so many; by default as many as the model itself gets, of which dev data chooses the best.
             supervision: what is known about sentences, by index.
+            labels: other names of labels; those with the same name are learned as one.
+            seed: added to the run's, so that models with different ones differ.
         """
 
 
@@ -273,6 +291,7 @@ class CrossFit(Protocol):
         predict_on: Sequence[int] | None = None,
         method: "Method | None" = None,
         supervision: Mapping[int, TokenSupervision] | None = None,
+        labels: Mapping[str, str] | None = None,
         vary_seed: bool = False,
     ) -> list[dict[str, Tensor]]:
         """What ``predict`` returns for each fold; after an interruption, what it returned before.
@@ -287,6 +306,7 @@ class CrossFit(Protocol):
             predict_on: indices of the sentences that every model is asked about; by default its fold.
             method: how they are trained; by default the method itself. Its stages are left aside.
             supervision: what is known about sentences, by index.
+            labels: other names of labels; those with the same name are learned as one.
             vary_seed: give each model a seed of its own, and more epochs if it learns from less than the model does.
         """
 
@@ -302,6 +322,7 @@ class StageContext:
     cross_fit: CrossFit
     cached: Callable[[str, Callable[[], dict[str, Tensor]]], dict[str, Tensor]]
     """``cached(name, compute)``: what ``compute()`` returns; after an interruption, what it returned before."""
+    seed: int = 1  # of the run
 
 
 @dataclass(frozen=True)
@@ -333,6 +354,8 @@ class Stage(MethodPart, ABC):
 
     gives_tag_weights: ClassVar[bool] = False
     """Whether it says how much each tag of an untagged word counts."""
+    gives_numbers: ClassVar[tuple[str, ...]] = ()
+    """Names of the numbers that it gives to words (``TokenSupervision.numbers``)."""
 
     @abstractmethod
     def run(self, context: StageContext) -> StageResult | None:

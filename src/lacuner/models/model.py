@@ -16,6 +16,8 @@ from lacuner.supervision.tags import TokenSupervision
 
 _BATCH_TOKENS = 4096
 """Tokens of a batch outside of training, padding included."""
+_DOT = "/"
+"""Names of buffers have no dots; those of weights, of which a part may keep copies, do."""
 
 
 class EncodedBatch(NamedTuple):
@@ -36,13 +38,13 @@ class PartState(nn.Module):
     def __init__(self, kept: Mapping[str, Tensor], training: Mapping[str, Tensor]) -> None:
         super().__init__()
         for name, value in kept.items():
-            self.register_buffer(name, value)
+            self.register_buffer(name.replace(".", _DOT), value)
         for name, value in training.items():
-            self.register_buffer(name, value, persistent=False)
+            self.register_buffer(name.replace(".", _DOT), value, persistent=False)
 
     def tensors(self) -> dict[str, Tensor]:
         """By name; what is changed in place stays changed."""
-        return dict(self.named_buffers())
+        return {name.replace(_DOT, "."): value for name, value in self.named_buffers()}
 
 
 class Decodable(ABC):

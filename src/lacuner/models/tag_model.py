@@ -1,13 +1,14 @@
 """A model that tags words."""
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
+from torch.func import functional_call
 
 from lacuner.corpus import Corpus, Entity, Sentence
-from lacuner.encoders import Encoder
+from lacuner.encoders import Encoder, Inputs
 from lacuner.errors import ConfigError
 from lacuner.heads import TagHead, TagHeadConfig
 from lacuner.heads.linear_chain import marginals, viterbi
@@ -56,6 +57,16 @@ class TagModel(Model):
     def decisions(self, batch: EncodedBatch) -> Tensor:
         """The decision vectors of a batch, without the threshold: ``(B, n, T)``."""
         decisions: Tensor = self.head(batch.words)
+        return decisions
+
+    def forward(self, inputs: Inputs) -> Tensor:
+        """The decision vectors of a batch: ``(B, n, T)``."""
+        return self.decisions(EncodedBatch(self.encoder(inputs), inputs.lengths))
+
+    def decisions_with(self, inputs: Inputs, weights: Mapping[str, Tensor]) -> Tensor:
+        """The decision vectors that a model with these weights gives, without dropout and gradient: ``(B, n, T)``."""
+        with evaluating(self):
+            decisions: Tensor = functional_call(self, dict(weights), (inputs,))
         return decisions
 
     def _shifted(self, batch: EncodedBatch) -> Tensor:
@@ -122,13 +133,16 @@ class TagModel(Model):
         order = sentence.argsort(stable=True)
         return {"sentence": sentence[order], "token": token[order], "value": value[order]}
 
-    def tag_weights(self, corpus: Corpus, indices: Sequence[int], hard: bool = False) -> dict[int, Tensor]:
+    def tag_weights(
+        self, corpus: Corpus, indices: Sequence[int], hard: bool = False, any_tag: bool = False
+    ) -> dict[int, Tensor]:
         """The probability of each tag at each word of sentences, as far as their annotation allows it.
 
         Args:
             corpus: all sentences.
             indices: of those to look at.
             hard: only the best sequence that is allowed counts.
+            any_tag: allow every tag, whatever the annotation says.
 
         Returns:
             For each index, ``(n, T)`` weights from 0 to 1, without the non-entity class's.
@@ -138,9 +152,10 @@ class TagModel(Model):
         with evaluating(self):
             for chosen, tokens in batches_of(self, corpus.tokens, indices):
                 batch = self.encode(tokens)
-                targets = self.targets([corpus[index] for index in chosen]).to(batch.lengths.device)
                 emissions = self.head.emissions(self.decisions(batch), batch.lengths)[..., :ordinary]
-                emissions = emissions.masked_fill(~targets.possible[..., :ordinary], _FORBIDDEN)
+                if not any_tag:
+                    targets = self.targets([corpus[index] for index in chosen]).to(batch.lengths.device)
+                    emissions = emissions.masked_fill(~targets.possible[..., :ordinary], _FORBIDDEN)
                 transitions = self.head.transition_scores[:ordinary, :ordinary]
                 if hard:
                     best = viterbi(emissions, transitions, batch.lengths)

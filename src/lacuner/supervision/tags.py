@@ -1,7 +1,7 @@
 """Words as tags: which there are, which may follow which, and which of them each word of a batch may have."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, get_args
 
@@ -138,13 +138,15 @@ class TagTargets:
     possible: Tensor  # (B, n, T) bool: the tags of each word, if what nobody tagged may be anything
     unknown: Tensor  # (B, n) bool: words that nobody has said anything about
     ignored: Tensor  # (B, n) bool: words that shall teach nothing
+    complete: Tensor  # (B,) bool: sentences of which everything is known that is not among the unknown words
     weights: Tensor | None = (
         None  # (B, n, T) logs of tag weights of earlier models; all minus infinity: they do not say
     )
+    numbers: Mapping[str, Tensor] = field(default_factory=dict)  # (B, n) each, see TokenSupervision; 0 if not given
 
     def to(self, device: torch.device) -> "TagTargets":
-        moved = {name: value.to(device) for name, value in vars(self).items() if value is not None}
-        return TagTargets(**moved)
+        moved = {name: value.to(device) for name, value in vars(self).items() if isinstance(value, Tensor)}
+        return TagTargets(**moved, numbers={name: value.to(device) for name, value in self.numbers.items()})
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,6 +156,9 @@ class TokenSupervision:
     ignored: tuple[int, ...] = ()  # words that shall teach nothing
     unconstrained: tuple[int, ...] = ()  # words that may be anything
     tag_weights: Tensor | None = None  # (n, T) logs of what each tag counts, the non-entity class's left out
+    numbers: Mapping[str, Tensor] = field(
+        default_factory=dict
+    )  # (n,) each: what a part of the method knows by this name
 
 
 def build_tag_targets(
@@ -214,7 +219,9 @@ def build_tag_targets(
     tables = {"allowed": allowed, "possible": possible, "unknown": unknown, "ignored": ignored}
     return TagTargets(
         lengths=torch.tensor([len(sentence) for sentence in sentences]),
+        complete=torch.tensor([sentence.complete for sentence in sentences], dtype=torch.bool),
         weights=_weights(torch.from_numpy(possible), tags, known or ()),
+        numbers=_numbers(unknown.shape, known or ()),
         **{name: torch.from_numpy(table) for name, table in tables.items()},
     )
 
@@ -228,6 +235,15 @@ def _weights(possible: Tensor, tags: TagSet, known: Sequence[TokenSupervision | 
         if found is not None and found.tag_weights is not None:
             weights[row, : len(found.tag_weights), : tags.ordinary] = found.tag_weights
     return weights.masked_fill(~possible, _FORBIDDEN)
+
+
+def _numbers(shape: tuple[int, ...], known: Sequence[TokenSupervision | None]) -> dict[str, Tensor]:
+    """The numbers ``(B, n)`` that an earlier stage gives to words, by name."""
+    tables: dict[str, Tensor] = {}
+    for row, found in enumerate(known):
+        for name, values in () if found is None else found.numbers.items():
+            tables.setdefault(name, torch.zeros(shape))[row, : len(values)] = values
+    return tables
 
 
 def flat(entities: Sequence[Entity]) -> dict[tuple[int, int], list[str]]:

@@ -142,10 +142,12 @@ def fit(
         total = 0.0
         for number, indices in enumerate(batches):
             sentences = [sampler.sentence(index, epoch) for index in indices]
-            _set_rates(optimizer, (epoch + number / len(batches)) / config.epochs, config.warmup)
+            done = (epoch + number / len(batches)) / config.epochs
+            _set_rates(optimizer, done, config.warmup)
             inputs = model.encoder.index.collate([s.tokens for s in sentences]).to(device)
             targets = model.targets(sentences, sampler.supervision_of(indices)).to(device)
-            step = Step(epoch, config.epochs, generator, indices, partial(observer.negatives_drawn, indices))
+            step = Step(epoch, config.epochs, generator, indices, partial(observer.negatives_drawn, indices), done)
+            method.before_step(model, step)
             loss: Tensor = learner(inputs, targets, step)
             _check_finite(loss, indices, sentences)
             optimizer.zero_grad()

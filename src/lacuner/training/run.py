@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -54,7 +54,13 @@ class TrainingRun:
     def train(self) -> tuple[Model, TrainingResult]:
         """The finished model, and how its training went."""
         context = StageContext(
-            self.corpus, self.labels, self.settings.method, self._fit_for_stage, self._cross_fit, self._cached
+            self.corpus,
+            self.labels,
+            self.settings.method,
+            self._fit_for_stage,
+            self._cross_fit,
+            self._cached,
+            self.settings.training.seed,
         )
         sampler, taught = self._sampler, []
         for stage in self.settings.method.stages():
@@ -105,10 +111,16 @@ class TrainingRun:
         *,
         epochs: int | None = None,
         supervision: Mapping[int, TokenSupervision] | None = None,
+        labels: Mapping[str, str] | None = None,
+        seed: int = 0,
     ) -> Model:
         """See :class:`lacuner.methods.parts.Fit`."""
+        if labels is not None:
+            run, method = self._with_labels(labels, method)
+            return run._fit_for_stage(name, title, method, epochs=epochs, supervision=supervision, seed=seed)
         sampler = replace(self._sampler, supervision=supervision or {})
-        training = self.settings.training.model_copy(update={} if epochs is None else {"epochs": epochs})
+        training = self.settings.training
+        training = training.model_copy(update={"epochs": epochs or training.epochs, "seed": training.seed + seed})
         return self._fit(name, title, sampler, training, method, use_dev=epochs is None)[0]
 
     def _cross_fit(
@@ -123,9 +135,14 @@ class TrainingRun:
         predict_on: Sequence[int] | None = None,
         method: Method | None = None,
         supervision: Mapping[int, TokenSupervision] | None = None,
+        labels: Mapping[str, str] | None = None,
         vary_seed: bool = False,
     ) -> list[dict[str, Tensor]]:
         """See :class:`lacuner.methods.parts.CrossFit`."""
+        if labels is not None:
+            run, method = self._with_labels(labels, method or self.settings.method)
+            folds_of = partial(run._cross_fit, train_on=train_on, predict_on=predict_on, vary_seed=vary_seed)
+            return folds_of(name, title, indices, folds, predict, method=method, supervision=supervision)
         plan = plan_folds(self.corpus, folds, self.settings.training.seed, indices, train_on, predict_on)
 
         def fit_fold(fold: Fold) -> Model:
@@ -143,6 +160,12 @@ class TrainingRun:
             return self._fit(named, f"{title} {fold.number}/{folds}", sampler, training, method)[0]
 
         return cross_fit(self.corpus, plan, fit_fold, predict, self._cached, name)
+
+    def _with_labels(self, labels: Mapping[str, str], method: Method) -> "tuple[TrainingRun, Method]":
+        """The same run on data with other names of labels, and the method with what depends on that data filled in."""
+        dev = None if self.dev is None else self.dev.rename_labels(labels)
+        run = replace(self, corpus=self.corpus.rename_labels(labels), dev=dev)
+        return run, method.for_data(self.settings.training_data(run.corpus, dev))
 
     def _cached(self, name: str, compute: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor]:
         """What ``compute()`` returns; after an interruption, what it returned before."""

@@ -1,0 +1,159 @@
+"""Self-training: a tagger that has begun to learn becomes its own teacher.
+
+Liang, Yu, Jiang, Er, Wang, Zhao, Zhang: *BOND: BERT-Assisted Open-Domain Named Entity Recognition with Distant Supervision*,
+KDD 2020.
+"""
+
+from typing import ClassVar, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from lacuner.errors import ConfigError
+from lacuner.heads import SoftmaxConfig, TagHead
+from lacuner.methods.method import Method, TokenMethod
+from lacuner.methods.parts import State, StateSizes, Step, TokenLoss, TrainingData
+from lacuner.methods.token import Outside
+from lacuner.supervision.tags import TagTargets
+
+_TEACHER, _INITIAL = "teacher.", "initial."
+
+
+class OwnTeacher(TokenLoss):
+    """A loss of which the second part is learned from copies of the model itself, one after the other."""
+
+    levels: ClassVar = ("token",)
+    teaches_outside: ClassVar = True
+    begin: float = Field(
+        0.4, gt=0, lt=1, description="first fraction of training, in which the annotation itself is learned"
+    )
+    teachers: int = Field(
+        5, ge=1, description="number of teachers, one after the other, each a copy of the model as it is then"
+    )
+    reinitialize: bool = Field(False, description="begin again from the first weights whenever the teacher is replaced")
+
+    def check(self, method: Method, data: TrainingData) -> None:
+        if method.head.name == "crf":
+            raise ConfigError(f"loss={self.name} teaches no transitions — set head=softmax")
+        if any(getattr(part, "non_entity_class", False) for _, part in method.parts()):
+            raise ConfigError(
+                f"loss={self.name} has no label for drawn non-entities — set sampling.label=O, or sampling=none"
+            )
+
+    def training_state(self, sizes: StateSizes, sentences: int) -> dict[str, Tensor]:
+        copies = (_TEACHER, _INITIAL) if self.reinitialize else (_TEACHER,)
+        kept = {f"{copy}{name}": weight.detach().clone() for copy in copies for name, weight in sizes.weights.items()}
+        return {"number": torch.zeros((), dtype=torch.long), **kept}
+
+    def teacher_number(self, progress: float) -> int:
+        """Which teacher it is at this point of training, from 1; 0 before the first."""
+        if progress < self.begin:
+            return 0
+        return 1 + int((progress - self.begin) / (1 - self.begin) * self.teachers)
+
+    def before_step(self, weights: State, step: Step, state: State) -> None:
+        due = self.teacher_number(step.progress)
+        if due <= int(state["number"]):
+            return
+        state["number"].fill_(due)
+        for name, weight in weights.items():
+            state[_TEACHER + name].copy_(weight)
+            if self.reinitialize:
+                weight.copy_(state[_INITIAL + name])
+
+    def teacher_probabilities(self, targets: TagTargets, step: Step, state: State) -> Tensor | None:
+        """What the teacher says about the words of the batch, ``(B, n, T)``; none while there is no teacher.
+
+        Without the tags that a reviewer has excluded. What is annotated with gaps excludes nothing: it may be wrong.
+        """
+        if not int(state["number"]):
+            return None
+        assert step.score_with is not None
+        teacher = {name.removeprefix(_TEACHER): value for name, value in state.items() if name.startswith(_TEACHER)}
+        excluded = targets.unknown[..., None] & ~targets.possible
+        return step.score_with(teacher).masked_fill(excluded, float("-inf")).softmax(-1)
+
+
+class SelfTraining(OwnTeacher):
+    """``self-training``: first what is annotated, then what an earlier self of the model is sure of.
+
+    The first stage ends early, before wrong and missing labels are learned by heart. Then a copy of the model is its teacher,
+    whose probabilities, sharpened, are its targets; from time to time the teacher is replaced by the model as it is then.
+    """
+
+    name: Literal["self-training"] = "self-training"
+    confidence: float = Field(
+        0.9, ge=0, lt=1, description="ε: words teach only if the largest target of a tag is above"
+    )
+    divergence: Literal["kl", "linear"] = Field(
+        "kl", description="what differing from a target costs: kl (as printed), or linear in the scores (as released)"
+    )
+
+    def __call__(
+        self, head: TagHead, decisions: Tensor, log_weights: Tensor, targets: TagTargets, step: Step, state: State
+    ) -> Tensor:
+        probability = self.teacher_probabilities(targets, step, state)
+        if probability is None:
+            return head.loss(decisions, log_weights, targets.lengths, targets.ignored)
+        goal = soft_targets(probability, inside(targets))
+        taught = goal.amax(-1) > self.confidence
+        costs = divergence(decisions, goal, self.divergence == "linear")
+        return mean_cost(costs, taught, decisions, log_weights, targets)
+
+
+def inside(targets: TagTargets) -> Tensor:
+    """Which words are no padding: ``(B, n)``."""
+    return torch.arange(targets.unknown.shape[1], device=targets.lengths.device) < targets.lengths[:, None]
+
+
+def soft_targets(probability: Tensor, words: Tensor) -> Tensor:
+    """Probabilities ``(B, n, T)``, squared and divided by how frequent tags are among the ``words`` ``(B, n)`` of the batch.
+
+    A word's targets sum to 1. Squares make a sure model surer; the division keeps frequent tags from taking all.
+    """
+    frequency = (probability * words[..., None]).sum((0, 1)).clamp(min=1e-12)  # (T,)
+    weight = probability.square() / frequency
+    return weight / weight.sum(-1, keepdim=True).clamp(min=1e-12)
+
+
+def divergence(decisions: Tensor, goal: Tensor, linear: bool = False) -> Tensor:
+    """What each word costs whose targets are ``goal``, both ``(B, n, T)``: ``(B, n)``.
+
+    Args:
+        decisions: scores of the tags.
+        goal: probabilities.
+        linear: take the scores themselves for log-probabilities, as the released code does.
+    """
+    log_probability = decisions if linear else decisions.log_softmax(-1)
+    return (goal.xlogy(goal) - goal * log_probability).sum(-1)
+
+
+def mean_cost(costs: Tensor, taught: Tensor, decisions: Tensor, log_weights: Tensor, targets: TagTargets) -> Tensor:
+    """What the words of a batch cost that a teacher teaches; known words of complete sentences cost what is annotated.
+
+    Args:
+        costs: ``(B, n)`` of being different from the teacher.
+        taught: ``(B, n)`` bool, words about which the teacher is sure.
+        decisions: ``(B, n, T)`` scores of the tags.
+        log_weights: ``(B, n, T)`` logs of how much each tag counts by the annotation.
+        targets: what is known about the words.
+    """
+    known = targets.complete[:, None] & ~targets.unknown
+    annotation = decisions.logsumexp(-1) - (decisions + log_weights).logsumexp(-1)
+    counted = (taught | known) & inside(targets) & ~targets.ignored
+    costs = torch.where(known, annotation, costs)[counted]
+    return costs.mean() if len(costs) else decisions.sum() * 0
+
+
+PARTS = (SelfTraining,)
+METHODS = (
+    TokenMethod(
+        name="bond",
+        paper="Liang et al. 2020, BOND: BERT-Assisted Open-Domain NER with Distant Supervision (KDD)",
+        summary="A tagger that has begun to learn becomes its own teacher: it learns what its earlier self is sure of.",
+        head=SoftmaxConfig(),
+        unlabeled=Outside(),
+        loss=SelfTraining(),
+    ),
+)

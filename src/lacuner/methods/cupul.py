@@ -1,0 +1,179 @@
+"""Curriculum-based positive-unlabeled learning: easy words first, then self-training.
+
+Li, Zhou, Qiao, Wang, Li: *Re-Examine Distantly Supervised NER: A New Benchmark and a Simple Approach*, COLING 2025.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import combinations
+from typing import ClassVar, Literal
+
+import numpy as np
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from lacuner.errors import ConfigError
+from lacuner.heads import SoftmaxConfig, TagHead
+from lacuner.methods.bond import OwnTeacher, divergence, inside, mean_cost
+from lacuner.methods.conf_mpu import CONFIDENCE, ConfidenceRisk
+from lacuner.methods.method import Method, TokenMethod
+from lacuner.methods.partial_crf import Marginalize
+from lacuner.methods.parts import Stage, StageContext, StageResult, State, Step, TrainingData
+from lacuner.models.tag_model import TagModel
+from lacuner.supervision.tags import TagTargets, TokenSupervision
+
+DIFFICULTY = "difficulty"
+"""Under this name words have the fraction of all words that are easier."""
+
+
+class Voters(Stage):
+    """``voters``: models that each leave out some untagged words; what they agree on is easy.
+
+    Each learns with the risk of ``conf-mpu`` from what is annotated, as if nothing were missing.
+    """
+
+    levels: ClassVar = ("token",)
+    gives_numbers: ClassVar = (CONFIDENCE, DIFFICULTY)
+    name: Literal["voters"] = "voters"
+    voters: int = Field(5, ge=2, description="K: number of models")
+    epochs: int = Field(3, ge=1, description="epochs in which each of them is trained")
+    dropped: float = Field(0.3, ge=0, lt=1, description="fraction of untagged words that each of them leaves out")
+
+    def check(self, method: Method, data: TrainingData) -> None:
+        if not isinstance(getattr(method, "loss", None), ConfidenceRisk):
+            raise ConfigError("stage=voters is for losses that know a confidence — set loss=curriculum")
+
+    def run(self, context: StageContext) -> StageResult:
+        found = [
+            context.cached(f"voter-{number}", partial(self._vote, context, number)) for number in range(self.voters)
+        ]
+        votes = [torch.stack([vote[str(index)] for vote in found]) for index in range(len(context.corpus))]  # (K, n, T)
+        difficulty = ranks(torch.cat([disagreement(vote) for vote in votes]))
+        parts = torch.split(difficulty, [vote.shape[1] for vote in votes])
+        confidence = [1 - vote[..., 0].mean(0) for vote in votes]
+        return StageResult(
+            tokens={
+                index: TokenSupervision(numbers={CONFIDENCE: own, DIFFICULTY: parts[index]})
+                for index, own in enumerate(confidence)
+            }
+        )
+
+    def _vote(self, context: StageContext, number: int) -> dict[str, Tensor]:
+        """The probabilities of all tags at all words, ``(n, T)`` for each sentence."""
+        assert isinstance(context.method, TokenMethod)
+        assert isinstance(context.method.loss, ConfidenceRisk)
+        risk = ConfidenceRisk(weight=context.method.loss.weight, prior=context.method.loss.prior)
+        model = context.fit(
+            f"voter-{number}",
+            f"voter {number + 1}/{self.voters}",
+            context.method.model_copy(update={"loss": risk}),
+            epochs=self.epochs,
+            supervision=self._annotation(context, number),
+            seed=number,
+        )
+        assert isinstance(model, TagModel)
+        tags = model.tag_weights(context.corpus, range(len(context.corpus)), any_tag=True)
+        return {str(index): table for index, table in tags.items()}
+
+    def _annotation(self, context: StageContext, number: int) -> dict[int, TokenSupervision]:
+        """Annotated words are entities, the others are none, and some of these are left out."""
+        generator = np.random.default_rng([context.seed, number, 31])
+        known: dict[int, TokenSupervision] = {}
+        for index, sentence in enumerate(context.corpus):
+            annotated = torch.zeros(len(sentence))
+            for entity in sentence.entities:
+                annotated[entity.start : entity.end] = 1
+            drawn = generator.random(len(sentence)) < self.dropped
+            ignored = [] if sentence.complete else [w for w in range(len(sentence)) if drawn[w] and not annotated[w]]
+            known[index] = TokenSupervision(ignored=tuple(ignored), numbers={CONFIDENCE: annotated})
+        return known
+
+
+def disagreement(votes: Tensor) -> Tensor:
+    """The mean symmetric divergence between any two of ``K`` voters at each word: ``(K, n, T) → (n,)``."""
+    logs = votes.clamp(min=1e-12).log()
+    pairs: Sequence[tuple[int, int]] = list(combinations(range(len(votes)), 2))
+    divergences = [((votes[one] - votes[other]) * (logs[one] - logs[other])).sum(-1) for one, other in pairs]
+    return torch.stack(divergences).mean(0)
+
+
+def ranks(values: Tensor) -> Tensor:
+    """The fraction of values that are smaller, or come earlier: ``(N,)``."""
+    order = values.argsort(stable=True)
+    found = torch.empty(len(values))
+    found[order] = torch.arange(len(values)) / max(1, len(values))
+    return found
+
+
+class Curriculum(ConfidenceRisk, OwnTeacher):
+    """``curriculum``: the risk of ``conf-mpu``, of easy words first; then the model is its own teacher.
+
+    With five stages, the easiest 16, 24, 28, 30 and all 31 of 31 words count.
+    """
+
+    name: Literal["curriculum"] = "curriculum"  # type: ignore[assignment]
+    begin: float = Field(
+        0.5, gt=0, lt=1, description="first fraction of training, in which words are added from the easiest to all"
+    )
+    stages: int = Field(5, ge=1, description="number of steps in which words are added")
+    entity_confidence: float = Field(
+        0.8, ge=0, lt=1, description="words that the teacher takes for entities with more than this are taught a type"
+    )
+
+    def check(self, method: Method, data: TrainingData) -> None:
+        super().check(method, data)
+        if not any(DIFFICULTY in stage.gives_numbers for stage in method.stages()):
+            raise ConfigError(f"loss={self.name} has to know which words are easy — set stage=voters")
+
+    def easiest(self, progress: float) -> float:
+        """The fraction of words that count at this point of training."""
+        stage = min(self.stages - 1, int(progress / self.begin * self.stages))
+        left = 0.5 ** (1 + stage)
+        return (1 - left) / (1 - 0.5**self.stages)
+
+    def __call__(
+        self, head: TagHead, decisions: Tensor, log_weights: Tensor, targets: TagTargets, step: Step, state: State
+    ) -> Tensor:
+        probability = self.teacher_probabilities(targets, step, state)
+        if probability is None:
+            later = (targets.numbers[DIFFICULTY] >= self.easiest(step.progress)) & ~targets.complete[:, None]
+            easy = replace(targets, ignored=targets.ignored | later)
+            return super().__call__(head, decisions, log_weights, easy, step, state)
+        goal = entity_targets(probability, inside(targets), self.entity_confidence)
+        everywhere = torch.ones_like(targets.unknown)
+        return mean_cost(divergence(decisions, goal), everywhere, decisions, log_weights, targets)
+
+
+def entity_targets(probability: Tensor, words: Tensor, threshold: float) -> Tensor:
+    """Targets ``(B, n, T)`` of words, by the probabilities of a teacher.
+
+    Of ``words`` ``(B, n)`` that are entities with more than ``threshold``, types have their squared probabilities, divided by
+    how frequent they are among these words. The others are ``O``, as much as the teacher says.
+    """
+    entity = (1 - probability[..., 0] > threshold) & words
+    types = probability[..., 1:]
+    frequency = (types * entity[..., None]).sum((0, 1)).clamp(min=1e-12)  # (K,)
+    weight = types.square() / frequency
+    types = weight / weight.sum(-1, keepdim=True).clamp(min=1e-12)
+    zero = torch.zeros_like(probability[..., :1])
+    return torch.where(
+        entity[..., None],
+        torch.cat([zero, types], dim=-1),
+        torch.cat([probability[..., :1], torch.zeros_like(types)], dim=-1),
+    )
+
+
+PARTS = (Voters, Curriculum)
+METHODS = (
+    TokenMethod(
+        name="cupul",
+        paper="Li et al. 2025, Re-Examine Distantly Supervised NER: A New Benchmark and a Simple Approach (COLING)",
+        summary="Words that several models agree on are learned first, as by conf-mpu; then the model is its own teacher.",
+        head=SoftmaxConfig(scheme="io"),
+        unlabeled=Marginalize(),
+        loss=Curriculum(),
+        stage=Voters(),
+    ),
+)
