@@ -19,6 +19,7 @@ _QUIET: dict[str, tuple[str, str]] = {
     "top-neg": ("#6E9A5B", ":"),
     "nrces": ("#9A7BB0", "-"),
     "scl-rai": ("#B8934A", "-."),
+    "selective": ("#5C7A99", "--"),
     "crf": ("#3E7C78", "-"),
     "two-step": ("#B97A8D", "--"),
     "eer": ("#8A8550", "-."),

@@ -19,10 +19,10 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from lacuner.corpus import Corpus
+from lacuner.corpus import Corpus, Sentence
 from lacuner.heads import SpanScores, TagHead
 from lacuner.heads.scores import Scorer
-from lacuner.models.model import Model
+from lacuner.models.model import EncodedBatch, Model
 from lacuner.parts import Part
 from lacuner.supervision.posterior import SpanProbabilities
 from lacuner.supervision.spans import Spans
@@ -43,6 +43,8 @@ class Step(NamedTuple):
     generator: torch.Generator
     sentences: Sequence[int] = ()  # of the batch, row by row: their indices in the training data
     watch: Callable[[Spans], None] | None = None  # told which unknown spans became negatives
+    batch: int = 0  # of the epoch, from 0
+    number: int = 0  # steps before this one, over all epochs
 
 
 class StateSizes(NamedTuple):
@@ -50,6 +52,8 @@ class StateSizes(NamedTuple):
 
     labels: int  # O included
     hidden: int  # of what represents a span (the head's last hidden layer), or a word
+    lengths: Sequence[int] = ()  # words of each training sentence; none before training begins
+    max_span_width: int | None = None  # of the head; none: unlimited, or it scores no spans
 
 
 class TrainingData(NamedTuple):
@@ -58,6 +62,16 @@ class TrainingData(NamedTuple):
     corpus: Corpus
     dev: Corpus | None
     dev_incomplete: bool = False
+
+
+class RescoredBatch(NamedTuple):
+    """Some of the training data, and the model as it is in the middle of training, without dropout."""
+
+    model: Model
+    indices: Sequence[int]  # of the sentences in the training data, row by row
+    sentences: Sequence[Sentence]  # as this epoch takes them
+    words: EncodedBatch
+    targets: Any  # what ``model.targets`` says about the sentences
 
 
 class MethodPart(Part):
@@ -87,6 +101,17 @@ class MethodPart(Part):
         """What it keeps while a model is trained on so many sentences; saved in checkpoints only."""
         return {}
 
+    def rescores_at(self, step: Step) -> bool:
+        """Whether it has to look at all training data before this step, with the model as it is then."""
+        return False
+
+    def rescore(self, batch: RescoredBatch) -> dict[str, Tensor]:
+        """What has to be known of a batch: tensors with one row for each sentence, span or word, or whatever it counts."""
+        return {}
+
+    def update_state(self, found: Mapping[str, Tensor], state: State) -> None:
+        """Change its state in place, given what :meth:`rescore` returned of all batches, one after the other."""
+
 
 @dataclass(frozen=True)
 class SamplingContext:
@@ -99,6 +124,7 @@ class SamplingContext:
     represent: Callable[[Spans], Tensor]  # what the head makes its scores from: (N, r)
     step: Step
     state: State
+    all_labels: Tensor | None = None  # (B,) bool: sentences in which every label was looked for; none: all of them
 
 
 class Negatives(MethodPart, ABC):
@@ -114,6 +140,14 @@ class Negatives(MethodPart, ABC):
         Decides only what an untrained model expects (``head.outside_bias``), so it need not be exact.
         """
         return unknown
+
+
+class Positives(MethodPart, ABC):
+    """Which annotated spans are trained on?"""
+
+    @abstractmethod
+    def keep(self, positives: Spans, step: Step, state: State) -> Tensor:
+        """``(P,)`` bool, of the annotated spans of a batch; the others are neither positives nor negatives."""
 
 
 class SpanLoss(MethodPart, ABC):
