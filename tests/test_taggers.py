@@ -231,9 +231,9 @@ def test_rejected_spans_alone_do_not_say_that_a_word_is_in_no_entity(toy):
         ),
         ("eer", "teacher.folds", 3, "teacher is set, but eer is a token-level method and has none"),
         ("uniform", "stage", "o-values", "there is no stage 'o-values'; choose folds"),
-        ("crf", "loss", "cross-entropy", "there is no loss 'cross-entropy'; choose bnpu, likelihood"),
+        ("crf", "loss", "cross-entropy", "there is no loss 'cross-entropy'; choose bnpu, likelihood, token-gce"),
         ("full", "sampling.ratio", 0.1, "sampling is set, but full is a span-level method and has none"),
-        ("crf", "head", "product", "there is no head 'product'; choose crf, one-vs-rest, softmax"),
+        ("crf", "head", "product", "there is no head 'product'; choose crf, entity-and-type, one-vs-rest, softmax"),
         ("uniform", "head", "crf", "there is no head 'crf'; choose"),
         ("crf", "unlabeled", "none", "unlabeled=none: no method of this kind does without; choose"),
         ("crf", "head.scheme", "iob1", r"head.scheme='iob1'"),
@@ -288,7 +288,12 @@ def test_all_taggers_are_listed_with_their_level(run):
     code, output, _ = run("methods", "--json")
     listed = {method["name"]: method for method in json.loads(output)}
     assert code == 0
-    assert {name for name, method in listed.items() if method["level"] == "token"} == {*TAGGERS, "autoner", "bnpu"}
+    assert {name for name, method in listed.items() if method["level"] == "token"} == {
+        *TAGGERS,
+        "autoner",
+        "bnpu",
+        "roster",
+    }
     assert (
         listed["two-step"]["parameters"].items()
         >= {
@@ -310,12 +315,12 @@ def test_all_taggers_are_listed_with_their_level(run):
         assert method.summary not in other
     kinds = dict(line.split(maxsplit=1) for line in words.partition("KIND=NAME:")[2].strip().splitlines())
     assert kinds == {
-        "head": "crf, one-vs-rest, softmax",
+        "head": "crf, entity-and-type, one-vs-rest, softmax",
         "unlabeled": "marginalize, outside",
         "sampling": "spans, none",
-        "loss": "bnpu, likelihood",
+        "loss": "bnpu, likelihood, token-gce",
         "regularizer": "entity-ratio, none",
-        "stage": "folds, o-values, tag-weights, none",
+        "stage": "ensemble, folds, o-values, tag-weights, none",
     }
 
 

@@ -25,6 +25,7 @@ _QUIET: dict[str, tuple[str, str]] = {
     "eer": ("#8A8550", "-."),
     "bnpu": ("#6A6BAA", ":"),
     "autoner": ("#A5714F", "-"),
+    "roster": ("#7A5C8E", "-."),
     "partial-crf": ("#86A7A0", "--"),
     "weighted-partial-crf": ("#8E9DC4", "-."),
     "token": ("#A3A38C", ":"),

@@ -280,6 +280,7 @@ class Fit(Protocol):
         *,
         epochs: int | None = None,
         supervision: Mapping[int, TokenSupervision] | None = None,
+        seed_offset: int = 0,
     ) -> Model:
         """A trained model.
 
@@ -289,6 +290,7 @@ class Fit(Protocol):
             method: how it is trained; its stages are left aside.
             epochs: exactly so many; by default as many as the model itself gets, of which dev data chooses the best.
             supervision: what is known about sentences, by index.
+            seed_offset: added to the seed; models with different ones differ.
         """
 
 
@@ -336,6 +338,7 @@ class StageContext:
     cross_fit: CrossFit
     cached: Callable[[str, Callable[[], dict[str, Tensor]]], dict[str, Tensor]]
     """``cached(name, compute)``: what ``compute()`` returns; after an interruption, what it returned before."""
+    seed: int = 1  # of everything that a stage draws
 
 
 @dataclass(frozen=True)

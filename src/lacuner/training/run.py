@@ -54,7 +54,13 @@ class TrainingRun:
     def train(self) -> tuple[Model, TrainingResult]:
         """The finished model, and how its training went."""
         context = StageContext(
-            self.corpus, self.labels, self.settings.method, self._fit_for_stage, self._cross_fit, self._cached
+            self.corpus,
+            self.labels,
+            self.settings.method,
+            self._fit_for_stage,
+            self._cross_fit,
+            self._cached,
+            self.settings.training.seed,
         )
         sampler, taught = self._sampler, []
         for stage in self.settings.method.stages():
@@ -105,10 +111,13 @@ class TrainingRun:
         *,
         epochs: int | None = None,
         supervision: Mapping[int, TokenSupervision] | None = None,
+        seed_offset: int = 0,
     ) -> Model:
         """See :class:`lacuner.methods.parts.Fit`."""
-        sampler = replace(self._sampler, supervision=supervision or {})
-        training = self.settings.training.model_copy(update={} if epochs is None else {"epochs": epochs})
+        seed = self.settings.training.seed + seed_offset
+        sampler = replace(self._sampler, seed=seed, supervision=supervision or {})
+        changed = {"seed": seed} if epochs is None else {"seed": seed, "epochs": epochs}
+        training = self.settings.training.model_copy(update=changed)
         return self._fit(name, title, sampler, training, method, use_dev=epochs is None)[0]
 
     def _cross_fit(
