@@ -230,11 +230,11 @@ def test_methods_lists_every_kind_of_part(run):
         dict(line.split(maxsplit=1) for line in part.partition("\n\n")[0].strip().splitlines())
         for part in output.split("--set KIND=NAME:")[1:]
     )
-    assert spans.keys() == {"head", "negatives", "loss", "contrast", "inference", "stage", "teacher"}
+    assert spans.keys() == {"head", "negatives", "positives", "loss", "contrast", "inference", "stage", "teacher"}
     assert spans["teacher"] == spans["stage"] == "folds, none"
     assert words.keys() == {"head", "unlabeled", "sampling", "loss", "regularizer", "stage"}
-    assert words["head"] == "crf, one-vs-rest, softmax"
-    assert words["stage"] == "folds, o-values, tag-weights, none"
+    assert words["head"] == "crf, entity-and-type, one-vs-rest, softmax"
+    assert words["stage"] == "ensemble, folds, o-values, tag-weights, none"
     assert set(registry().methods) <= {line.split()[0] for line in output.splitlines() if line}
 
 
@@ -252,7 +252,8 @@ def test_what_a_method_prints_can_be_set(run, name):
     assert shown == {key: str(value) for key, value in method["parameters"].items()}
     assert set(registry().method(name).kinds()) <= shown.keys()
     given = parse_assignments(f"{key}={value}" for key, value in method["parameters"].items())
-    plain = name if name == "autoner" else {"span": "full", "token": "crf"}[level]  # it is a class of its own
+    own = name in ("autoner", "roster")  # a class of its own
+    plain = name if own else {"span": "full", "token": "crf"}[level]
     assert resolve_settings(plain, overrides=given).method.model_dump(exclude=set(PAPER)) == (
         resolve_settings(name).method.model_dump(exclude=set(PAPER))
     )

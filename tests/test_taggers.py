@@ -238,7 +238,7 @@ def test_rejected_spans_alone_do_not_say_that_a_word_is_in_no_entity(toy):
             "there is no loss 'cross-entropy'; choose bnpu, conf-mpu, curriculum, likelihood",
         ),
         ("full", "sampling.ratio", 0.1, "sampling is set, but full is a span-level method and has none"),
-        ("crf", "head", "product", "there is no head 'product'; choose crf, one-vs-rest, softmax"),
+        ("crf", "head", "product", "there is no head 'product'; choose crf, entity-and-type, one-vs-rest, softmax"),
         ("uniform", "head", "crf", "there is no head 'crf'; choose"),
         ("crf", "unlabeled", "none", "unlabeled=none: no method of this kind does without; choose"),
         ("crf", "head.scheme", "iob1", r"head.scheme='iob1'"),
@@ -300,6 +300,7 @@ def test_all_taggers_are_listed_with_their_level(run):
         "bond",
         "conf-mpu",
         "cupul",
+        "roster",
     }
     assert (
         listed["two-step"]["parameters"].items()
@@ -322,12 +323,12 @@ def test_all_taggers_are_listed_with_their_level(run):
         assert method.summary not in other
     kinds = dict(line.split(maxsplit=1) for line in words.partition("KIND=NAME:")[2].strip().splitlines())
     assert kinds == {
-        "head": "crf, one-vs-rest, softmax",
+        "head": "crf, entity-and-type, one-vs-rest, softmax",
         "unlabeled": "marginalize, outside",
         "sampling": "spans, none",
-        "loss": "bnpu, conf-mpu, curriculum, likelihood, self-training",
+        "loss": "bnpu, conf-mpu, curriculum, likelihood, self-training, token-gce",
         "regularizer": "entity-ratio, none",
-        "stage": "entity-confidence, folds, o-values, tag-weights, voters, none",
+        "stage": "ensemble, entity-confidence, folds, o-values, tag-weights, voters, none",
     }
 
 

@@ -1,7 +1,7 @@
 """What methods of both levels have in common: their parts, and the state that parts keep."""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal
@@ -20,7 +20,7 @@ from lacuner.methods.full import METHODS as FULL
 from lacuner.methods.full import CrossEntropy
 from lacuner.methods.lacuner import METHODS as LACUNER
 from lacuner.methods.method import Method
-from lacuner.methods.parts import SpanLoss, State, StateSizes, Step, TokenLoss, TrainingData
+from lacuner.methods.parts import RescoredBatch, SpanLoss, State, StateSizes, Step, TokenLoss, TrainingData
 from lacuner.methods.registry import registry
 from lacuner.methods.scl_rai import METHODS as SCL_RAI
 from lacuner.methods.token import Likelihood
@@ -244,6 +244,72 @@ def test_state_survives_an_interruption_and_the_model_folder(
     assert loaded.predict(toy[0].tokens) == whole.predict(toy[0].tokens)
 
 
+class Watching(CountingSpanLoss):
+    """``watching``: before every fifth step, it looks at all training sentences."""
+
+    name: Literal["watching"] = "watching"  # type: ignore[assignment]
+
+    def training_state(self, sizes: StateSizes, sentences: int) -> dict[str, Tensor]:
+        needed = {"words": torch.tensor(sizes.lengths), "looks": torch.zeros(2), "sum": torch.zeros(sentences)}
+        return super().training_state(sizes, sentences) | needed
+
+    def rescores_at(self, step: Step) -> bool:
+        return step.number % 5 == 4
+
+    def rescore(self, batch: RescoredBatch) -> dict[str, Tensor]:
+        assert not batch.model.training
+        assert not torch.is_grad_enabled()
+        assert batch.targets.lengths.tolist() == [len(sentence) for sentence in batch.sentences]
+        vectors = batch.words.words.first[:, 0]
+        return {"sentence": torch.tensor(batch.indices), "sum": vectors.sum(-1), "size": batch.words.lengths}
+
+    def update_state(self, found: Mapping[str, Tensor], state: State) -> None:
+        assert sorted(found["sentence"].tolist()) == list(range(len(state["words"])))
+        assert state["words"][found["sentence"]].equal(found["size"])
+        state["looks"].add_(1)
+        state["sum"][found["sentence"]] = found["sum"]
+
+    def weight(self, step: Step, state: State) -> Tensor:
+        return super().weight(step, state) + state["sum"].mean().tanh()
+
+
+def test_a_part_may_look_at_all_training_data_in_the_middle_of_training() -> None:
+    method = FULL[0].model_copy(update={"loss": Watching()})
+    model = tiny_model(method, LABELS).train()
+    method.begin_training(model, 3, [4, 3, 1])
+    asked = [number for number in range(12) if method.rescores_at(Step(0, 1, torch.Generator(), number=number))]
+    assert asked == [4, 9]
+    method.rescore(model, SENTENCES, None, Step(0, 1, torch.Generator(), number=4))
+    state = model.state_of("loss")
+    assert state["looks"].tolist() == [1, 1]
+    for sentence, found in zip(SENTENCES, state["sum"], strict=True):
+        torch.testing.assert_close(found, encoded(model.eval(), [sentence]).words.first[0, 0].sum())
+    method.rescore(model.train(), SENTENCES, None, Step(0, 1, torch.Generator(), number=1))
+    assert state["looks"].tolist() == [1, 1], "it had not asked"
+    assert model.training, "it is in the mode in which it was"
+    assert not FULL[0].rescores_at(Step(0, 1, torch.Generator()))
+
+
+def test_a_run_in_which_a_part_looks_at_the_data_is_resumed_with_the_same_result(
+    toy: Corpus, tmp_path: Path, settings_of: Callable[[str], RunSettings]
+) -> None:
+    """Steps are counted over all epochs, also after an interruption."""
+    settings = settings_of("span")
+    settings = settings.model_copy(update={"method": settings.method.model_copy(update={"loss": Watching()})})
+    corpus, out = toy[:20], tmp_path / "model"
+    whole = Recognizer.train(corpus, settings=settings)
+    with pytest.raises(KeyboardInterrupt):
+        Recognizer.train(corpus, settings=settings, out=out, observer=Interrupted())
+    resumed = Recognizer.train(corpus, settings=settings, out=out, resume=True)
+    state, steps = whole.model.state_of("loss"), int(whole.model.state_of("loss")["steps"])
+    assert steps // 2 % 5, "or epochs begin where looks do"
+    assert state["looks"].tolist() == [steps // 5] * 2
+    for name, value in state.items():
+        assert value.equal(resumed.model.state_of("loss")[name]), name
+    for name, value in whole.model.state_dict().items():
+        assert value.equal(resumed.model.state_dict()[name]), name
+
+
 def test_parts_that_keep_nothing_have_no_state() -> None:
     for method in (FULL[0], CRF[0]):
         model = tiny_model(method, LABELS)
@@ -318,5 +384,11 @@ def test_teachers_are_stages_like_others() -> None:
 
 def test_a_part_that_may_be_left_out_is_told_from_one_that_may_not() -> None:
     span, token = type(FULL[0]), type(CRF[0])
-    assert {kind for kind in span.kinds() if span.optional(kind)} == {"contrast", "inference", "stage", "teacher"}
+    assert {kind for kind in span.kinds() if span.optional(kind)} == {
+        "positives",
+        "contrast",
+        "inference",
+        "stage",
+        "teacher",
+    }
     assert {kind for kind in token.kinds() if token.optional(kind)} == {"sampling", "regularizer", "stage"}

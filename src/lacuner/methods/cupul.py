@@ -71,7 +71,7 @@ class Voters(Stage):
             context.method.model_copy(update={"loss": risk}),
             epochs=self.epochs,
             supervision=self._annotation(context, number),
-            seed=number,
+            seed_offset=number,
         )
         assert isinstance(model, TagModel)
         tags = model.tag_weights(context.corpus, range(len(context.corpus)), any_tag=True)

@@ -11,7 +11,7 @@ import torch
 from pydantic import Field, SerializeAsAny
 from torch import Tensor
 
-from lacuner.corpus import Corpus
+from lacuner.corpus import Corpus, Sentence
 from lacuner.encoders import Encoder, Inputs
 from lacuner.heads import SpanHeadConfig, SpanScores, TagHeadConfig
 from lacuner.methods.parts import (
@@ -19,7 +19,9 @@ from lacuner.methods.parts import (
     Inference,
     MethodPart,
     Negatives,
+    Positives,
     Regularizer,
+    RescoredBatch,
     Sampling,
     SamplingContext,
     SpanLoss,
@@ -35,7 +37,7 @@ from lacuner.models.span_model import SpanModel
 from lacuner.models.tag_model import TagModel
 from lacuner.parts import Part
 from lacuner.supervision.spans import Spans, SpanTargets
-from lacuner.supervision.tags import TagTargets, flat
+from lacuner.supervision.tags import TagTargets, TokenSupervision, flat
 
 _FORBIDDEN = float("-inf")
 
@@ -97,13 +99,46 @@ class Method(Part, ABC):
                 model.state[kind] = PartState(kept, {})
         return model
 
-    def begin_training(self, model: Model, sentences: int) -> None:
-        """Give a model the state that parts need while it is trained on so many sentences."""
+    def begin_training(self, model: Model, sentences: int, lengths: Sequence[int] = ()) -> None:
+        """Give a model the state that parts need while it is trained on so many sentences, of so many words each."""
+        sizes = self.state_sizes(model)._replace(lengths=lengths)
         for kind, part in self.parts():
-            needed = part.training_state(self.state_sizes(model), sentences)
+            needed = part.training_state(sizes, sentences)
             if needed:
                 needed = {name: value.to(model.device) for name, value in needed.items()}
                 model.state[kind] = PartState(model.state_of(kind), needed)
+
+    def rescores_at(self, step: Step) -> bool:
+        """Whether a part has to look at all training data before this step."""
+        return any(part.rescores_at(step) for _, part in self.parts())
+
+    def rescore(
+        self,
+        model: Model,
+        sentences: Sequence[Sentence],
+        known: Sequence[TokenSupervision | None] | None,
+        step: Step,
+    ) -> None:
+        """Read all training data once, without dropout, for the parts that have to look at it before this step.
+
+        Args:
+            model: in the middle of training.
+            sentences: all of them, as this epoch takes them.
+            known: what an earlier stage has found out about each, if the method has stages.
+            step: the next one.
+        """
+        asking = {kind: part for kind, part in self.parts() if part.rescores_at(step)}
+        found: dict[str, list[dict[str, Tensor]]] = {kind: [] for kind in asking}
+        with evaluating(model):
+            for chosen, tokens in batches_of(model, [sentence.tokens for sentence in sentences], range(len(sentences))):
+                some = [sentences[index] for index in chosen]
+                targets = model.targets(some, None if known is None else [known[index] for index in chosen])
+                batch = RescoredBatch(model, chosen, some, model.encode(tokens), targets.to(model.device))
+                for kind, part in asking.items():
+                    found[kind].append(part.rescore(batch))
+            for kind, part in asking.items():
+                together = {name: torch.cat([one[name] for one in found[kind]]) for name in found[kind][0]}
+                part.update_state(together, model.state_of(kind))
 
     @abstractmethod
     def new_model(self, encoder: Encoder, labels: Sequence[str]) -> Model:
@@ -138,6 +173,7 @@ class SpanMethod(Method):
     part_types: ClassVar = {
         "head": SpanHeadConfig,
         "negatives": Negatives,
+        "positives": Positives,
         "loss": SpanLoss,
         "contrast": Contrast,
         "inference": Inference,
@@ -148,6 +184,7 @@ class SpanMethod(Method):
     level: Literal["span"] = "span"
     head: SerializeAsAny[SpanHeadConfig]
     negatives: SerializeAsAny[Negatives]
+    positives: SerializeAsAny[Positives] | None = None
     loss: SerializeAsAny[SpanLoss]
     contrast: SerializeAsAny[Contrast] | None = None
     inference: SerializeAsAny[Inference] | None = None
@@ -158,7 +195,8 @@ class SpanMethod(Method):
 
     def state_sizes(self, model: Model) -> StateSizes:
         assert isinstance(model, SpanModel)
-        return super().state_sizes(model)._replace(hidden=model.head.hidden_size)
+        sizes = super().state_sizes(model)
+        return sizes._replace(hidden=model.head.hidden_size, max_span_width=model.max_span_width)
 
     def for_data(self, data: TrainingData, width_quantile: float | None = None) -> Self:
         method = super().for_data(data, width_quantile)
@@ -185,6 +223,7 @@ class SpanMethod(Method):
             partial(model.head.represent, projected),
             step,
             model.state_of("negatives"),
+            targets.negative.sum(-1) == 1,
         )
         sampled = parts.unknown[self.negatives.sample(context)]
         if step.watch is not None:
@@ -192,11 +231,15 @@ class SpanMethod(Method):
         negatives = Spans.concatenate([parts.negatives, sampled])
         may_be = targets.negative[negatives.row]  # (negatives, L)
         may_be[: parts.rejected, 1:] = False
-        trained = Spans.concatenate([parts.positives, negatives])
+        positives, labels = parts.positives, parts.possible
+        if self.positives is not None:
+            kept = self.positives.keep(positives, step, model.state_of("positives"))
+            positives, labels = positives[kept], labels[kept]
+        trained = Spans.concatenate([positives, negatives])
         scores: SpanScores = model.head(projected, trained, hidden=self.contrast is not None)
         if not len(scores.logits):
             return scores.logits.sum()
-        possible = torch.cat([parts.possible, may_be])  # (N, L)
+        possible = torch.cat([labels, may_be])  # (N, L)
         is_sampled = torch.arange(len(possible), device=possible.device) >= len(possible) - len(sampled)
         costs = self.loss(scores.logits, possible, is_sampled, step, model.state_of("loss"))
         loss = self.loss.reduce(costs, targets.lengths.sum())

@@ -20,10 +20,10 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from lacuner.corpus import Corpus
+from lacuner.corpus import Corpus, Sentence
 from lacuner.heads import SpanScores, TagHead
 from lacuner.heads.scores import Scorer
-from lacuner.models.model import Model
+from lacuner.models.model import EncodedBatch, Model
 from lacuner.parts import Part
 from lacuner.supervision.posterior import SpanProbabilities
 from lacuner.supervision.spans import Spans
@@ -47,6 +47,8 @@ class Step(NamedTuple):
     progress: float = 0.0  # the fraction of training that is over
     score_with: Callable[[State], Tensor] | None = None
     """Of a tagger: decision vectors ``(B, n, T)`` of the batch with these weights instead; no dropout, no gradient."""
+    batch: int = 0  # of the epoch, from 0
+    number: int = 0  # steps before this one, over all epochs
 
 
 class StateSizes(NamedTuple):
@@ -55,6 +57,8 @@ class StateSizes(NamedTuple):
     labels: int  # O included
     hidden: int  # of what represents a span (the head's last hidden layer), or a word
     weights: State = MappingProxyType({})  # of the model, by name, as they are when training begins
+    lengths: Sequence[int] = ()  # words of each training sentence; none before training begins
+    max_span_width: int | None = None  # of the head; none: unlimited, or it scores no spans
 
 
 class TrainingData(NamedTuple):
@@ -63,6 +67,16 @@ class TrainingData(NamedTuple):
     corpus: Corpus
     dev: Corpus | None
     dev_incomplete: bool = False
+
+
+class RescoredBatch(NamedTuple):
+    """Some of the training data, and the model as it is in the middle of training, without dropout."""
+
+    model: Model
+    indices: Sequence[int]  # of the sentences in the training data, row by row
+    sentences: Sequence[Sentence]  # as this epoch takes them
+    words: EncodedBatch
+    targets: Any  # what ``model.targets`` says about the sentences
 
 
 class MethodPart(Part):
@@ -101,6 +115,17 @@ class MethodPart(Part):
             state: what this part keeps.
         """
 
+    def rescores_at(self, step: Step) -> bool:
+        """Whether it has to look at all training data before this step, with the model as it is then."""
+        return False
+
+    def rescore(self, batch: RescoredBatch) -> dict[str, Tensor]:
+        """What has to be known of a batch: tensors with one row for each sentence, span or word, or whatever it counts."""
+        return {}
+
+    def update_state(self, found: Mapping[str, Tensor], state: State) -> None:
+        """Change its state in place, given what :meth:`rescore` returned of all batches, one after the other."""
+
 
 @dataclass(frozen=True)
 class SamplingContext:
@@ -113,6 +138,7 @@ class SamplingContext:
     represent: Callable[[Spans], Tensor]  # what the head makes its scores from: (N, r)
     step: Step
     state: State
+    all_labels: Tensor | None = None  # (B,) bool: sentences in which every label was looked for; none: all of them
 
 
 class Negatives(MethodPart, ABC):
@@ -128,6 +154,14 @@ class Negatives(MethodPart, ABC):
         Decides only what an untrained model expects (``head.outside_bias``), so it need not be exact.
         """
         return unknown
+
+
+class Positives(MethodPart, ABC):
+    """Which annotated spans are trained on?"""
+
+    @abstractmethod
+    def keep(self, positives: Spans, step: Step, state: State) -> Tensor:
+        """``(P,)`` bool, of the annotated spans of a batch; the others are neither positives nor negatives."""
 
 
 class SpanLoss(MethodPart, ABC):
@@ -261,7 +295,7 @@ class Fit(Protocol):
         epochs: int | None = None,
         supervision: Mapping[int, TokenSupervision] | None = None,
         labels: Mapping[str, str] | None = None,
-        seed: int = 0,
+        seed_offset: int = 0,
     ) -> Model:
         """A trained model.
 
@@ -272,7 +306,7 @@ class Fit(Protocol):
             epochs: exactly so many; by default as many as the model itself gets, of which dev data chooses the best.
             supervision: what is known about sentences, by index.
             labels: other names of labels; those with the same name are learned as one.
-            seed: added to the run's, so that models with different ones differ.
+            seed_offset: added to the seed; models with different ones differ.
         """
 
 
@@ -322,7 +356,7 @@ class StageContext:
     cross_fit: CrossFit
     cached: Callable[[str, Callable[[], dict[str, Tensor]]], dict[str, Tensor]]
     """``cached(name, compute)``: what ``compute()`` returns; after an interruption, what it returned before."""
-    seed: int = 1  # of the run
+    seed: int = 1  # of everything that a stage draws
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,7 @@ class Progress:
     best_epoch: int = 0
     best_quality: float = -1.0
     history: list[dict[str, Any]] = field(default_factory=list)
+    steps_done: int = 0
 
 
 class CheckpointFolder:

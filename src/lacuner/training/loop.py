@@ -117,7 +117,7 @@ def fit(
         weight_decay=config.weight_decay,
         fused=True,
     )
-    method.begin_training(model, len(sampler.corpus))
+    method.begin_training(model, len(sampler.corpus), [len(sentence) for sentence in sampler.corpus])
     model.encoder.train_in(config.precision)
     learner, optimizer = accelerator.prepare(_Objective(model, method), optimizer)
     progress, best = Progress(), trained_weights(model)
@@ -146,7 +146,20 @@ def fit(
             _set_rates(optimizer, done, config.warmup)
             inputs = model.encoder.index.collate([s.tokens for s in sentences]).to(device)
             targets = model.targets(sentences, sampler.supervision_of(indices)).to(device)
-            step = Step(epoch, config.epochs, generator, indices, partial(observer.negatives_drawn, indices), done)
+            step = Step(
+                epoch,
+                config.epochs,
+                generator,
+                indices,
+                watch=partial(observer.negatives_drawn, indices),
+                progress=done,
+                batch=number,
+                number=progress.steps_done + number,
+            )
+            if method.rescores_at(step):
+                everything = range(len(sampler.corpus))
+                taken = [sampler.sentence(index, epoch) for index in everything]
+                method.rescore(model, taken, sampler.supervision_of(everything), step)
             method.before_step(model, step)
             loss: Tensor = learner(inputs, targets, step)
             _check_finite(loss, indices, sentences)
@@ -172,6 +185,7 @@ def fit(
             quality = METRICS[config.metric](scores)
             record["dev"] = scores.as_dict()
         progress.epochs_done = epoch + 1
+        progress.steps_done += len(batches)
         progress.history.append(record)
         # While nothing is found at all, the later epoch is the better one.
         if evaluate is None or quality > progress.best_quality or progress.best_quality == 0:

@@ -112,15 +112,17 @@ class TrainingRun:
         epochs: int | None = None,
         supervision: Mapping[int, TokenSupervision] | None = None,
         labels: Mapping[str, str] | None = None,
-        seed: int = 0,
+        seed_offset: int = 0,
     ) -> Model:
         """See :class:`lacuner.methods.parts.Fit`."""
         if labels is not None:
             run, method = self._with_labels(labels, method)
-            return run._fit_for_stage(name, title, method, epochs=epochs, supervision=supervision, seed=seed)
-        sampler = replace(self._sampler, supervision=supervision or {})
-        training = self.settings.training
-        training = training.model_copy(update={"epochs": epochs or training.epochs, "seed": training.seed + seed})
+            fit = partial(run._fit_for_stage, epochs=epochs, supervision=supervision, seed_offset=seed_offset)
+            return fit(name, title, method)
+        seed = self.settings.training.seed + seed_offset
+        sampler = replace(self._sampler, seed=seed, supervision=supervision or {})
+        changed = {"seed": seed} if epochs is None else {"seed": seed, "epochs": epochs}
+        training = self.settings.training.model_copy(update=changed)
         return self._fit(name, title, sampler, training, method, use_dev=epochs is None)[0]
 
     def _cross_fit(

@@ -1,0 +1,162 @@
+"""Generalized cross-entropy: a loss that wrong labels move less, for spans and for words.
+
+Zhang, Sabuncu: *Generalized Cross Entropy Loss for Training Deep Neural Networks with Noisy Labels*, NeurIPS 2018. The loss of
+words is the noise-robust learning of Meng et al. 2021 (see :mod:`lacuner.methods.roster`).
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from lacuner.errors import ConfigError
+from lacuner.heads import TagHead
+from lacuner.methods.full import summed_cross_entropy
+from lacuner.methods.method import Method
+from lacuner.methods.parts import RescoredBatch, SpanLoss, State, StateSizes, Step, TokenLoss, TrainingData
+from lacuner.models.tag_model import TagModel
+from lacuner.supervision.tags import TagTargets
+
+_FORBIDDEN = float("-inf")
+_MAX_REMOVED = 0.9
+"""A type that would lose a greater fraction of its labels keeps all of them."""
+
+
+def generalized_cross_entropy(log_probability: Tensor, q: float) -> Tensor:
+    """``(1 - p^q) / q``: the cross-entropy with ``q → 0``, the absolute error with ``q = 1``."""
+    return -log_probability if q == 0 else (1 - (q * log_probability).exp()) / q
+
+
+class GeneralizedSpanLoss(SpanLoss):
+    """``gce``: generalized cross-entropy of the summed probability of the labels that a span may have."""
+
+    levels: ClassVar = ("span",)
+    name: Literal["gce"] = "gce"
+    q: float = Field(0.7, ge=0, le=1, description="how little wrong labels count; 0: cross-entropy, 1: absolute error")
+
+    def __call__(self, logits: Tensor, possible: Tensor, sampled: Tensor, step: Step, state: State) -> Tensor:
+        return generalized_cross_entropy(-summed_cross_entropy(logits, possible), self.q)
+
+
+class GeneralizedTokenLoss(TokenLoss):
+    """``token-gce``: generalized cross-entropy of entity or not, and of the type of entities; doubtful labels are left out.
+
+    Every ``interval`` steps the model is asked about the training data. A type, or an ``O``, that it gives a probability of at
+    most ``min_probability`` is not trained on until it is asked again. That an annotated word is in an entity is not doubted.
+    """
+
+    levels: ClassVar = ("token",)
+    name: Literal["token-gce"] = "token-gce"
+    q: float = Field(0.7, ge=0, le=1, description="how little wrong labels count; 0: cross-entropy, 1: absolute error")
+    min_probability: float = Field(
+        0.7, ge=0, le=1, description="τ: labels that are not more probable are left out for a while; 0: none is"
+    )
+    warm_start: int = Field(0, ge=0, description="first epochs, in which the loss is the cross-entropy (q = 0)")
+    interval: int = Field(200, ge=1, description="steps after which it is decided again which labels are left out")
+
+    def check(self, method: Method, data: TrainingData) -> None:
+        if method.head.name == "crf":
+            raise ConfigError("loss=token-gce teaches no transitions — set head=entity-and-type, or head=softmax")
+        if any(getattr(part, "non_entity_class", False) for _, part in method.parts()):
+            raise ConfigError(
+                "loss=token-gce has no label for drawn non-entities — set sampling.label=O, or sampling=none"
+            )
+        if any(stage.gives_tag_weights for stage in method.stages()):
+            raise ConfigError("loss=token-gce does not weigh tags — leave out the stage that does, with stage=none")
+
+    def training_state(self, sizes: StateSizes, sentences: int) -> dict[str, Tensor]:
+        return {"removed": torch.zeros(sum(sizes.lengths), dtype=torch.bool), "offset": word_offsets(sizes.lengths)}
+
+    def rescores_at(self, step: Step) -> bool:
+        return self.min_probability > 0 and (step.number + 1) % self.interval == 0
+
+    def rescore(self, batch: RescoredBatch) -> dict[str, Tensor]:
+        """How probable labels are that are not known for sure: ``O``, or the type, given that the word is in an entity."""
+        assert isinstance(batch.model, TagModel)
+        targets: TagTargets = batch.targets
+        log_p = batch.model.decisions(batch.words).log_softmax(-1)
+        tag = targets.allowed.int().argmax(-1)  # (B, n)
+        log_given = log_p.gather(-1, tag[..., None]).squeeze(-1)
+        log_given = torch.where(tag == 0, log_given, log_given - log_p[..., 1:].logsumexp(-1))
+        complete = torch.tensor([sentence.complete for sentence in batch.sentences], device=tag.device)
+        asked = taught(targets) & (targets.allowed.sum(-1) == 1) & (~complete[:, None] | targets.unknown)
+        row, word = asked.nonzero(as_tuple=True)
+        sentence = torch.tensor(batch.indices, device=tag.device)[row]
+        return {"sentence": sentence, "word": word, "tag": tag[row, word], "probability": log_given[row, word].exp()}
+
+    def update_state(self, found: Mapping[str, Tensor], state: State) -> None:
+        state["removed"].fill_(False)
+        word = state["offset"][found["sentence"]] + found["word"]
+        state["removed"][word] = doubtful_labels(found["tag"], found["probability"], self.min_probability)
+
+    def __call__(
+        self, head: TagHead, decisions: Tensor, log_weights: Tensor, targets: TagTargets, step: Step, state: State
+    ) -> Tensor:
+        known = taught(targets)
+        kept = known & ~of_words(state["removed"], state["offset"], targets, step) if state else known
+        q = 0.0 if step.epoch < self.warm_start else self.q
+        return entity_and_type_loss(decisions, log_weights > _FORBIDDEN, known, kept, q)
+
+
+def doubtful_labels(tag: Tensor, probability: Tensor, min_probability: float) -> Tensor:
+    """Labels that are not more probable than this, but none of a type that would lose nearly all: ``(N,)`` bool."""
+    doubtful = probability <= min_probability
+    count = torch.bincount(tag)  # (T,)
+    spared = torch.bincount(tag[doubtful], minlength=len(count)) > _MAX_REMOVED * count
+    spared[:1] = False  # O
+    return doubtful & ~spared[tag]
+
+
+def entity_and_type_loss(decisions: Tensor, allowed: Tensor, known: Tensor, kept: Tensor, q: float) -> Tensor:
+    """The mean generalized cross-entropy of entity or not, plus that of the types of entities.
+
+    Args:
+        decisions: ``(B, n, T)``.
+        allowed: ``(B, n, T)`` bool, the tags of each word; a word that may have any teaches nothing.
+        known: ``(B, n)`` bool, words that are there and not ignored.
+        kept: ``(B, n)`` bool, those whose label has not been left out; that a word is in an entity is never left out.
+        q: of the loss.
+    """
+    log_p = decisions.log_softmax(-1)
+    entity, types = ~allowed[..., :1], allowed[..., 1:]
+    either = torch.cat([~entity, types | entity], dim=-1)  # what it may be, if the type of an entity does not matter
+    first = known & ~allowed.all(-1) & (entity[..., 0] | kept)
+    second = known & kept & entity[..., 0] & ~types.all(-1)
+    decided = _summed(log_p[first], either[first])
+    typed = _summed(log_p[..., 1:][second].log_softmax(-1), types[second])
+    return mean_of(generalized_cross_entropy(decided, q)) + mean_of(generalized_cross_entropy(typed, q))
+
+
+def _summed(log_p: Tensor, allowed: Tensor) -> Tensor:
+    return log_p.masked_fill(~allowed, _FORBIDDEN).logsumexp(-1)
+
+
+def mean_of(costs: Tensor) -> Tensor:
+    """Their mean; 0 if there are none."""
+    return costs.sum() / max(1, len(costs))
+
+
+def taught(targets: TagTargets) -> Tensor:
+    """Words that are there, and shall teach something: ``(B, n)`` bool."""
+    inside = torch.arange(targets.ignored.shape[1], device=targets.lengths.device) < targets.lengths[:, None]
+    return inside & ~targets.ignored
+
+
+def word_offsets(lengths: Sequence[int]) -> Tensor:
+    """Where the words of each sentence begin, if those of all sentences come one after the other: ``(sentences,)``."""
+    counts = torch.tensor(lengths, dtype=torch.long)
+    return counts.cumsum(0) - counts
+
+
+def of_words(values: Tensor, offset: Tensor, targets: TagTargets, step: Step) -> Tensor:
+    """Of what is kept for each word of the training data, ``(words, …)``, that of a batch: ``(B, n, …)``; 0 in the padding."""
+    word = torch.arange(targets.ignored.shape[1], device=values.device)
+    inside = word < targets.lengths[:, None]  # (B, n)
+    first = offset[torch.tensor(step.sentences, dtype=torch.long, device=values.device)]  # (B,)
+    found = values[(first[:, None] + word).masked_fill(~inside, 0)]
+    return found * inside.view(*inside.shape, *(1,) * (found.dim() - 2)).to(found.dtype)
+
+
+PARTS = (GeneralizedSpanLoss, GeneralizedTokenLoss)
