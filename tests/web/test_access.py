@@ -3,7 +3,8 @@ from fastapi import FastAPI
 from fastapi.responses import PlainTextResponse
 from fastapi.testclient import TestClient
 
-from lacuner.web.access import AccessMiddleware, AccessPolicy
+from lacuner.errors import ConfigError
+from lacuner.web.access import AccessMiddleware, AccessPolicy, check_token, new_token
 
 TOKEN = "a-token-for-tests"
 ADDRESS = "http://127.0.0.1:8620"
@@ -138,3 +139,24 @@ def test_no_other_page_may_frame_this_one_to_steal_clicks(browser: TestClient) -
 @pytest.mark.parametrize("host", ["[", "[::1", "]", "127.0.0.1:port", "a b"])
 def test_a_malformed_host_is_refused_in_a_sentence(stranger: TestClient, host: str) -> None:
     assert stranger.post("/api/thing", headers={"Host": host}).status_code in (401, 421)
+
+
+@pytest.mark.parametrize(
+    ("token", "why"),
+    [
+        ("1234567", "7 characters are easy to guess"),
+        ("a token with", "ASCII"),
+        ("tökentöken", "ASCII"),
+        ("token\ttoken", "ASCII"),
+    ],
+)
+def test_a_token_that_is_short_or_that_no_header_holds_is_refused(token: str, why: str) -> None:
+    with pytest.raises(ConfigError, match=f"^--token: .*{why}"):
+        check_token(token)
+
+
+def test_other_tokens_are_taken_and_so_are_our_own() -> None:
+    for token in ("12345678", "!#$%&/()=?", new_token()):
+        check_token(token)
+    assert len({new_token() for _ in range(10)}) == 10
+    assert len(new_token()) >= 32, "192 bits"
