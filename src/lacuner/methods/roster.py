@@ -92,8 +92,8 @@ class Ensemble(Stage):
         tags = TagSet(method.head.scheme, tuple(context.labels))
         tables = torch.split(mean, [len(sentence) for sentence in context.corpus])
         pairs = zip(tables, context.corpus, strict=True)
-        taught = [TokenSupervision(tag_weights=as_known(table, sentence, tags).log()) for table, sentence in pairs]
-        return StageResult(tokens=dict(enumerate(taught)))
+        supervision = [TokenSupervision(tag_weights=as_known(table, sentence, tags).log()) for table, sentence in pairs]
+        return StageResult(tokens=dict(enumerate(supervision)))
 
 
 def drop_untagged(corpus: Corpus, fraction: float, generator: np.random.Generator) -> dict[int, TokenSupervision]:
