@@ -234,7 +234,7 @@ def test_methods_lists_every_kind_of_part(run):
     assert spans["teacher"] == spans["stage"] == "folds, none"
     assert words.keys() == {"head", "unlabeled", "sampling", "loss", "regularizer", "stage"}
     assert words["head"] == "crf, entity-and-type, one-vs-rest, softmax"
-    assert words["stage"] == "ensemble, folds, o-values, tag-weights, none"
+    assert words["stage"] == "ensemble, entity-confidence, folds, o-values, tag-weights, voters, none"
     assert set(registry().methods) <= {line.split()[0] for line in output.splitlines() if line}
 
 

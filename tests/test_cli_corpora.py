@@ -36,7 +36,7 @@ def test_a_file_is_written_in_another_format_and_back(data: Path) -> None:
 def test_what_the_new_format_cannot_hold_is_said(tmp_path: Path) -> None:
     sentence = Sentence(("Ada", "left"), (Entity(0, 1, "PER", source="human"),), complete=True)
     Corpus((sentence,)).write(tmp_path / "a.jsonl")
-    result = run("convert", tmp_path / "a.jsonl", tmp_path / "b.json", "--to", "label_studio", "--json")
+    result = run("convert", tmp_path / "a.jsonl", tmp_path / "b.json", "--to", "spacy_tuples", "--json")
     assert json.loads(result.stdout)["losses"] == {"that a sentence is complete": 1, "sources of entities": 1}
     assert (tmp_path / "b.json").exists()
 

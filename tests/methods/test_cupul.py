@@ -106,7 +106,7 @@ def test_each_voter_leaves_out_other_untagged_words_and_takes_the_rest_as_annota
     corpus = Corpus((*[replace(SENTENCE, tokens=(*SENTENCE.tokens, str(n))) for n in range(40)], CORPUS[1]))
     _, asked = run_stage(Voters(voters=2, dropped=0.5, epochs=4), corpus)
     one, other = (voter["supervision"] for voter in asked)
-    assert [voter["seed"] for voter in asked] == [0, 1]
+    assert [voter["seed_offset"] for voter in asked] == [0, 1]
     assert {voter["epochs"] for voter in asked} == {4}
     assert all(type(voter["method"].loss) is ConfidenceRisk for voter in asked)
     ignored = [sum(len(known.ignored) for known in part.values()) for part in (one, other)]

@@ -37,7 +37,7 @@ def prepared(sentences: Sequence[Sentence], **changes: object) -> tuple[SpanMeth
 
 
 def step_of(epoch: int, sentences: Sequence[int] = (), batch: int = 0) -> Step:
-    return Step(epoch, 5, torch.Generator().manual_seed(epoch), sentences, None, batch)
+    return Step(epoch, 5, torch.Generator().manual_seed(epoch), sentences, batch=batch)
 
 
 def rescored(method: SpanMethod, model: SpanModel, sentences: Sequence[Sentence], epoch: int = 1) -> None:

@@ -118,3 +118,9 @@ def test_rows_of_tags_are_read_as_json_lines_too(read):
     rows = [{"tokens": ["Ada", "left"], "ner_tags": ["B-PER", "O"]}, {"tokens": ["Oslo"], "ner_tags": ["B-LOC"]}]
     corpus = read("\n".join(map(json.dumps, rows)), None)
     assert [sentence.entities for sentence in corpus] == [(Entity(0, 1, "PER"),), (Entity(0, 1, "LOC"),)]
+
+
+def test_a_rejected_span_that_differs_from_an_entity_by_a_space_alone_is_known_by_the_entity(tmp_path):
+    sentence = Sentence(("Ada", "\u2028"), (Entity(0, 1, "PER"),), (Span(0, 2),))
+    Corpus([sentence]).write(tmp_path / "a.jsonl", "spacy_json")
+    assert list(Corpus.read(tmp_path / "a.jsonl", "spacy_json")) == [sentence]

@@ -97,12 +97,13 @@ def _plain(
     find_span_key(known, ("ents",), path, number)
     there = {_key(ent) for ent in ents if isinstance(ent, Mapping)}
     more = [_without_blanks(span) for span in groups.get(OVERLAPPING, []) if _key(span) not in there]
+    annotated = {_words_of(ent, record) for ent in (*ents, *more) if isinstance(ent, Mapping)}
     rejected = []
     for span in groups.get(REJECTED, []):
         if span.get("label"):
             what = f"the span at {span.get('start')} is rejected as {span['label']}, and may have another label"
             report.note("spans rejected with some labels only", what, "leave its label empty", path, number)
-        else:
+        elif _words_of(span, record) not in annotated:  # its label is known
             rejected.append({key: value for key, value in _without_blanks(span).items() if key != "label"})
     known |= {"ents": [*ents, *more], "non_entities": [*(known.get("non_entities") or []), *rejected]}
     return sentence_from_text_record(known, "ents", path, number, report, options.split)
@@ -172,6 +173,15 @@ def _is_tuple(value: object) -> bool:
 
 def _key(span: Mapping[str, Any]) -> tuple[str, str, str]:
     return repr(span.get("start")), repr(span.get("end")), repr(span.get("label"))
+
+
+def _words_of(span: Mapping[str, Any], record: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Where a span is, without spaces at its ends: tokens that are spaces are no words of ours."""
+    start, end, text = span.get("start"), span.get("end"), record.get("text")
+    if not isinstance(start, int) or not isinstance(end, int) or not isinstance(text, str):
+        return start, end
+    inside = text[max(start, 0) : max(end, 0)]
+    return start + len(inside) - len(inside.lstrip()), end - len(inside) + len(inside.rstrip())
 
 
 def _without_blanks(span: Mapping[str, Any]) -> dict[str, Any]:
