@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 
+from lacuner import corpus as ours
 from lacuner.corpus import Corpus, Entity, Sentence
 from lacuner.corpus.corpus import stream_sentences, write_sentences
 from lacuner.corpus.formats.records import sentence_to_record
@@ -121,6 +122,6 @@ def test_rows_of_tags_are_read_as_json_lines_too(read):
 
 
 def test_a_rejected_span_that_differs_from_an_entity_by_a_space_alone_is_known_by_the_entity(tmp_path):
-    sentence = Sentence(("Ada", "\u2028"), (Entity(0, 1, "PER"),), (Span(0, 2),))
+    sentence = Sentence(("Ada", "\u2028"), (Entity(0, 1, "PER"),), (ours.Span(0, 2),))
     Corpus([sentence]).write(tmp_path / "a.jsonl", "spacy_json")
     assert list(Corpus.read(tmp_path / "a.jsonl", "spacy_json")) == [sentence]
