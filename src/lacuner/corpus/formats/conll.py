@@ -16,8 +16,8 @@ from lacuner.corpus.formats.columns import Block, Layout
 from lacuner.corpus.formats.format import Format, ReadOptions, WriteOptions
 from lacuner.corpus.formats.json_lines import to_line
 from lacuner.corpus.formats.table import find_header, read_rows
-from lacuner.corpus.formats.tag_schemes import Scheme, detect_scheme, encode_tags, holds_comment
-from lacuner.corpus.formats.tagged import STATUS_LINE, status_of_tagged, tagged_sentence
+from lacuner.corpus.formats.tag_schemes import Scheme, detect_scheme, holds_comment
+from lacuner.corpus.formats.tagged import STATUS_LINE, WRITE_JSONL, status_of_tagged, tagged_sentence, tags_of
 from lacuner.corpus.sentence import Sentence
 from lacuner.errors import DataError
 
@@ -29,7 +29,6 @@ LOOK_AHEAD_CHARACTERS = 10_000_000
 _BREAKS = re.compile(r"[\t\n\r]")
 DOCUMENT_MARK = "-DOCSTART-"
 """The line that begins a document, and the field that the first sentence of one has."""
-_WRITE_JSONL = "write JSON Lines (.jsonl) instead"
 _DOCUMENT_LINE = re.compile(r"-DOCSTART-(?:[\s,;|]|$)")
 _TAGGED_DOCUMENT = re.compile(r"[\s,;|][BIESMLUW]-[^\s,;|]+\s*$")
 
@@ -78,12 +77,7 @@ def write_conll(sentences: Iterable[Sentence], file: TextIO, options: WriteOptio
     options = options or WriteOptions()
     for number, sentence in enumerate(sentences, options.first):
         where = f"{options.name or 'output'}: sentence {number}"
-        if not sentence.tokens:
-            raise DataError(f"{where} has no words, which columns cannot show", _WRITE_JSONL)
-        try:
-            tags = encode_tags(sentence.entities, len(sentence), options.scheme, sentence.unknown_tokens)
-        except ValueError as error:
-            raise DataError(f"{where}: {error}", _WRITE_JSONL) from error
+        tags = tags_of(sentence, options.scheme, where)
         begins_document = sentence.extra.get(DOCUMENT_MARK) is True
         if begins_document:
             file.write(f"{DOCUMENT_MARK}\tO\n\n")
@@ -95,7 +89,7 @@ def write_conll(sentences: Iterable[Sentence], file: TextIO, options: WriteOptio
         _check_words(sentence.tokens, where)
         for tag in dict.fromkeys(tags):
             if tag != tag.strip() or _BREAKS.search(tag) or holds_comment(tag):
-                raise DataError(f"{where}: the tag {tag!r} does not fit on a line", _WRITE_JSONL)
+                raise DataError(f"{where}: the tag {tag!r} does not fit on a line", WRITE_JSONL)
         lines = [f"{token}\t{tag}\n" for token, tag in zip(sentence.tokens, tags, strict=True)]
         file.write("".join(lines) + "\n")
 
@@ -107,7 +101,7 @@ def _check_words(tokens: Sequence[str], where: str) -> None:
         return
     for token in tokens:
         if not token or _BREAKS.search(token) or _DOCUMENT_LINE.match(token) or token.startswith(STATUS_LINE):
-            raise DataError(f"{where}: the word {token!r} does not fit on a line", _WRITE_JSONL)
+            raise DataError(f"{where}: the word {token!r} does not fit on a line", WRITE_JSONL)
 
 
 def _blocks(lines: Iterable[tuple[int, str]], path: str | Path, report: ReadingReport) -> Iterator[Block]:

@@ -17,8 +17,8 @@ from lacuner.corpus.formats.columns import Block, is_tag
 from lacuner.corpus.formats.format import Format, ReadOptions, WriteOptions
 from lacuner.corpus.formats.json_lines import to_line
 from lacuner.corpus.formats.span_keys import TOKEN_FIELDS
-from lacuner.corpus.formats.tag_schemes import NO_TAG, UNKNOWN_TAGS, detect_scheme, encode_tags, label_of
-from lacuner.corpus.formats.tagged import STATUS_LINE, status_of_tagged, tagged_sentence
+from lacuner.corpus.formats.tag_schemes import NO_TAG, UNKNOWN_TAGS, detect_scheme, label_of
+from lacuner.corpus.formats.tagged import STATUS_LINE, WRITE_JSONL, status_of_tagged, tagged_sentence, tags_of
 from lacuner.corpus.sentence import OUTSIDE, Sentence
 from lacuner.errors import DataError
 
@@ -32,7 +32,6 @@ _GLOBAL = re.compile(r"#\s*global\.columns\s*=\s*(.*)")
 _SENT_ID, _TEXT = re.compile(r"#\s*sent_id\s*=\s*(.*?)\s*"), re.compile(r"#\s*text\s*=\s*(.*?)\s*")
 _RANGE, _EMPTY = re.compile(r"([0-9]{1,9})-([0-9]{1,9})"), re.compile(r"[0-9]{1,9}\.[0-9]{1,9}")
 _NO_SPACE, _SPACES = "SpaceAfter=No", re.compile(r"\s*")
-_WRITE_JSONL = "write JSON Lines (.jsonl) instead"
 
 
 @dataclass
@@ -84,16 +83,11 @@ def write_conllu(sentences: Iterable[Sentence], file: TextIO, options: WriteOpti
     """Write ten columns with the tags in MISC."""
     for number, sentence in enumerate(sentences, options.first):
         where = f"{options.name or 'output'}: sentence {number}"
-        if not sentence.tokens:
-            raise DataError(f"{where} has no words, which columns cannot show", _WRITE_JSONL)
-        try:
-            tags = encode_tags(sentence.entities, len(sentence), options.scheme, sentence.unknown_tokens)
-        except ValueError as error:
-            raise DataError(f"{where}: {error}", _WRITE_JSONL) from error
+        tags = tags_of(sentence, options.scheme, where)
         for what, values, wrong in (("word", sentence.tokens, r"[\t\n\r]"), ("tag", tags, r"[\t\n\r|]")):
             for value in dict.fromkeys(values):
                 if not value or re.search(wrong, value) or (what == "tag" and value != value.strip()):
-                    raise DataError(f"{where}: the {what} {value!r} does not fit into a column", _WRITE_JSONL)
+                    raise DataError(f"{where}: the {what} {value!r} does not fit into a column", WRITE_JSONL)
         file.write("".join(_lines_of(sentence, tags)) + "\n")
 
 

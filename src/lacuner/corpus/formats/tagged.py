@@ -8,11 +8,12 @@ from lacuner.corpus.files import ReadingReport
 from lacuner.corpus.formats.columns import Block
 from lacuner.corpus.formats.json_lines import decode_json
 from lacuner.corpus.formats.records import SENTENCE_KEYS, own_fields, sentence_from_record
-from lacuner.corpus.formats.tag_schemes import Scheme, TagError, decode_tags
+from lacuner.corpus.formats.tag_schemes import Scheme, TagError, decode_tags, encode_tags
 from lacuner.corpus.sentence import Sentence
 from lacuner.errors import DataError
 
 STATUS_LINE = "# lacuner: "
+WRITE_JSONL = "write JSON Lines (.jsonl) instead"
 _IN_COLUMNS = ("tokens", "entities")
 """What the columns say, and no status line may say otherwise."""
 _IN_TAGS = frozenset({"start", "end", "label", "source"})
@@ -54,6 +55,16 @@ def tagged_sentence(
         check_extra(extra, path, line)
         record |= extra
     return sentence_from_record(record, path, block.lines[0][0], report)
+
+
+def tags_of(sentence: Sentence, scheme: Scheme, where: str) -> list[str]:
+    """The tags to write for a sentence; ``where`` names it in errors."""
+    if not sentence.tokens:
+        raise DataError(f"{where} has no words, which columns cannot show", WRITE_JSONL)
+    try:
+        return encode_tags(sentence.entities, len(sentence), scheme, sentence.unknown_tokens)
+    except ValueError as error:
+        raise DataError(f"{where}: {error}", WRITE_JSONL) from error
 
 
 def status_of_tagged(sentence: Sentence) -> dict[str, Any]:
