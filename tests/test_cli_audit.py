@@ -109,7 +109,7 @@ def test_the_command_writes_a_folder_to_read_and_to_import(run, corpus: Corpus, 
     code, output, log = run("audit", data, "--out", out, "--folds", 2, "--json", *settings)
     assert code == 0, log
     figures = json.loads(output)
-    assert figures["estimated_missing"].keys() == {"total", "low", "high", "labels", "annotated_share"}
+    assert figures["estimated_missing"].keys() == {"total", "low", "high", "at_least", "labels", "annotated_share"}
     assert figures["estimated_missing"]["labels"].keys() == {"LOC", "PER"}
     found = [json.loads(line) for line in (out / "findings.jsonl").read_text(encoding="utf-8").splitlines()]
     assert len(found) == figures["findings"] > 0

@@ -108,6 +108,14 @@ def test_a_handful_of_spans_hardly_moves_the_scores_and_thousands_do() -> None:
     assert many.entity(np.array([0.1]))[0] > 0.9
 
 
+def test_what_looks_more_like_an_entity_is_never_less_probably_one() -> None:
+    """Where the annotation says the opposite, slopes become as flat as they may be, and no flatter."""
+    scores = np.concatenate([np.full(500, 0.05), np.full(500, 0.4)])
+    fitted = calibrate(scores, np.arange(1000) < 500, np.zeros(1000, dtype=np.int64))
+    assert fitted.low_slope == pytest.approx(0.1)
+    assert np.all(np.diff(fitted.entity(np.linspace(0.01, 0.99, 50))) > 0)
+
+
 def test_the_priors_cost_what_the_formula_says() -> None:
     """Without spans the log-likelihood is the prior: 10 for slopes and shift, 0.05 for each logit, 0.5 between labels."""
     nothing = _Spans(np.zeros((3, 0)), np.zeros(0, dtype=bool), np.zeros(0, dtype=np.int64), np.zeros(0))

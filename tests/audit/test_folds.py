@@ -5,12 +5,13 @@ import pytest
 
 from lacuner import Corpus, Entity, Recognizer, Sentence
 from lacuner.audit import folds as audit_folds
-from lacuner.audit.folds import MIN_PROBABILITY, predict_by_folds, predict_with
+from lacuner.audit.folds import MIN_PROBABILITY, name_groups, predict_by_folds, predict_with, without_names
 from lacuner.corpus import Span
 from lacuner.inference import passages
 from lacuner.models.model import Model
 from lacuner.models.probabilities import predict_proba
 from lacuner.supervision.posterior import SpanProbabilities
+from lacuner.training.cross_fit import plan_folds
 from lacuner.training.settings import RunSettings, resolve_settings
 
 LABELS = ("O", "LOC", "PER")
@@ -52,6 +53,53 @@ def test_no_model_is_asked_about_words_that_it_has_learned_from(toy, settings, m
     predict_by_folds(corpus, settings, folds, LABELS)
     assert len(learned) == folds
     assert sorted(asked) == sorted(sentence.tokens for sentence in corpus if sentence.tokens)
+
+
+def named(name: str, complete: bool = False) -> Sentence:
+    return Sentence((name, "sleeps"), (Entity(0, 1, "PER"),), complete=complete)
+
+
+def test_every_name_is_in_one_of_ten_groups_of_the_same_size():
+    corpus = Corpus(tuple(named(f"Name{number % 60}") for number in range(300)))
+    group = name_groups(corpus, seed=1)
+    assert len(group) == 60
+    assert np.bincount(list(group.values())).tolist() == [6] * 10
+    assert group == name_groups(corpus, seed=1) != name_groups(corpus, seed=2)
+
+
+def test_a_few_names_are_all_learned_from():
+    assert name_groups(Corpus(tuple(named(f"Name{number}") for number in range(49))), seed=1) == {}
+
+
+def test_the_names_of_a_group_lose_their_labels_unless_they_would_become_negatives():
+    group = {"Ada": 0, "Bo": 1}
+    assert without_names(named("Ada"), group, 0).entities == ()
+    assert without_names(named("Bo"), group, 0) == named("Bo")
+    assert without_names(named("Ada", complete=True), group, 0) == named("Ada", complete=True)
+    assert without_names(named("Ada"), {}, 0) == named("Ada")
+
+
+def test_a_name_is_new_to_a_model_that_was_not_taught_it(settings, monkeypatch):
+    taught: list[set[str]] = []
+    train = Recognizer.train.__func__
+
+    def spy_train(cls, corpus, *arguments, **keywords):
+        taught.append({sentence.tokens[0] for sentence in corpus if sentence.entities})
+        return train(cls, corpus, *arguments, **keywords)
+
+    monkeypatch.setattr(Recognizer, "train", classmethod(spy_train))
+    corpus = Corpus(tuple(Sentence((f"Name{n % 50}", f"sleeps{n}"), (Entity(0, 1, "PER"),)) for n in range(150)))
+    found = predict_by_folds(corpus, settings, 2, ("O", "PER"))
+    asked = {
+        index: fold.number - 1
+        for fold in plan_folds(corpus, 2, settings.training.seed, range(len(corpus)))
+        for index in fold.held_out
+    }
+    assert all(len(names) <= 45 for names in taught), "a tenth of the names is held back on purpose"
+    spans = dict(zip(map(tuple, found.spans.spans().tolist()), found.new_names.tolist(), strict=True))
+    for index in range(len(corpus)):
+        assert spans[index, 0, 1] == (f"Name{index % 50}" not in taught[asked[index]])
+    assert all(new for (_, start, end), new in spans.items() if (start, end) != (0, 1)), "nobody was taught such words"
 
 
 def test_probabilities_are_those_of_the_sentences_with_their_own_numbers(model, toy):

@@ -60,9 +60,49 @@ def test_entities_that_no_model_notices_are_counted_and_do_not_mislead() -> None
     below = believed(*((300 + n, 0, 1, (0.995, 0.0, 0.005)) for n in range(30)))
     together = SpanProbabilities(*(np.concatenate([getattr(predicted, n), getattr(below, n)]) for n in vars(predicted)))
     plain, fitted = AuditModel.of(predicted, corpus, LABELS), AuditModel.of(together, more, LABELS)
-    assert fitted.calibration == plain.calibration
+    assert fitted.calibrations[0] == plain.calibrations[0]
     assert fitted.estimate().total == pytest.approx(1.5 * plain.estimate().total)
     assert fitted.estimate().total == pytest.approx(60, rel=0.2)
+
+
+def dictionary_labels(listed: int, unlisted: int, nothing: int) -> tuple[Corpus, SpanProbabilities, np.ndarray]:
+    """Names that are always annotated, others that never are; a tenth of the listed ones was not taught to the model.
+
+    The model is sure of what it was taught, and less sure of any other name, listed or not.
+    """
+    annotated = [Sentence(("Ada",), (Entity(0, 1, "PER"),))] * listed
+    corpus = Corpus([*annotated, *[Sentence(("Bo",))] * unlisted, *[Sentence(("sleeps",))] * nothing])
+    new = np.array([n >= listed - listed // 10 for n in range(len(corpus))])
+    entity = [0.98] * (listed - listed // 10) + [0.85] * (listed // 10 + unlisted) + [0.05] * nothing
+    rows = [(n, 0, 1, (1 - score, 0.1 * score, 0.9 * score)) for n, score in enumerate(entity)]
+    return corpus, believed(*rows), new
+
+
+def test_names_that_a_dictionary_never_has_are_missed_by_the_hundred() -> None:
+    corpus, predicted, new = dictionary_labels(listed=400, unlisted=600, nothing=2000)
+    alike = AuditModel.of(predicted, corpus, LABELS)
+    told_apart = AuditModel.of(predicted, corpus, LABELS, new_names=new)
+    estimate = told_apart.estimate()
+    assert estimate.at_least
+    assert 300 <= estimate.low <= 600 <= estimate.high
+    assert estimate.total == pytest.approx(600, rel=0.3)
+    assert alike.estimate().total < 300
+    assert not alike.estimate().at_least
+
+
+def test_what_looks_like_an_entity_is_listed_whatever_the_estimate_says() -> None:
+    corpus, predicted, _ = dictionary_labels(listed=1000, unlisted=20, nothing=2000)
+    fitted = AuditModel.of(predicted, corpus, LABELS)
+    found = [finding for finding in fitted.findings(corpus, 0.99) if finding.kind == "missing"]
+    assert [finding.text for finding in found] == ["Bo"] * 20
+    assert all(finding.probability < 0.99 for finding in found)
+
+
+def test_an_estimate_from_a_given_model_is_of_one_kind_of_span() -> None:
+    corpus, predicted = many(60, 40, 200)
+    told_apart = AuditModel.of(predicted, corpus, LABELS, new_names=np.zeros(300, dtype=bool))
+    assert told_apart.estimate() == AuditModel.of(predicted, corpus, LABELS).estimate()
+    assert not told_apart.estimate().at_least
 
 
 def test_nothing_is_missing_in_complete_sentences() -> None:

@@ -63,6 +63,18 @@ def findings_shown(folder: Path, sentence: Sentence, *findings: Finding) -> list
     return re.findall("<li>(.*?)<span class=about>", (folder / "report.html").read_text(encoding="utf-8"), re.DOTALL)
 
 
+@pytest.mark.parametrize(("at_least", "said"), [(False, "About 3,000 entities"), (True, "At least 2,000 entities")])
+def test_the_headline_says_at_least_where_that_is_all_that_can_be_said(
+    tmp_path: Path, at_least: bool, said: str
+) -> None:
+    estimate = Estimate(3000.0, 2000.0, 9000.0, {"LOC": (3000.0, 2000.0, 9000.0)}, 0.5, at_least)
+    audit = Audit(Corpus((Sentence(("Turin",)),)), (), estimate, {"sentences": 1, "entities": 0})
+    write_page(tmp_path / "report.html", audit)
+    written = Reader((tmp_path / "report.html").read_text(encoding="utf-8")).text
+    assert said in written
+    assert ("with 95 % confidence" in written) == (not at_least)
+
+
 def test_a_finding_is_marked_in_its_whole_sentence(tmp_path: Path) -> None:
     text = " Ada <3  Turin and New York ."
     sentence = Sentence(("Ada", "<3", "Turin", "and", "New", "York", "."), (Entity(4, 6, "LOC"),), text=text)

@@ -87,7 +87,8 @@ class Audit:
         written = AuditFolder.open(folder)
         found = written.summary["estimated_missing"]
         labels = {label: (n["total"], n["low"], n["high"]) for label, n in found["labels"].items()}
-        estimate = Estimate(found["total"], found["low"], found["high"], labels, found["annotated_share"])
+        interval = found["total"], found["low"], found["high"]
+        estimate = Estimate(*interval, labels, found["annotated_share"], found.get("at_least", False))
         own = ("format_version", "findings", "kinds", "estimated_missing")
         about = {key: value for key, value in written.summary.items() if key not in own}
         return cls(Corpus.read(folder / CORPUS), tuple(written.findings()), estimate, about)
@@ -143,7 +144,7 @@ def fit_audit_model(
         labels = (OUTSIDE, *sorted({*corpus.labels, *predictor.labels}))
         known = frozenset(predictor.labels)
         filled = [index for index, sentence in enumerate(corpus) if sentence.tokens]
-        found = predict_with(predictor, corpus, filled, labels)
+        found, new_names = predict_with(predictor, corpus, filled, labels), None
         unknown_labels = sorted(set(corpus.labels) - set(predictor.labels))
         if unknown_labels:
             logger.warning(
@@ -157,9 +158,10 @@ def fit_audit_model(
         if work is not None:
             with reporting(work):
                 work.mkdir(parents=True, exist_ok=True)
-        found = predict_by_folds(corpus, predictor, folds, labels, work, observer)
+        by_folds = predict_by_folds(corpus, predictor, folds, labels, work, observer)
+        found, new_names = by_folds.spans, by_folds.new_names
         how = {"method": predictor.method.name, "encoder": predictor.encoder.name, "folds": folds}
-    return AuditModel.of(found, corpus, labels, known), how
+    return AuditModel.of(found, corpus, labels, known, new_names), how
 
 
 @contextmanager

@@ -33,6 +33,8 @@ _EXTREME = 1e-6
 """Scores are kept so far from 0 and 1."""
 _TRUST = 10.0
 """Pulls slopes towards 1 and the shift towards 0: where the data cannot tell, scores are right as they are."""
+_FLATTEST = 0.1
+"""Slopes are at least this: what looks more like an entity is more probably one."""
 _ALIKE, _UNSURE = 0.5, 0.05
 """Pull the ``c`` of labels together (on the scale of their logits), and towards one half."""
 
@@ -92,10 +94,14 @@ def _climb(start: Calibration, spans: _Spans) -> tuple[float, Calibration]:
     parameters = np.array([start.low_slope, start.high_slope, start.shift, *_logit(np.array(start.shares))])
     value, gradient, curvature = _likelihood(parameters, spans)
     for _ in range(_ITERATIONS):
-        step = np.linalg.solve(curvature + 1e-9 * np.eye(len(parameters)), gradient)
+        free = np.ones(len(parameters), dtype=bool)  # a slope that should be flatter still stays as flat as it may be
+        free[:2] = (parameters[:2] > _FLATTEST) | (gradient[:2] > 0)
+        step = np.zeros(len(parameters))
+        step[free] = np.linalg.solve(curvature[np.ix_(free, free)] + 1e-9 * np.eye(free.sum()), gradient[free])
         length = 1.0
         while length > 1e-6:
             tried = parameters + length * step
+            tried[:2] = np.maximum(tried[:2], _FLATTEST)
             new = _likelihood(tried, spans)
             if new[0] >= value:
                 break

@@ -1,4 +1,8 @@
-"""What models predict of a corpus that they have not seen: how much is missing, and what should be looked at."""
+"""What models predict of a corpus that they have not seen: how much is missing, and what should be looked at.
+
+Spans are of two kinds: names that the models were taught elsewhere, and new ones. Each kind is calibrated by itself, because
+what is annotated depends on it. Of the names in a dictionary nearly all occurrences are annotated; of the others none is.
+"""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -17,9 +21,14 @@ from lacuner.corpus.overlaps import OverlapIndex
 from lacuner.supervision.posterior import SpanProbabilities
 
 _RESAMPLES = 100
+_LOOKS_LIKE_AN_ENTITY = 0.5
+"""A span with so high a score is a finding, however few entities seem to be missing."""
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
+
+_KINDS = (0, 1)
+"""Of spans: names that were taught, and new ones."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +41,9 @@ class Estimate:
         high: of the interval.
         labels: expected number of each label, with intervals: ``{"PER": (total, low, high)}``.
         annotated_share: of all entities, the share that is annotated.
+        at_least: most of them are names that are annotated nowhere, as where a dictionary made the labels. Names that are
+            not in it may be harder to find than those that are, so there can be more; ``low`` is what can be said, and
+            ``high`` is no 95 % bound: it counts everything that models take for an entity, however improbable.
     """
 
     total: float
@@ -39,6 +51,7 @@ class Estimate:
     high: float
     labels: dict[str, tuple[float, float, float]]
     annotated_share: float
+    at_least: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -47,7 +60,8 @@ class Estimate:
             for label, (total, low, high) in self.labels.items()
         }
         interval = {"total": round(self.total, 1), "low": round(self.low, 1), "high": round(self.high, 1)}
-        return interval | {"labels": labels, "annotated_share": round(self.annotated_share, 4)}
+        share = {"annotated_share": round(self.annotated_share, 4)}
+        return interval | {"at_least": self.at_least, "labels": labels} | share
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +78,9 @@ class AuditModel:
         unannotated: ``(N,)`` whether the span overlaps no annotated one, so that it may be missing.
         detected: ``(N,)`` whether a model gives the span a probability worth a look: others are there only because
             they are annotated, and say nothing about how often such spans are.
-        calibration: of the probability of being an entity at all, and of an entity with each label to be annotated.
+        new_names: ``(N,)`` whether the models were taught no entity with the same words.
+        calibrations: of the probability of being an entity at all, and of an entity with each label to be annotated; of
+            spans with names that were taught, and of those with new ones.
     """
 
     predicted: SpanProbabilities
@@ -75,11 +91,17 @@ class AuditModel:
     counts: Flags
     unannotated: Flags
     detected: Flags
-    calibration: Calibration
+    new_names: Flags
+    calibrations: tuple[Calibration, Calibration]
 
     @classmethod
     def of(
-        cls, predicted: SpanProbabilities, corpus: Corpus, labels: Sequence[str], known: Collection[str] | None = None
+        cls,
+        predicted: SpanProbabilities,
+        corpus: Corpus,
+        labels: Sequence[str],
+        known: Collection[str] | None = None,
+        new_names: Flags | None = None,
     ) -> "AuditModel":
         """Compare what models predict with what is annotated.
 
@@ -88,17 +110,25 @@ class AuditModel:
             corpus: what is annotated.
             labels: of both, ``O`` first.
             known: labels that the models can predict; by default all. What is annotated with another one is left out.
+            new_names: ``(N,)`` spans with names that models were not taught; none: nobody knows, and all are alike.
         """
-        predicted = _without_unknown_labels(predicted, corpus, frozenset(labels if known is None else known))
+        kept = _with_known_labels(predicted, corpus, frozenset(labels if known is None else known))
+        predicted = predicted[kept]
+        new_names = np.zeros(len(predicted), dtype=bool) if new_names is None else new_names[kept]
         annotated, free = _against(predicted, corpus, labels)
         unknown, sought = _unsettled(predicted, corpus, labels)
         complete = np.array([sentence.complete for sentence in corpus], dtype=bool)[predicted.sentence]
         spans = _Spans.of(predicted, annotated)
         counts = ~complete & ((annotated > 0) | (free & sought[np.arange(len(annotated)), spans.label + 1]))
         detected = spans.score >= spans.score[annotated == 0].min(initial=1.0)
-        calibration = spans.fit(counts & detected, np.ones(len(predicted)), len(labels) - 1)
+        everywhere = np.ones(len(predicted))
+        taught, new = (
+            spans.fit(counts & detected & (new_names == kind), everywhere, len(labels) - 1) for kind in _KINDS
+        )
         unannotated = free & unknown.any(1)
-        return cls(predicted, labels, annotated, unknown, sought, counts, unannotated, detected, calibration)
+        return cls(
+            predicted, labels, annotated, unknown, sought, counts, unannotated, detected, new_names, (taught, new)
+        )
 
     @property
     def scores(self) -> Floats:
@@ -107,15 +137,14 @@ class AuditModel:
 
     def missing(self) -> Floats:
         """``(N, L)`` probability that a span which is not annotated is an entity with each label; 0 for ``O``."""
-        return self._missing(self.calibration)
+        return self._missing(self.calibrations)
 
     def estimate(self, seed: int = 1) -> Estimate:
         """How many entities are missing; the interval is that of a bootstrap over sentences.
 
         Of the annotated entities, models do not notice some; so they do not of the missing ones, and these are added.
         """
-        everywhere = np.ones(len(self.predicted))
-        totals = self.missing()[self.unannotated].sum(0)[1:] * self._undetected(everywhere)
+        totals = self._count(self.calibrations, np.ones(len(self.predicted)))  # (2, labels)
         sentences, row = np.unique(self.predicted.sentence, return_inverse=True)
         spans, counts = _Spans.of(self.predicted, self.annotated), self.counts & self.detected
         generator = np.random.default_rng(seed)
@@ -123,43 +152,72 @@ class AuditModel:
         for _ in range(_RESAMPLES):
             times = np.bincount(generator.integers(len(sentences), size=len(sentences)), minlength=len(sentences))
             weights = times[row].astype(float)
-            missing = self._missing(spans.fit(counts, weights, self.calibration))
-            drawn.append(
-                (missing[self.unannotated] * weights[self.unannotated, None]).sum(0)[1:] * self._undetected(weights)
+            taught, new = (
+                spans.fit(counts & (self.new_names == kind), weights, self.calibrations[kind]) for kind in _KINDS
             )
-        table = np.array(drawn) if len(sentences) else np.zeros((1, len(totals)))
+            drawn.append(self._count((taught, new), weights).sum(0))
+        table = np.array(drawn) if len(sentences) else np.zeros((1, totals.shape[1]))
         low, high = np.quantile(table, [0.025, 0.975], axis=0)
-        both = np.quantile(table.sum(1), [0.025, 0.975])
-        found = float(totals.sum())
-        entities = int((self.annotated > 0).sum())
+        low_sum, high_sum = np.quantile(table.sum(1), [0.025, 0.975])
+        at_least = bool(totals[1].sum() > totals[0].sum())
+        if at_least:
+            most = self._at_most()
+            high, high_sum = np.maximum(high, most), max(high_sum, most.sum())
+        total = totals.sum(0)
+        found, entities = float(total.sum()), int((self.annotated > 0).sum())
         return Estimate(
             total=found,
-            low=float(both[0]),
-            high=float(both[1]),
-            labels={
-                label: (float(totals[n]), float(low[n]), float(high[n])) for n, label in enumerate(self.labels[1:])
-            },
+            low=float(low_sum),
+            high=float(high_sum),
+            labels={label: (float(total[n]), float(low[n]), float(high[n])) for n, label in enumerate(self.labels[1:])},
             annotated_share=entities / (entities + found) if entities else 0.0,
+            at_least=at_least,
         )
 
-    def _missing(self, calibration: Calibration) -> Floats:
+    def _missing(self, calibrations: tuple[Calibration, Calibration]) -> Floats:
         """``(N, L)``: of each span, the probability of being an entity that is missing, shared out among the labels."""
         probabilities = self.predicted.probabilities.astype(float)
         inside = 1 - probabilities[:, 0]
-        entity = calibration.entity(inside)
+        kind = self.new_names.astype(int)
+        entity = np.stack([calibration.entity(inside) for calibration in calibrations])[kind, np.arange(len(kind))]
         among = probabilities / np.maximum(inside, 1e-12)[:, None]  # (N, L) which label, if it is one
-        shares = np.array([0.0, *calibration.shares]) * self.sought  # (N, L) how often such an entity is annotated
+        annotated = np.array([[0.0, *calibration.shares] for calibration in calibrations])[kind]
+        shares = annotated * self.sought  # (N, L) how often such an entity is annotated
         missing: Floats = missing_probability(entity, (among * shares).sum(1))[:, None] * among * self.unknown
         return missing
 
-    def _undetected(self, weights: Floats) -> float:
+    def _count(self, calibrations: tuple[Calibration, Calibration], weights: Floats) -> Floats:
+        """``(2, labels)``: how many are missing, of names that were taught and of new ones."""
+        missing = self._missing(calibrations) * weights[:, None]
+        return np.stack(
+            [
+                missing[self.unannotated & (self.new_names == kind)].sum(0)[1:] * self._undetected(weights, kind)
+                for kind in _KINDS
+            ]
+        )
+
+    def _at_most(self) -> Floats:
+        """``(labels,)``: how many were missing if everything were an entity that models notice at all."""
+        label = self.predicted.probabilities[:, 1:].argmax(1)
+        counted = [
+            np.bincount(label[self.unannotated & (self.new_names == kind)], minlength=len(self.labels) - 1)
+            * self._undetected(np.ones(len(label)), kind)
+            for kind in _KINDS
+        ]
+        most: Floats = np.sum(counted, axis=0, dtype=float)
+        return most
+
+    def _undetected(self, weights: Floats, new_names: int) -> float:
         """How many times as many entities there are as models notice."""
-        entities = self.annotated > 0
+        entities = (self.annotated > 0) & (self.new_names == new_names)
         detected = weights[entities & self.detected].sum()
         return float(weights[entities].sum() / detected) if detected else 1.0
 
     def findings(self, corpus: Corpus, min_probability: float) -> list[Finding]:
-        """Everything that is at least so probable, best first; of missing spans that overlap, the best."""
+        """Everything that is at least so probable, best first; of missing spans that overlap, the best.
+
+        What looks like an entity is listed, too, even if hardly anything seems to be missing: that may be a wrong impression.
+        """
         found = [*self._missing_findings(min_probability), *self._label_findings(corpus, min_probability)]
         found.sort(key=lambda f: (-f.probability, f.sentence, f.start, f.end, f.kind))
         return _with_texts(found, corpus)
@@ -168,7 +226,8 @@ class AuditModel:
         probable = self.missing()
         best = probable[:, 1:].argmax(1) + 1 if len(self.labels) > 1 else np.zeros(len(probable), dtype=np.int64)
         total = probable[np.arange(len(probable)), best]
-        chosen = np.flatnonzero(self.unannotated & (total >= min_probability))
+        looks = (self.scores >= _LOOKS_LIKE_AN_ENTITY) & (total > 0)
+        chosen = np.flatnonzero(self.unannotated & ((total >= min_probability) | looks))
         taken: dict[int, set[int]] = {}
         for row in chosen[np.argsort(-total[chosen], kind="stable")].tolist():
             sentence, start, end = self._place(row)
@@ -180,7 +239,7 @@ class AuditModel:
 
     def _label_findings(self, corpus: Corpus, min_probability: float) -> Iterator[Finding]:
         """Annotated spans that the models read in another way: with another label, with other borders, or as nothing."""
-        entity = self.calibration.entity(self.scores)
+        entity = np.where(self.new_names, *(calibration.entity(self.scores) for calibration in self.calibrations[::-1]))
         among = self.predicted.probabilities[:, 1:].astype(float)
         known = self.annotated > 0
         noise = fit_label_noise(among[known], self.annotated[known] - 1)
@@ -242,8 +301,8 @@ def _with_texts(findings: Iterable[Finding], corpus: Corpus) -> list[Finding]:
     return findings
 
 
-def _without_unknown_labels(spans: SpanProbabilities, corpus: Corpus, known: Collection[str]) -> SpanProbabilities:
-    """Spans without those whose annotated label the models cannot predict."""
+def _with_known_labels(spans: SpanProbabilities, corpus: Corpus, known: Collection[str]) -> Flags:
+    """``(N,)``: all spans but those whose annotated label the models cannot predict."""
     unknown = {
         (index, entity.start, entity.end)
         for index in np.unique(spans.sentence).tolist()
@@ -251,9 +310,8 @@ def _without_unknown_labels(spans: SpanProbabilities, corpus: Corpus, known: Col
         if entity.label not in known
     }
     if not unknown:
-        return spans
-    kept = np.array([tuple(span) not in unknown for span in spans.spans().tolist()], dtype=bool)
-    return SpanProbabilities(*(getattr(spans, name)[kept] for name in ("sentence", "start", "end", "probabilities")))
+        return np.ones(len(spans), dtype=bool)
+    return np.array([tuple(span) not in unknown for span in spans.spans().tolist()], dtype=bool)
 
 
 def _against(

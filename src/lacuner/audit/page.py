@@ -15,6 +15,7 @@ from lacuner.corpus.overlaps import OverlapIndex
 
 if TYPE_CHECKING:
     from lacuner.audit.audit import Audit
+    from lacuner.audit.model import Estimate
 
 _MAX_SHOWN = 300
 """Findings of each label that the page shows; ``findings.jsonl`` has all of them."""
@@ -54,6 +55,16 @@ def write_page(path: Path, audit: "Audit") -> None:
         file.writelines(_page(audit))
 
 
+def _confidence(estimate: "Estimate") -> str:
+    """What the number means."""
+    if not estimate.at_least:
+        return f"Between {estimate.low:,.0f} and {estimate.high:,.0f} are missing, with 95 % confidence."
+    return (
+        f"The best guess is {estimate.total:,.0f}. Most are names that are annotated nowhere, as where a dictionary made "
+        "the labels. Such names may be harder to find than those that it has, so there can be more."
+    )
+
+
 def _page(audit: "Audit") -> Iterator[str]:
     labels = sorted({finding.label for finding in audit.findings}, key=lambda label: (label == OUTSIDE, label))
     color = {label: "none" if label == OUTSIDE else f"l{number % _COLORS}" for number, label in enumerate(labels)}
@@ -63,12 +74,11 @@ def _page(audit: "Audit") -> Iterator[str]:
     yield "<!doctype html>\n<html lang=en>\n<meta charset=utf-8>\n"
     yield "<meta name=viewport content='width=device-width, initial-scale=1'>\n"
     yield f"<title>Audit of {name}</title>\n<style>{_STYLE}</style>\n<main>\n"
-    yield f"<h1>About {estimate.total:,.0f} entities seem to be missing in {name}</h1>\n"
+    how_many = f"At least {estimate.low:,.0f}" if estimate.at_least else f"About {estimate.total:,.0f}"
+    yield f"<h1>{how_many} entities seem to be missing in {name}</h1>\n"
     yield (
-        f"<p>Between {estimate.low:,.0f} and {estimate.high:,.0f}, with 95 % confidence. "
-        f"{audit.about['entities']:,} are annotated in {audit.about['sentences']:,} sentences; about "
-        f"{estimate.annotated_share:.0%} of all. This counts entities that were missed by chance. A dictionary misses the same "
-        "names everywhere; models find only some of those, so more are missing than estimated here.</p>\n"
+        f"<p>{audit.about['entities']:,} are annotated in {audit.about['sentences']:,} sentences, about "
+        f"{estimate.annotated_share:.0%} of all. {_confidence(estimate)}</p>\n"
     )
     yield "<table><thead><tr><th>label<th>annotated<th>missing<th>between<th>and<th>listed below</thead><tbody>\n"
     for label, (total, low, high) in estimate.labels.items():

@@ -112,15 +112,21 @@ def _show(found: "Audit", out: Path) -> None:
     from lacuner.corpus import Source
 
     estimate = found.estimate
-    print(f"{'label':<12} annotated  missing  95 % interval")
+    sources = Counter(entity.source for sentence in found.corpus for entity in sentence.entities)
+    interval = "at least – at most" if estimate.at_least else "95 % interval"
+    print(f"{'label':<12} annotated  missing  {interval}")
     for label, (total, low, high) in estimate.labels.items():
         known = sum(entity.label == label for sentence in found.corpus for entity in sentence.entities)
         print(f"{label:<12} {known:>9,}  {total:>7,.0f}  {low:,.0f} – {high:,.0f}")
     print(
         f"{'all':<12} {found.about['entities']:>9,}  {estimate.total:>7,.0f}  {estimate.low:,.0f} – {estimate.high:,.0f}"
     )
-    sources = Counter(entity.source for sentence in found.corpus for entity in sentence.entities)
-    if 2 * sources[Source.DICTIONARY] > sources.total():
+    if estimate.at_least:
+        say(
+            "Most of what is missing are names that are annotated nowhere, as where a dictionary made the labels. They may be "
+            "harder to find than those that it has, so there can be more."
+        )
+    elif 2 * sources[Source.DICTIONARY] > sources.total():
         say(
             "The estimate counts what was missed by chance; a dictionary misses the same names everywhere, so expect more."
         )

@@ -26,6 +26,9 @@ class SpanProbabilities:
     def __len__(self) -> int:
         return len(self.sentence)
 
+    def __getitem__(self, chosen: npt.NDArray[np.bool_]) -> "SpanProbabilities":
+        return SpanProbabilities(**{name: value[chosen] for name, value in vars(self).items()})
+
     def sample(self, generator: np.random.Generator) -> IntArray:
         """A label number for each span, drawn from its probabilities."""
         reached = self.probabilities.cumsum(1)

@@ -80,7 +80,10 @@ export function remaining(counts, estimate, secondsEach) {
   if (!estimate) return { list, beyond: "" };
   const added = total(counts, ({ kind, status }) => kind === "missing" && status === "accepted");
   const rest = Math.max(0, estimate.total - added);
-  const beyond = `The audit estimated that ${number(estimate.total)} entities are missing in the corpus (between ${number(estimate.low)} and ${number(estimate.high)}), in the list or not.`;
+  const guess = estimate.at_least
+    ? `at least ${number(estimate.low)} entities are missing in the corpus, probably ${number(estimate.total)} or more`
+    : `${number(estimate.total)} entities are missing in the corpus (between ${number(estimate.low)} and ${number(estimate.high)})`;
+  const beyond = `The audit estimated that ${guess}, in the list or not.`;
   return { list, beyond: added ? `${beyond} ${added === 1 ? "1 missing one is" : `${number(added)} missing ones are`} accepted, so about ${number(rest)} are left.` : beyond };
 }
 
