@@ -6,11 +6,12 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from rich.color import ColorSystem
 
+from lacuner.cli.console import terminal_colors
 from lacuner.cli.inputs import sort_inputs
 from lacuner.errors import DataError
 
@@ -95,11 +96,10 @@ def test_a_page_is_written_whole_or_not_at_all(run, model_folder: Path, files: P
     assert "warning: 1 records have other fields" in run("predict", model_folder, files / "fields.jsonl", "-o", out)[2]
 
 
-@pytest.mark.parametrize("arguments", [("-",), ()])
-def test_a_pipe_is_answered_line_by_line(model_folder: Path, arguments: Sequence[str]) -> None:
+def test_a_pipe_is_answered_line_by_line(model_folder: Path) -> None:
     """Each answer is there before the next question is asked, in time, and in order."""
     with subprocess.Popen(
-        command(model_folder, *arguments), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        command(model_folder), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -119,13 +119,13 @@ def test_a_pipe_is_answered_line_by_line(model_folder: Path, arguments: Sequence
     assert min(seconds) < 0.5, "the machine may be busy, but not always"
 
 
-def test_a_quick_pipe_gives_what_a_file_gives(model_folder: Path, tmp_path: Path) -> None:
+def test_a_quick_pipe_gives_what_a_file_gives(run, model_folder: Path, tmp_path: Path) -> None:
     lines = "".join(f"Ada moved to Turin {number}\n" for number in range(3000))
     (tmp_path / "many.txt").write_text(lines)
-    piped = subprocess.run(command(model_folder), input=lines, capture_output=True, text=True, check=True)
-    assert [json.loads(line)["text"] for line in piped.stdout.splitlines()] == lines.splitlines()
-    read = subprocess.run(command(model_folder, "many.txt"), cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert [found(line) for line in piped.stdout.splitlines()] == [found(line) for line in read.stdout.splitlines()]
+    piped = subprocess.run(command(model_folder, "-"), input=lines, capture_output=True, text=True, check=True).stdout
+    assert [json.loads(line)["text"] for line in piped.splitlines()] == lines.splitlines()
+    _, read, _ = run("predict", model_folder, tmp_path / "many.txt")
+    assert [found(line) for line in piped.splitlines()] == [found(line) for line in read.splitlines()]
 
 
 def found(line: str) -> list[tuple[int, int, str]]:
@@ -149,14 +149,14 @@ def test_a_reader_who_leaves_ends_the_command_quietly(model_folder: Path) -> Non
     assert log == ""
 
 
-def seen_in_a_terminal(arguments: list[str], **environment: str) -> str:
+def seen_in_a_terminal(arguments: list[str]) -> str:
     pty = pytest.importorskip("pty", reason="there are no terminals on this system")
     ours, theirs = pty.openpty()
     settings = {
         name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR", "COLORTERM")
     }
     with subprocess.Popen(
-        arguments, stdout=theirs, stderr=subprocess.DEVNULL, env={**settings, "TERM": "xterm-256color", **environment}
+        arguments, stdout=theirs, stderr=subprocess.DEVNULL, env={**settings, "TERM": "xterm-256color"}
     ) as process:
         os.close(theirs)
         written = b""
@@ -174,5 +174,25 @@ def test_a_terminal_shows_the_sentence_with_its_entities_in_colors(model_folder:
     colored = seen_in_a_terminal(command(model_folder, SENTENCE))
     assert re.sub(r"\x1b\[[\d;]*m", "", colored) == "[Ada PER] moved to [Turin LOC] .\n"
     assert colored.count("\x1b[38;5;") >= 2
-    plain = seen_in_a_terminal(command(model_folder, SENTENCE), NO_COLOR="1")
-    assert plain == "[Ada PER] moved to [Turin LOC] .\n"
+
+
+@pytest.mark.parametrize(
+    ("environment", "colors"),
+    [
+        ({"TERM": "xterm-256color"}, ColorSystem.EIGHT_BIT),
+        ({"TERM": "xterm", "COLORTERM": "truecolor"}, ColorSystem.TRUECOLOR),
+        ({"TERM": "xterm"}, ColorSystem.STANDARD),
+        ({"TERM": "xterm-256color", "NO_COLOR": "1"}, None),
+        ({"TERM": "dumb"}, None),
+    ],
+)
+def test_there_are_the_colors_that_the_terminal_has(
+    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], colors: ColorSystem | None
+) -> None:
+    for name in ("NO_COLOR", "FORCE_COLOR", "COLORTERM", "TERM"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert terminal_colors() is None, "standard output is no terminal"
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert terminal_colors() == colors

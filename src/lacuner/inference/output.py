@@ -23,10 +23,9 @@ from lacuner.inference.prediction import shown_text
 OutputFormat = Literal["jsonl", "conll", "html", "text"]
 _PAGE_STYLE = """
 ol { padding: 0; margin: 0; list-style: none }
-li { padding: .35rem 0; border-bottom: 1px solid var(--line); break-inside: avoid }
-li > .text { content-visibility: auto; contain-intrinsic-size: auto 2.2rem }
-.count { color: var(--faint); font-size: .75rem; text-decoration: none; float: right; margin-inline-start: .8rem }
-@media print { li > .text { content-visibility: visible } }
+li { display: flex; gap: .8rem; padding: .35rem 0; border-bottom: 1px solid var(--line) }
+li > .text { flex: 1; min-width: 0 }
+.count { order: 1; color: var(--faint); font-size: .75rem; text-decoration: none }
 """
 
 
