@@ -30,7 +30,7 @@ STYLE = f"""
 .lacuner mark.suggested {{ outline: 3px solid var(--strong); border-bottom: 0; font-weight: 650 }}
 .lacuner .tag {{
   display: inline-block; font-size: .68em; font-weight: 700; line-height: 1.35; letter-spacing: .03em; white-space: nowrap;
-  color: var(--on-strong); background: var(--strong); border-radius: .25rem; padding: 0 .4em; margin: 0 .1em 0 .35em;
+  color: var(--on-strong); background: var(--strong); border-radius: .25rem; padding: 0 .4em; margin: 0 .2em;
   vertical-align: .12em; user-select: none; -webkit-user-select: none;
 }}
 .lacuner .tag small {{ font-size: .9em; font-weight: 400; margin-left: .35em; letter-spacing: 0 }}
