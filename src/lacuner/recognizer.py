@@ -18,7 +18,8 @@ from lacuner.encoders.device import default_device, find_device, on_device
 from lacuner.errors import TrainingError
 from lacuner.evaluation import Scores, score_entities
 from lacuner.hub import find_model_folder, push_to_hub
-from lacuner.inference.predict import Text, predict_pairs, predict_texts
+from lacuner.inference.predict import predict_pairs, predict_texts
+from lacuner.inference.prediction import Prediction, Predictions, Text
 from lacuner.matching import Dictionary, Matcher
 from lacuner.model_folder import ModelFolder, check_target, is_model_folder, read_model_folder, write_model_folder
 from lacuner.models.model import Model
@@ -199,7 +200,7 @@ class Recognizer:
         min_score: float = ...,
         dictionary: Names | None = ...,
         device: Device = ...,
-    ) -> list[Entity]: ...
+    ) -> Prediction: ...
     @overload
     def predict(
         self,
@@ -210,7 +211,7 @@ class Recognizer:
         min_score: float = ...,
         dictionary: Names | None = ...,
         device: Device = ...,
-    ) -> list[Entity]: ...
+    ) -> Prediction: ...
     @overload
     def predict(
         self,
@@ -220,7 +221,7 @@ class Recognizer:
         min_score: float = ...,
         dictionary: Names | None = ...,
         device: Device = ...,
-    ) -> list[list[Entity]]: ...
+    ) -> Predictions: ...
     @overload
     def predict(
         self,
@@ -230,7 +231,7 @@ class Recognizer:
         min_score: float = ...,
         dictionary: Names | None = ...,
         device: Device = ...,
-    ) -> Iterator[list[Entity]]: ...
+    ) -> Iterator[Prediction]: ...
 
     def predict(
         self,
@@ -248,7 +249,8 @@ class Recognizer:
         iterator that works in constant memory. A text is a string, or words: a :class:`Sentence` or a list of words
         inside a list of texts; with ``tokens=True`` the argument itself is one list of words.
 
-        Offsets count characters where raw text was given, words where words were.
+        Offsets count characters where raw text was given, words where words were. Notebooks show the lists as texts with
+        their entities; ``to_pandas`` gives them as a data frame.
 
         With a ``dictionary``, its names are entities, too (:func:`~lacuner.inference.combination.combine`);
         ``min_score`` does not concern them. A :class:`~lacuner.matching.Matcher` is built once, a
@@ -264,7 +266,7 @@ class Recognizer:
         if isinstance(text, str | Sentence):
             return next(self._predict_all([text], nested, min_score, names))
         found = self._predict_all(text, nested, min_score, names)
-        return list(found) if isinstance(text, Sequence) else found
+        return Predictions(found) if isinstance(text, Sequence) else found
 
     def evaluate(
         self,
@@ -290,7 +292,7 @@ class Recognizer:
 
     def _predict_all(
         self, texts: Iterable[Text], nested: bool, min_score: float, dictionary: Matcher | None
-    ) -> Iterator[list[Entity]]:
+    ) -> Iterator[Prediction]:
         return predict_texts(self.model, texts, self.split, nested, min_score, dictionary=dictionary)
 
     def _matcher(self, dictionary: Names | None) -> Matcher | None:

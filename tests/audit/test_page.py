@@ -60,7 +60,8 @@ ESTIMATE = Estimate(1.0, 0.0, 2.0, {"LOC": (1.0, 0.0, 2.0)}, 0.5)
 def findings_shown(folder: Path, sentence: Sentence, *findings: Finding) -> list[str]:
     audit = Audit(Corpus((sentence,)), findings, ESTIMATE, {"sentences": 1, "entities": len(sentence.entities)})
     write_page(folder / "report.html", audit)
-    return re.findall("<li>(.*?)<span class=about>", (folder / "report.html").read_text(encoding="utf-8"), re.DOTALL)
+    shown = r'<li><div class="text" dir="auto">(.*?)</div><span class="about">'
+    return re.findall(shown, (folder / "report.html").read_text(encoding="utf-8"), re.DOTALL)
 
 
 @pytest.mark.parametrize(("at_least", "said"), [(False, "About 3,000 entities"), (True, "At least 2,000 entities")])
@@ -79,7 +80,8 @@ def test_a_finding_is_marked_in_its_whole_sentence(tmp_path: Path) -> None:
     text = " Ada <3  Turin and New York ."
     sentence = Sentence(("Ada", "<3", "Turin", "and", "New", "York", "."), (Entity(4, 6, "LOC"),), text=text)
     assert findings_shown(tmp_path, sentence, Finding(0, 2, 3, "LOC", 0.9, "missing", "Turin")) == [
-        " Ada &lt;3  <mark class=l0>Turin<sup>LOC</sup></mark> and <span class=known>New York<sup>LOC</sup></span> ."
+        ' Ada &lt;3  <mark class="suggested" data-color="0" title="LOC">Turin<bdi class="tag"> LOC</bdi></mark> and '
+        '<mark data-color="0" title="LOC">New York<bdi class="tag"> LOC</bdi></mark> .'
     ]
 
 
@@ -88,9 +90,10 @@ def test_of_a_long_sentence_the_words_around_a_finding_are_shown(tmp_path: Path)
     words = tuple(f"w{number}" for number in range(2000))
     entities = (Entity(0, 1, "PER"), Entity(740, 750, "PER"), Entity(760, 761, "PER"), Entity(1255, 1260, "PER"))
     (shown,) = findings_shown(tmp_path, Sentence(words, entities), Finding(0, 1000, 1002, "LOC", 0.9, "missing", ""))
-    assert shown.startswith(f"… {' '.join(words[744:760])} <span class=known>w760<sup>PER</sup></span> w761")
+    known = '<mark data-color="3" title="PER">w760<bdi class="tag"> PER</bdi></mark>'
+    assert shown.startswith(f"… {' '.join(words[744:760])} {known} w761")
     assert shown.endswith(f" {' '.join(words[1002:1258])} …")
-    assert shown.count("<span") == shown.count("</span>") == 1
+    assert shown.count("<mark") == shown.count("</mark>") == 2
 
 
 def test_the_page_of_a_long_sentence_does_not_show_it_again_and_again(tmp_path: Path) -> None:

@@ -1,16 +1,17 @@
 """The report of an audit as one self-contained HTML file: no network, no other files."""
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lacuner.audit.finding import Finding
 from lacuner.corpus import OUTSIDE, Entity, Sentence, Span
 from lacuner.corpus.corpus import open_for_writing
+from lacuner.corpus.display.colors import Palette
+from lacuner.corpus.display.marks import Mark, marks_of
+from lacuner.corpus.display.markup import END_PAGE, begin_page, escaped, text_block
 from lacuner.corpus.overlaps import OverlapIndex
 
 if TYPE_CHECKING:
@@ -21,31 +22,10 @@ _MAX_SHOWN = 300
 """Findings of each label that the page shows; ``findings.jsonl`` has all of them."""
 _AROUND = 256
 """Words to either side of a finding that the page shows with it."""
-_COLORS = 8
 _STYLE = """
-:root { color-scheme: light dark; --ink: #1a1a1a; --paper: #fff; --faint: #666; --line: #ddd; --soft: #f5f5f4; }
-@media (prefers-color-scheme: dark) {
-  :root { --ink: #e8e6e3; --paper: #16181b; --faint: #a0a0a0; --line: #3a3d42; --soft: #202327; }
-}
-* { box-sizing: border-box }
-body { font: 17px/1.55 system-ui, sans-serif; color: var(--ink); background: var(--paper); margin: 0 auto; max-width: 60rem;
-  padding: 1.5rem 1rem 4rem }
-h1 { font-size: 1.6rem; line-height: 1.2 } h2 { margin-top: 2.5rem; font-size: 1.25rem }
-table { border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular-nums }
-th, td { padding: .3rem .9rem .3rem 0; text-align: right; border-bottom: 1px solid var(--line) }
-th:first-child, td:first-child { text-align: left }
 nav a { margin-right: .8rem }
-a { color: inherit }
 ol { list-style: none; padding: 0 }
-li { padding: .7rem 0; border-bottom: 1px solid var(--line); overflow-wrap: anywhere }
-.about { color: var(--faint); font-size: .9rem; display: block }
-mark, .known { border-radius: .25rem; padding: .05rem .2rem; color: #111 }
-mark { outline: 2px solid currentColor; font-weight: 600 }
-.known { background: #ddd } .old { text-decoration: line-through }
-sup { font-size: .65em; margin-left: .2em; font-weight: 400 }
-.l0 mark, mark.l0 { background: #9ad1f5 } mark.l1 { background: #ffc2a1 } mark.l2 { background: #a8e0bf }
-mark.l3 { background: #f2c4dc } mark.l4 { background: #fbe08a } mark.l5 { background: #cfc7f5 }
-mark.l6 { background: #d8e39a } mark.l7 { background: #e3cdb4 } mark.none { background: #ccc }
+li { padding: .7rem 0; border-bottom: 1px solid var(--line); break-inside: avoid }
 """
 
 
@@ -67,15 +47,13 @@ def _confidence(estimate: "Estimate") -> str:
 
 def _page(audit: "Audit") -> Iterator[str]:
     labels = sorted({finding.label for finding in audit.findings}, key=lambda label: (label == OUTSIDE, label))
-    color = {label: "none" if label == OUTSIDE else f"l{number % _COLORS}" for number, label in enumerate(labels)}
+    palette = Palette.of([*labels, *audit.corpus.labels])
     shown = cache(lambda index: _ShownSentence.of(audit.corpus[index]))
     estimate = audit.estimate
-    name = escape(str(audit.about.get("corpus", "the corpus")))
-    yield "<!doctype html>\n<html lang=en>\n<meta charset=utf-8>\n"
-    yield "<meta name=viewport content='width=device-width, initial-scale=1'>\n"
-    yield f"<title>Audit of {name}</title>\n<style>{_STYLE}</style>\n<main>\n"
+    name = str(audit.about.get("corpus", "the corpus"))
     how_many = f"At least {estimate.low:,.0f}" if estimate.at_least else f"About {estimate.total:,.0f}"
-    yield f"<h1>{how_many} entities seem to be missing in {name}</h1>\n"
+    yield begin_page(f"Audit of {name}", _STYLE)
+    yield f"<h1>{how_many} entities seem to be missing in {escaped(name)}</h1>\n"
     yield (
         f"<p>{audit.about['entities']:,} are annotated in {audit.about['sentences']:,} sentences, about "
         f"{estimate.annotated_share:.0%} of all. {_confidence(estimate)}</p>\n"
@@ -84,7 +62,7 @@ def _page(audit: "Audit") -> Iterator[str]:
     for label, (total, low, high) in estimate.labels.items():
         known = sum(entity.label == label for sentence in audit.corpus for entity in sentence.entities)
         listed = sum(finding.label == label for finding in audit.findings)
-        yield (f"<tr><td>{escape(label)}<td>{known:,}<td>{total:,.0f}<td>{low:,.0f}<td>{high:,.0f}<td>{listed:,}\n")
+        yield (f"<tr><td>{escaped(label)}<td>{known:,}<td>{total:,.0f}<td>{low:,.0f}<td>{high:,.0f}<td>{listed:,}\n")
     yield "</tbody></table>\n<nav aria-label='Labels'>"
     for number, label in enumerate(labels):
         yield f"<a href='#label-{number}'>{_title(label)}</a>"
@@ -97,14 +75,14 @@ def _page(audit: "Audit") -> Iterator[str]:
         yield "<ol>\n"
         for finding in found[:_MAX_SHOWN]:
             sentence = shown(finding.sentence)
-            yield f"<li>{_sentence(sentence, finding, color[label])}"
-            yield f"<span class=about>{_about(sentence, finding)}</span>\n"
+            yield f"<li>{_sentence(sentence, finding, palette)}"
+            yield f'<span class="about">{_about(sentence, finding)}</span>\n'
         yield "</ol></section>\n"
-    yield "</main>\n</html>\n"
+    yield END_PAGE
 
 
 def _title(label: str) -> str:
-    return "Annotated, but perhaps not an entity" if label == OUTSIDE else escape(label)
+    return "Annotated, but perhaps not an entity" if label == OUTSIDE else escaped(label)
 
 
 @dataclass(frozen=True)
@@ -127,36 +105,24 @@ def _about(sentence: _ShownSentence, finding: Finding) -> str:
     old = ""
     if finding.annotated is not None:
         words = sentence.text_of(finding.annotated)
-        old = f"; annotated: “{escape(words)}” {escape(finding.annotated.label)}"
+        old = f"; annotated: “{escaped(words)}” {escaped(finding.annotated.label)}"
     kind = {"missing": "missing", "label": "another label", "boundary": "other boundaries"}[finding.kind]
     kind = "no entity" if finding.label == OUTSIDE else kind
     return f"{finding.probability:.0%} · {kind}{old} · sentence {finding.sentence + 1:,}"
 
 
-def _sentence(sentence: _ShownSentence, finding: Finding, color: str) -> str:
-    """The sentence with the finding marked and the annotated entities highlighted; of a very long one, what is around it."""
+def _sentence(sentence: _ShownSentence, finding: Finding, palette: Palette) -> str:
+    """The sentence with the finding, which stands out, and the annotated entities; of a very long one, what is around it."""
     window = Span(max(0, finding.start - _AROUND), min(len(sentence.offsets), finding.end + _AROUND))
-    opening: dict[int, str] = defaultdict(str)
-    closing: dict[int, str] = defaultdict(str)
-    end = 0
-    for entity in sentence.entities.all(window):  # one that overlaps another gets its label only
-        if window.start <= entity.start and entity.end <= window.end and not entity.overlaps(finding):
-            opening[entity.start] += "<span class=known>" if entity.start >= end else ""
-            closing[entity.end - 1] += f"<sup>{escape(entity.label)}</sup>" + ("</span>" if entity.start >= end else "")
-            end = max(end, entity.end)
-    opening[finding.start] += f"<mark class={color}>"
-    closing[finding.end - 1] += f"<sup>{escape(finding.label)}</sup></mark>"
-    return "".join(_pieces(sentence, window, opening, closing))
-
-
-def _pieces(
-    sentence: _ShownSentence, window: Span, opening: Mapping[int, str], closing: Mapping[int, str]
-) -> Iterator[str]:
-    text, offsets = sentence.text, sentence.offsets
-    position = offsets[window.start][0] if window.start else 0
-    yield "… " if window.start else ""
-    for word in range(window.start, window.end):
-        start, end = offsets[word]
-        yield escape(text[position:start]) + opening.get(word, "") + escape(text[start:end]) + closing.get(word, "")
-        position = end
-    yield escape(text[position:]) if window.end == len(offsets) else " …"
+    beside = [
+        entity
+        for entity in sentence.entities.all(window)
+        if window.start <= entity.start and entity.end <= window.end and not entity.overlaps(finding)
+    ]
+    start, end = sentence.offsets[finding.start][0], sentence.offsets[finding.end - 1][1]
+    marks = [Mark(start, end, finding.label, suggested=True), *marks_of(beside, sentence.offsets)]
+    begin, before = (sentence.offsets[window.start][0], "… ") if window.start else (0, "")
+    last, after = (sentence.offsets[window.end - 1][1], " …") if window.end < len(sentence.offsets) else (None, "")
+    shift = len(before) - begin
+    moved = [replace(mark, start=mark.start + shift, end=mark.end + shift) for mark in marks]
+    return text_block(f"{before}{sentence.text[begin:last]}{after}", moved, palette)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
+from rich.color import ColorSystem
 from rich.console import Console
 from rich.logging import RichHandler
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
@@ -40,6 +41,16 @@ def set_up_logging() -> None:
 def print_json(value: Any) -> None:
     """One JSON value on standard output."""
     sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")
+
+
+def terminal_colors() -> ColorSystem | None:
+    """The colors that standard output has; none if it is no terminal, or if ``NO_COLOR`` says so."""
+    console = Console(file=sys.stdout)
+    if console.no_color or console.legacy_windows or console.color_system is None:
+        return None
+    return {"standard": ColorSystem.STANDARD, "256": ColorSystem.EIGHT_BIT}.get(
+        console.color_system, ColorSystem.TRUECOLOR
+    )
 
 
 def say(text: str) -> None:

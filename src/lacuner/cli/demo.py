@@ -1,6 +1,7 @@
 """``lacuner demo``."""
 
 import time
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -45,7 +46,7 @@ def demo(
         "lacuner": ("gaps, lacuner", "lacuner", masked, {}),
     }
     results: dict[str, Any] = {}
-    found: dict[str, list[list[Entity]]] = {}
+    found: dict[str, Sequence[Sequence[Entity]]] = {}
     for key, (title, method, corpus, settings) in runs.items():
         model = Recognizer.train(
             corpus,
@@ -82,7 +83,7 @@ def demo(
     say(f"\n{seconds:.0f} seconds. Next: lacuner train YOUR.conll --dev DEV.conll --out model")
 
 
-def _worked_sentence(test: Corpus, found: dict[str, list[list[Entity]]]) -> str:
+def _worked_sentence(test: Corpus, found: dict[str, Sequence[Sequence[Entity]]]) -> str:
     """The test sentence in which lacuner finds most of what ordinary training misses."""
 
     def gain(index: int) -> tuple[int, int]:

@@ -29,6 +29,9 @@ from lacuner.storage import new_file, new_folder, reporting
 
 logger = logging.getLogger(__name__)
 
+_SHOWN_SENTENCES = 10
+"""How many a notebook shows."""
+
 
 @dataclass(frozen=True, eq=False)
 class Corpus(Sequence[Sentence]):
@@ -160,6 +163,15 @@ class Corpus(Sequence[Sentence]):
     def __repr__(self) -> str:
         entities = sum(len(sentence.entities) for sentence in self)
         return f"Corpus({len(self)} sentences, {entities} entities, labels {', '.join(self.labels) or 'none'})"
+
+    def _repr_html_(self) -> str:
+        """How notebooks show it: the first sentences with their entities."""
+        from lacuner.corpus.display.colors import Palette
+        from lacuner.corpus.display.markup import notebook_output, sentence_block
+
+        palette, shown = Palette.of(self.labels), self.sentences[:_SHOWN_SENTENCES]
+        first = f"the first {len(shown)} of " if len(shown) < len(self) else ""
+        return notebook_output([sentence_block(sentence, palette) for sentence in shown], f"{first}{self!r}")
 
 
 def _rename_labels(sentence: Sentence, names: Mapping[str, str], old: Mapping[str, set[str]]) -> Sentence:

@@ -1,13 +1,14 @@
-"""A corpus as a pandas data frame: a row an entity."""
+"""Entities of a corpus, or of predictions, as a pandas data frame: a row an entity."""
 
 import importlib.util
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from lacuner.corpus.sentence import Sentence
+from lacuner.corpus.sentence import Entity, Sentence
 from lacuner.errors import DataError
 
 _NUMBERS = ("sentence", "start", "end", "start_char", "end_char")
+_ABOUT = ("label", "text", "score", "source")
 
 
 def entities_frame(sentences: Iterable[Sentence]) -> Any:
@@ -16,16 +17,38 @@ def entities_frame(sentences: Iterable[Sentence]) -> Any:
     Offsets count words (``start``, ``end``) and characters of the raw text (``start_char``, ``end_char``). What nobody knows
     (a score, a source) is missing. Sentences without entities have no row.
     """
-    if importlib.util.find_spec("pandas") is None:
-        raise DataError("this needs pandas, which is not installed", "install it with: pip install pandas")
-    import pandas as pd
-
     rows = []
     for index, sentence in enumerate(sentences):
         offsets = sentence.offsets() if sentence.entities else []
         for entity, text in zip(sentence.entities, sentence.texts_of(sentence.entities), strict=True):
             where = entity.start, entity.end, offsets[entity.start][0], offsets[entity.end - 1][1]
-            source = None if entity.source is None else str(entity.source)
-            rows.append((index, *where, entity.label, text, entity.score, source))
-    frame = pd.DataFrame(rows, columns=[*_NUMBERS, "label", "text", "score", "source"])
-    return frame.astype(dict.fromkeys(_NUMBERS, "int64") | {"score": "float64"})
+            rows.append((index, *where, *_about(entity, text)))
+    return _frame(rows, _NUMBERS)
+
+
+def predictions_frame(predictions: Iterable[Iterable[Entity]], numbered: bool) -> Any:
+    """A row for each entity that was found; ``start`` and ``end`` count what they count in the prediction.
+
+    Args:
+        predictions: the entities of each text.
+        numbered: whether the first column, ``sentence``, has the number of the text, counted from 0.
+    """
+    rows = [
+        (*([index] if numbered else []), entity.start, entity.end, *_about(entity, entity.text))
+        for index, entities in enumerate(predictions)
+        for entity in entities
+    ]
+    return _frame(rows, ("sentence", "start", "end") if numbered else ("start", "end"))
+
+
+def _about(entity: Entity, text: str | None) -> tuple[str, str | None, float | None, str | None]:
+    return entity.label, text, entity.score, None if entity.source is None else str(entity.source)
+
+
+def _frame(rows: Sequence[tuple[Any, ...]], numbers: Sequence[str]) -> Any:
+    if importlib.util.find_spec("pandas") is None:
+        raise DataError("this needs pandas, which is not installed", "install it with: pip install pandas")
+    import pandas as pd
+
+    frame = pd.DataFrame(rows, columns=[*numbers, *_ABOUT])
+    return frame.astype(dict.fromkeys(numbers, "int64") | {"score": "float64"})

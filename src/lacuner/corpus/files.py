@@ -4,6 +4,7 @@ import gzip
 import io
 import logging
 import os
+import select
 import sys
 import zlib
 from collections import Counter
@@ -18,6 +19,8 @@ from lacuner.errors import DataError
 logger = logging.getLogger(__name__)
 
 STANDARD_INPUT = "-"
+_PIPE = 1 << 16
+"""Bytes that are read from standard input at a time, if they are there: what a pipe holds."""
 _SHOWN_FIELDS = 20
 """How many fields the report names; a file may have a different one in every record."""
 
@@ -166,22 +169,27 @@ def _would_overwrite(out: str | Path, other: str | Path) -> bool:
 
 def _open(path: str | Path) -> BinaryIO:
     if str(path) == STANDARD_INPUT:
-        return cast(BinaryIO, io.BufferedReader(cast(io.RawIOBase, _KeepOpen(sys.stdin.buffer))))
+        return cast(BinaryIO, io.BufferedReader(cast(io.RawIOBase, _KeepOpen(sys.stdin.buffer)), _PIPE))
     if str(path).lower().endswith(".gz"):
         return cast(BinaryIO, gzip.open(path, "rb"))
     return open(path, "rb")
 
 
 class _KeepOpen(io.RawIOBase):
-    """Standard input seen through a handle that may be closed without closing standard input itself."""
+    """Standard input seen through a handle that may be closed without closing standard input itself.
+
+    What is there is read without waiting for more, so that a line can be answered before the next one is written. The
+    buffer is left out: a thread that waits for its lock would keep the process from ending.
+    """
 
     def __init__(self, stream: BinaryIO) -> None:
-        self._stream = stream
+        self._stream: io.RawIOBase = getattr(stream, "raw", cast(io.RawIOBase, stream))
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]
-        data = self._stream.read(len(buffer))
+        while (data := self._stream.read(len(buffer))) is None:  # another process has made it non-blocking
+            select.select([self._stream], [], [])
         buffer[: len(data)] = data
         return len(data)

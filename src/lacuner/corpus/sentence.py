@@ -244,6 +244,13 @@ class Sentence:
             return " ".join(self.tokens[start:end])
         return self.text[offsets[start][0] : offsets[end - 1][1]]
 
+    def _repr_html_(self) -> str:
+        """How notebooks show it: the text with its entities."""
+        from lacuner.corpus.display.colors import Palette
+        from lacuner.corpus.display.markup import notebook_output, sentence_block
+
+        return notebook_output([sentence_block(self, Palette.of(entity.label for entity in self.entities))])
+
     def offsets(self) -> list[tuple[int, int]]:
         """Where each word is in :attr:`raw_text`, in characters: as given, or else searched for, one after the other."""
         return self._found_offsets() if self.token_offsets is None else list(self.token_offsets)

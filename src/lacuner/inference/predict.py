@@ -9,13 +9,12 @@ from lacuner.corpus.tokenize import Passage, Splitting, split_passages, split_wo
 from lacuner.inference.backends import Backend, TorchBackend
 from lacuner.inference.combination import combine
 from lacuner.inference.passages import MAX_PASSAGE, SearchPassages, collect, passages_of
+from lacuner.inference.prediction import Prediction, Text
 from lacuner.matching.matcher import Matcher
 from lacuner.models.model import Model, batches_of, evaluating
 
 _READ_AHEAD = 1024
 """Texts that are sorted by length at a time; a stream never holds more."""
-
-Text = str | Sequence[str] | Sentence
 
 
 def find_entities(
@@ -72,12 +71,12 @@ def predict_texts(
     min_score: float = 0.0,
     backend: Backend | None = None,
     dictionary: Matcher | None = None,
-) -> Iterator[list[Entity]]:
+) -> Iterator[Prediction]:
     """The entities of each text, found by the model, or by both model and dictionary; streamed, in constant memory.
 
     Offsets count characters where raw text is given, words where words are.
     """
-    remaining = iter(texts)
+    remaining, labels = iter(texts), model.labels[1:]
     while chunk := list(islice(remaining, _READ_AHEAD)):
         documents = [_Document.of(text, split) for text in chunk]
         parts = [part for document in documents for part in document.parts()]
@@ -87,9 +86,9 @@ def predict_texts(
             matches = dictionary.entities(
                 [document.words for document in documents], [_raw_text(text) for text in chunk]
             )
-        for document, names in zip(documents, matches, strict=True):
+        for text, document, names in zip(chunk, documents, matches, strict=True):
             found = collect(document.passages, list(islice(remaining_parts, len(document.passages))))
-            yield document.located(combine(names, found, nested))
+            yield Prediction(document.located(combine(names, found, nested)), text, labels)
 
 
 def _raw_text(text: Text) -> str | None:
