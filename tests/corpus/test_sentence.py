@@ -7,7 +7,7 @@ from typing import Any, get_type_hints
 import pytest
 
 from growth import assert_linear
-from lacuner.corpus import OUTSIDE, Entity, Sentence, Source, Span
+from lacuner.corpus import OUTSIDE, Entity, Sentence, Source, SourceAnnotation, Span
 
 LABELS = ("LOC", "ORG", "PER")
 EVERYTHING = {OUTSIDE, "LOC", "ORG", "PER"}
@@ -47,6 +47,7 @@ def test_the_fields_are_typed():
         "unknown_tokens": frozenset[int],
         "text": str | None,
         "token_offsets": tuple[tuple[int, int], ...] | None,
+        "by_source": tuple[SourceAnnotation, ...],
         "extra": Mapping[str, Any],
     }
 

@@ -131,6 +131,32 @@ Set = Annotated[
     ),
 ]
 
+TrustOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--trust",
+        metavar="SOURCE=NUMBER",
+        help="How many votes a source has where sources contradict each other. Can be repeated.",
+        show_default="1 each",
+        rich_help_panel=DATA,
+    ),
+]
+
+
+def parse_trust(given: Iterable[str] | None) -> dict[str, float]:
+    """What ``--trust`` says, by source."""
+    trust: dict[str, float] = {}
+    for item in given or ():
+        source, equals, number = item.rpartition("=")
+        try:
+            weight = float(number)
+        except ValueError:
+            equals = ""
+        if not source or not equals:
+            raise ConfigError(f"--trust {item}: write SOURCE=NUMBER, such as dictionary=0.5")
+        trust[source] = weight
+    return trust
+
 
 def check_inputs(paths: Iterable[Path]) -> None:
     """Say before the work begins that a file is not there."""

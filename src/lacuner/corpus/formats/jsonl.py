@@ -27,7 +27,7 @@ from lacuner.corpus.sentence import Sentence
 from lacuner.errors import DataError
 
 _SHOWN_KEYS = 10
-_ANNOTATION = frozenset({"entities", "non_entities", "complete", "annotated_labels", "unknown_tokens"})
+_ANNOTATION = frozenset({"entities", "non_entities", "complete", "annotated_labels", "unknown_tokens", "by_source"})
 
 
 def read_jsonl(path: str | Path, report: ReadingReport, options: ReadOptions | None = None) -> Iterator[Sentence]:
