@@ -56,14 +56,34 @@ def with_sources(sentences: Sequence[Sentence], name: str = UNNAMED) -> list[Sen
         sentences: of one file, say.
         name: the source of entities that name none, and of a file in which nobody is named.
     """
-    named = _named(sentences, name) or [name]
-    looked = [source for source in named if source != Source.REVIEWER or len(named) == 1]
-    return [sentence if sentence.by_source else _apart(sentence, name, looked) for sentence in sentences]
+    named = list(named_sources(sentences, name))
+    return [with_sources_apart(sentence, name, named) for sentence in sentences]
+
+
+def with_sources_apart(sentence: Sentence, name: str, named: Sequence[str]) -> Sentence:
+    """The same for one sentence of a file in which ``named`` sources are named."""
+    if sentence.by_source:
+        return sentence
+    looked = [source for source in named if source != Source.REVIEWER or len(named) == 1] or [name]
+    return _apart(sentence, name, looked)
 
 
 def has_several_sources(sentences: Sequence[Sentence], name: str = UNNAMED) -> bool:
     """Whether there are sentences that do not tell their sources apart, and have more than one between them."""
-    return len(_named(sentences, name)) > 1
+    return len(named_sources(sentences, name)) > 1
+
+
+def named_sources(sentences: Iterable[Sentence], name: str = UNNAMED) -> dict[str, None]:
+    """The sources that are named in sentences which do not tell them apart, in the order in which they come."""
+
+    def each() -> Iterator[str]:
+        for sentence in sentences:
+            if not sentence.by_source:
+                spans: tuple[Entity | Span, ...] = (*sentence.entities, *sentence.non_entities)
+                for span in spans:
+                    yield from names_of(span.source, name)
+
+    return dict.fromkeys(each())
 
 
 def votes_of(sentence: Sentence) -> dict[tuple[int, int], Votes]:
@@ -98,19 +118,6 @@ def names_of(source: str | None, name: str) -> Iterable[str]:
 def join_names(*sources: str | None) -> str:
     """All of the sources as one, each once."""
     return JOINED.join(dict.fromkeys(part for source in sources if source for part in source.split(JOINED)))
-
-
-def _named(sentences: Iterable[Sentence], name: str) -> list[str]:
-    """The sources that are named in sentences which do not tell them apart, in the order in which they come."""
-
-    def each() -> Iterator[str]:
-        for sentence in sentences:
-            if not sentence.by_source:
-                spans: tuple[Entity | Span, ...] = (*sentence.entities, *sentence.non_entities)
-                for span in spans:
-                    yield from names_of(span.source, name)
-
-    return list(dict.fromkeys(each()))
 
 
 def _apart(sentence: Sentence, name: str, looked: Sequence[str]) -> Sentence:
