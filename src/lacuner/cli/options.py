@@ -29,7 +29,7 @@ DataFormat = Annotated[
     typer.Option(
         "--format",
         metavar="NAME",
-        help="Format of the data: conll, jsonl, doccano, prodigy, label_studio, argilla, gliner, or one that a package adds.",
+        help="Format of the data: conll, jsonl, doccano, prodigy, label_studio, argilla, gliner, answers, or one of a package.",
         show_default="from the file name",
         rich_help_panel=DATA,
     ),
