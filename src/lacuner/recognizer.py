@@ -11,11 +11,13 @@ from typing import Any, Literal, cast, overload
 import torch
 from accelerate import PartialState
 
-from lacuner.corpus import Entity, Sentence
-from lacuner.corpus.as_corpus import Data, as_corpus
+from lacuner.corpus import Corpus, Entity, Sentence
+from lacuner.corpus.as_corpus import Data, LabelSets, as_corpus, several_texts
+from lacuner.corpus.as_corpus import same_text as merge_same_text
+from lacuner.corpus.sources import UNNAMED
 from lacuner.corpus.tokenize import CHARACTER_SPLITTINGS, Splitting
 from lacuner.encoders.device import default_device, find_device, on_device
-from lacuner.errors import TrainingError
+from lacuner.errors import ConfigError, TrainingError
 from lacuner.evaluation import Scores, score_entities
 from lacuner.hub import find_model_folder, push_to_hub
 from lacuner.inference.predict import predict_pairs, predict_texts
@@ -88,9 +90,11 @@ class Recognizer:
     @classmethod
     def train(
         cls,
-        train: Data,
+        train: Data | LabelSets,
         dev: Data | None = None,
         *,
+        same_text: bool = False,
+        trust: Mapping[str, float] | None = None,
         method: str | None = None,
         encoder: str | None = None,
         trusted: Data | None = None,
@@ -108,7 +112,10 @@ class Recognizer:
 
         Args:
             train: a corpus, sentences, or the path of a file; what is not annotated is unknown, unless a sentence is
-                ``complete``.
+                ``complete``. With ``same_text``, several of them.
+            same_text: ``train`` is a list of several annotations of the same text, or a mapping with the names of their
+                sources, as in ``{"dict": …, "llm": …}``. They are merged, and who said what is kept in ``by_source``.
+            trust: how many votes a source has where sources contradict each other; 1 unless it is given.
             dev: annotated sentences on which the best epoch is chosen. Without them the last epoch is kept.
             method: a preset (``lacuner methods`` lists them).
             encoder: ``recurrent``, ``flat``, ``bert-word``, ``lebert``, or the name or folder of a Hugging Face encoder.
@@ -130,7 +137,7 @@ class Recognizer:
             split: Splitting = "words" if settings.split == "auto" else settings.split
             dev = None if dev is None else as_corpus(dev, "dev", split)
             trusted = None if trusted is None else as_corpus(trusted, "trusted", split)
-            corpus = with_trusted(as_corpus(train, "train", split), trusted)
+            corpus = with_trusted(_training_data(train, same_text, trust, split), trusted)
             settings = settings.for_data(corpus, dev)
             prepared = prepare_passages(corpus, dev, settings)
             key = fingerprint(settings.model_dump_json(), [prepared.corpus, dev], settings.encoder.files)
@@ -338,6 +345,17 @@ class Recognizer:
 
     def _content(self) -> ModelFolder:
         return ModelFolder(self.model, self.settings, self.split, dict(vars(self.record)))
+
+
+def _training_data(
+    train: Data | LabelSets, same_text: bool, trust: Mapping[str, float] | None, split: Splitting
+) -> Corpus:
+    """What is trained on, as one corpus in which sources are told apart if there are several."""
+    if same_text:
+        return merge_same_text(cast(LabelSets, train), trust, "train", split)
+    if trust:
+        raise ConfigError("trust weighs several annotations of the same text — give these, and same_text=True")
+    return several_texts([(UNNAMED, as_corpus(cast(Data, train), "train", split))])
 
 
 def _resolve(

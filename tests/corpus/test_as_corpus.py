@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from lacuner import Corpus, DataError, Entity, Sentence
-from lacuner.corpus.as_corpus import as_corpus
+from lacuner.corpus.as_corpus import as_corpus, same_text, several_texts
 
 
 def test_a_corpus_stays_what_it_is(toy: Corpus) -> None:
@@ -47,3 +47,32 @@ def test_what_is_no_data_is_refused_with_what_to_give(given: object) -> None:
         TypeError, match=r"^dev is a corpus, a list of sentences, a dataset, or the path of a file, but "
     ):
         as_corpus(given, "dev")  # type: ignore[arg-type]
+
+
+ONE = Sentence(("Ada", "left"), (Entity(0, 1, "PER"),))
+OTHER = Sentence(("Ada", "left"), (Entity(0, 2, "ORG"),))
+
+
+def test_label_sets_of_the_same_text_become_one_corpus_that_knows_who_said_what(tmp_path: Path, caplog) -> None:
+    (tmp_path / "llm.conll").write_text("Ada B-ORG\nleft I-ORG\n")
+    corpus = same_text([Corpus([ONE]), tmp_path / "llm.conll"])
+    assert [(said.source, said.entities) for said in corpus[0].by_source] == [
+        ("source 1", ONE.entities),
+        ("llm", OTHER.entities),
+    ]
+    assert "1 entities are outvoted" in caplog.text
+    trusting = same_text({"dict": [ONE], "llm": [OTHER]}, {"llm": 2})
+    assert [(entity.label, entity.source) for entity in trusting[0].entities] == [("ORG", "llm")]
+
+
+def test_one_label_set_is_not_several() -> None:
+    for given in (Corpus([ONE]), "file.conll", iter([[ONE]])):
+        with pytest.raises(TypeError, match=r"^data is a list of corpora"):
+            same_text(given)  # type: ignore[arg-type]
+
+
+def test_sources_are_told_apart_in_the_files_that_name_several() -> None:
+    both = Sentence(("x",), (Entity(0, 1, "LOC", source="a"), Entity(0, 1, "PER", source="b")))
+    plain, apart, silent = several_texts([("one", Corpus([ONE])), ("two", Corpus([both, Sentence(("y",))]))])
+    assert plain == ONE
+    assert [said.source for said in apart.by_source] == [said.source for said in silent.by_source] == ["a", "b"]

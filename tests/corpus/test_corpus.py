@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lacuner.corpus import Corpus, Entity, Sentence, Span
+from lacuner.corpus import Corpus, Entity, Sentence, SourceAnnotation, Span
 from lacuner.corpus.corpus import (
     merge,
     open_for_writing,
@@ -123,7 +123,9 @@ def test_a_format_that_is_asked_for_outranks_the_ending():
 def test_an_unknown_ending_is_refused(name):
     with pytest.raises(DataError) as raised:
         Corpus.read(name)
-    assert str(raised.value).startswith(f"{name}: the name does not tell the format — give the format (argilla, bioc, ")
+    assert str(raised.value).startswith(
+        f"{name}: the name does not tell the format — give the format (answers, argilla, bioc, "
+    )
     assert ".jsonl" in str(raised.value)
 
 
@@ -459,3 +461,11 @@ def test_labels_can_get_other_names_and_those_with_the_same_name_become_one() ->
     assert [sentence.annotated_labels for sentence in renamed] == [None, frozenset(), frozenset({"entity"})]
     assert [(e.label, e.start) for e in renamed[1].entities] == [("entity", 0)]
     assert Corpus((persons,)).rename_labels({"LOC": "place"})[0] == persons
+
+
+def test_labels_that_only_one_source_has_are_labels_and_are_renamed():
+    said = SourceAnnotation("a", (Entity(0, 1, "PER"), Entity(1, 2, "LOC")), annotated_labels={"PER", "LOC"})
+    corpus = Corpus([Sentence(("a", "b"), (Entity(0, 1, "PER"),), by_source=(said,))])
+    assert corpus.labels == ("LOC", "PER")
+    (renamed,) = corpus.rename_labels({"LOC": "place"})[0].by_source
+    assert renamed == SourceAnnotation("a", (Entity(0, 1, "PER"), Entity(1, 2, "place")), (), False, {"PER", "place"})

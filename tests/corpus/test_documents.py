@@ -2,9 +2,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lacuner.corpus import Entity, Sentence, Span
+from lacuner.corpus import Entity, Sentence, SourceAnnotation, Span
 from lacuner.corpus.corpus import sentence_from_text
-from lacuner.corpus.documents import cut_into_sentences, document_of, words_inside_spans
+from lacuner.corpus.documents import cut_into_sentences, document_of, slice_sentence, words_inside_spans
 from lacuner.corpus.formats.conll import DOCUMENT_MARK
 from lacuner.corpus.tokenize import SPLITTINGS
 
@@ -99,3 +99,13 @@ def test_words_inside_spans_are_those_before_which_no_cut_may_be() -> None:
 def test_a_sentence_without_fields_belongs_to_no_document() -> None:
     assert document_of(Sentence(("a",))) is None
     assert document_of(Sentence(("a",), extra={"meta": {"id": 3}})) == ("id", "3")
+
+
+def test_what_each_source_says_is_cut_like_the_sentence_and_never_in_two() -> None:
+    said = SourceAnnotation("a", (Entity(1, 3, "PER"), Entity(4, 5, "LOC")), (Span(3, 4),), unknown_tokens={3})
+    sentence = Sentence(tuple("abcde"), (Entity(0, 1, "X"),), by_source=(said, SourceAnnotation("b")))
+    assert words_inside_spans(sentence) == {2}
+    assert slice_sentence(sentence, 3, 5).by_source == (
+        SourceAnnotation("a", (Entity(1, 2, "LOC"),), (Span(0, 1),), unknown_tokens={0}),
+        SourceAnnotation("b"),
+    )

@@ -3,7 +3,7 @@ from itertools import pairwise
 import pytest
 
 from growth import assert_linear
-from lacuner.corpus import Corpus, Entity, Sentence, Span
+from lacuner.corpus import Corpus, Entity, Sentence, SourceAnnotation, Span
 from lacuner.corpus.masking import mask_sentences
 
 SENTENCES = [
@@ -124,3 +124,14 @@ def test_hiding_the_entities_of_a_long_sentence_takes_time_that_is_linear():
         return lambda: list(mask_sentences([sentence], 0.5, seed=1))
 
     assert_linear(prepare, 200)
+
+
+def test_what_is_hidden_is_hidden_from_what_each_source_says() -> None:
+    for number, sentence in enumerate(SENTENCES):
+        said = (SourceAnnotation("a", sentence.entities, complete=True), SourceAnnotation("b", sentence.entities[:1]))
+        corpus = [*SENTENCES[:number], Sentence(sentence.tokens, sentence.entities, by_source=said)]
+        masked, gone = list(mask_sentences(corpus, 0.5, 1))[-1]
+        assert masked.by_source[0].entities == masked.entities
+        assert not set(gone) & set(masked.by_source[1].entities)
+        assert [each.source for each in masked.by_source] == ["a", "b"]
+        assert not masked.by_source[0].complete

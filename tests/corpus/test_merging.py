@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lacuner.corpus import Entity, Sentence, Span
-from lacuner.corpus.merging import Layer, MergeReport, merge_layers, merge_sentences
-from lacuner.errors import DataError
+from lacuner.corpus import Corpus, Entity, Sentence, SourceAnnotation, Span
+from lacuner.corpus.merging import Layer, MergeReport, merge_layers, merge_sentences, tell_sources_apart
+from lacuner.errors import ConfigError, DataError
 
 WORDS = ("Ada", "left", "Turin")
 
@@ -38,6 +38,69 @@ def test_what_one_file_has_and_another_has_not_is_no_conflict() -> None:
     both = Sentence(WORDS, (Entity(2, 3, "LOC"), Entity(2, 3, "ORG")))
     assert merged(both, both)[1].conflicts == 0
     assert merged(both, Sentence(WORDS))[1].conflicts == 0
+
+
+def test_whoever_looked_is_there_even_if_they_said_nothing() -> None:
+    layers = [
+        Layer("dict", [Sentence(WORDS), Sentence(("x",))]),
+        Layer("llm", [Sentence(WORDS, (Entity(2, 3, "LOC"),))]),
+    ]
+    (first, second), _ = merge_layers(layers)
+    assert [(said.source, len(said.entities)) for said in first.by_source] == [("dict", 0), ("llm", 1)]
+    assert [said.source for said in second.by_source] == ["dict"]
+
+
+def test_a_file_is_called_as_it_calls_itself() -> None:
+    named = [Sentence(WORDS), Sentence(("x",), (Entity(0, 1, "PER", source="dictionary"),))]
+    sentences, report = merge_layers([Layer("a", named), Layer("b", [Sentence(WORDS)])])
+    assert [said.source for said in sentences[0].by_source] == ["dictionary", "b"]
+    assert report.shared == ()
+    assert merge_layers([Layer("a", named), Layer("b", named)])[1].shared == ("dictionary",)
+
+
+def test_the_majority_decides_and_by_source_keeps_the_others() -> None:
+    wide, narrow = Sentence(WORDS, (Entity(0, 3, "ORG"),)), Sentence(WORDS, (Entity(0, 1, "PER"),))
+    sentence, report = merged(wide, narrow, narrow)
+    assert [(e.label, e.source) for e in sentence.entities] == [("PER", "b+c")]
+    assert sentence.by_source[0].entities == wide.entities
+    assert (report.outvoted, report.entities) == (1, 1)
+
+
+def test_trust_outweighs_the_majority_and_is_checked() -> None:
+    layers = [Layer(name, [Sentence(WORDS, (Entity(2, 3, label),))]) for name, label in zip("abc", "XYY", strict=True)]
+    assert [e.label for e in merge_layers(layers)[0][0].entities] == ["Y"]
+    assert [e.label for e in merge_layers(layers, {"a": 2})[0][0].entities] == ["X", "Y"]
+    assert [e.label for e in merge_layers(layers, {"a": 3})[0][0].entities] == ["X"]
+    with pytest.raises(ConfigError, match="there is no source 'd' — choose one of: a, b, c"):
+        merge_layers(layers, {"d": 1})
+    with pytest.raises(ConfigError, match="the weight of a"):
+        merge_layers(layers, {"a": -1})
+
+
+def test_merging_again_changes_nothing() -> None:
+    one, other = Sentence(WORDS, (Entity(0, 3, "ORG"),)), Sentence(WORDS, (Entity(2, 3, "LOC"),))
+    once, _ = merge_layers([Layer("a", [one]), Layer("b", [other])])
+    assert merge_layers([Layer("whatever", once)])[0] == once
+
+
+def test_a_file_that_names_several_sources_is_merged_like_several_files() -> None:
+    both = Sentence(WORDS, (Entity(0, 3, "ORG", source="dict"), Entity(2, 3, "LOC", source="llm")))
+    corpus, report = tell_sources_apart(Corpus([both, Sentence(("x",))]))
+    assert report is not None
+    assert report.outvoted == 1
+    assert corpus[0].entities == (Entity(0, 3, "ORG"),)
+    assert [said.source for said in corpus[1].by_source] == ["dict", "llm"]
+    again, report = tell_sources_apart(corpus)
+    assert again is corpus
+    assert report is None
+    alone = Corpus([Sentence(WORDS, (Entity(0, 1, "PER", source="dict"),))])
+    assert tell_sources_apart(alone)[0] is alone
+
+
+def test_what_a_reviewer_decided_after_merging_stays() -> None:
+    said = (SourceAnnotation("a", (Entity(0, 1, "PER"),)), SourceAnnotation("b", (Entity(0, 1, "PER"),)))
+    reviewed = Sentence(WORDS, (Entity(0, 1, "ORG", source="reviewer"),), by_source=said)
+    assert tell_sources_apart(Corpus([reviewed]))[0][0] == reviewed
 
 
 def test_a_rejected_entity_stays_and_says_who_rejects_it() -> None:
@@ -133,10 +196,10 @@ def test_nothing_is_lost_and_nothing_is_there_twice(corpora) -> None:
     assert Counter(sentence.tokens for sentence in sentences) == needed
     assert all(len(set(sentence.entities)) == len(sentence.entities) for sentence in sentences)
     said = Counter(
-        (sentence.tokens, entity, source)
+        (sentence.tokens, entity, annotation.source)
         for sentence in sentences
-        for entity in sentence.entities
-        for source in (entity.source or "").split("+")
+        for annotation in sentence.by_source
+        for entity in annotation.entities
     )
     given_ = Counter(
         (sentence.tokens, entity, str(n))
@@ -145,6 +208,12 @@ def test_nothing_is_lost_and_nothing_is_there_twice(corpora) -> None:
         for entity in sentence.entities
     )
     assert said == given_
+    for sentence in sentences:
+        voters = {
+            entity: [each.source for each in sentence.by_source if entity in each.entities]
+            for entity in sentence.entities
+        }
+        assert all((entity.source or "").split("+") == voters[entity] for entity in sentence.entities)
     assert report.entities == sum(len(sentence.entities) for sentence in sentences)
     for n, corpus in enumerate(corpora):
         assert report.missing[str(n)] == len(sentences) - len(corpus)

@@ -7,7 +7,7 @@ from typing import Any, get_type_hints
 import pytest
 
 from growth import assert_linear
-from lacuner.corpus import OUTSIDE, Entity, Sentence, Source, Span
+from lacuner.corpus import OUTSIDE, Entity, Sentence, Source, SourceAnnotation, Span
 
 LABELS = ("LOC", "ORG", "PER")
 EVERYTHING = {OUTSIDE, "LOC", "ORG", "PER"}
@@ -47,6 +47,7 @@ def test_the_fields_are_typed():
         "unknown_tokens": frozenset[int],
         "text": str | None,
         "token_offsets": tuple[tuple[int, int], ...] | None,
+        "by_source": tuple[SourceAnnotation, ...],
         "extra": Mapping[str, Any],
     }
 
@@ -290,3 +291,13 @@ def test_the_words_of_many_spans_of_a_long_sentence_take_time_that_is_linear():
         return lambda: sentence.texts_of([Span(word, word + 1) for word in range(size)])
 
     assert_linear(prepare, 200)
+
+
+def test_a_source_has_a_name_and_speaks_once():
+    with pytest.raises(ValueError, match="needs a name"):
+        SourceAnnotation("")
+    with pytest.raises(ValueError, match="same source twice"):
+        Sentence(("a",), by_source=(SourceAnnotation("x"), SourceAnnotation("x")))
+    with pytest.raises(ValueError, match="ends after the last of 1 words"):
+        Sentence(("a",), by_source=(SourceAnnotation("x", (Entity(0, 2, "PER"),)),))
+    assert SourceAnnotation("x", (Entity(0, 1, "PER", source="y"),)).entities[0].source == "x"

@@ -14,6 +14,9 @@ CORPORA: dict[str, list[bytes]] = {
         b'{"tokens": ["New", "York"], "entities": [[0, 2, "LOC"]], "non_entities": [[0, 1]], "unknown_tokens": [1]}\n',
         b'{"text": "Ada left \xf0\x9f\x98\x80 York", "label": [[0, 3, "PER"]], "meta": {"a": [1.5, null]}}\n',
         b'{"text": "Ada left", "tokens": ["Ada", "left"], "token_offsets": [[0, 3], [4, 8]], "annotated_labels": ["PER"]}\n',
+        b'{"tokens": ["Ada", "left"], "entities": [[0, 1, "PER"]], "by_source": [{"source": "a", "entities": [[0, 1, "PER"]], '
+        b'"complete": true}, {"source": "b", "non_entities": [[1, 2]], "annotated_labels": ["LOC"]}]}\n'
+        b'{"text": "Ada left", "by_source": [{"source": "a", "entities": [[0, 3, "PER"]]}]}\n',
     ],
     "prodigy": [
         b'{"text": "Ada left", "tokens": [{"text": "Ada", "start": 0, "end": 3, "id": 0}, '
@@ -50,6 +53,12 @@ CORPORA: dict[str, list[bytes]] = {
         b'"ner_labels": ["PER", "LOC"], "ner_negatives": ["ORG"]}]',
         b'{"tokenized_text": ["Ada"], "ner": [[0, 0, "PER"]], "lacuner": {"entities": [{"source": "x"}], "complete": true}}\n'
         b'{"tokenized_text": ["Bo"], "ner": []}\n',
+    ],
+    "answers": [
+        b'{"text": "Ada left New  York", "entities": [{"name": "Ada", "type": "PER"}, ["New York", "LOC"], {"entity": "Oslo", '
+        b'"label": "LOC", "start": 0, "end": 4, "score": 0.5}], "id": 1}\n{"tokens": ["Ada"], "entities": {"PER": ["Ada"]}}\n',
+        b'{"text": "Ada left", "answer": "```json\\n{\\"entities\\": {\\"PER\\": [\\"Ada\\",]}}\\n```"}\n'
+        b'{"text": "Ada left", "response": "PER: Ada, Bo\\nLOC:"}\n{"text": "Ada", "output": "1. Ada | True | PER | x"}\n',
     ],
     "brat": [
         b'T1\tPER 0 3\tAda\nT2\tLOC 16 19;20 24\tNew York\n#1\tLacuner T1\t{"source": "human", "score": 0.5}\n'

@@ -1,6 +1,6 @@
 """``lacuner inspect``."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,9 +10,11 @@ from lacuner.cli.console import print_json, track
 from lacuner.cli.options import DataFormat, Json, Strict
 from lacuner.corpus import Sentence
 from lacuner.corpus.corpus import stream_sentences
-from lacuner.corpus.files import ReadingReport
+from lacuner.corpus.files import STANDARD_INPUT, ReadingReport
+from lacuner.corpus.sources import UNNAMED, named_sources, with_sources_apart
 from lacuner.corpus.statistics import Gaps, Statistics, aligned
 from lacuner.evaluation import ScoreCounts, Scores
+from lacuner.evaluation.agreement import Agreement
 
 
 def inspect(
@@ -31,26 +33,35 @@ def inspect(
 ) -> None:
     """Count sentences, labels, span widths and gaps; with gold annotation, what is missing or wrong.
 
+    Where several sources have annotated the data, their agreement is shown, and that of each of them with the gold
+    annotation.
+
     Example: `lacuner inspect distant.conll --gold gold.conll`
     """
     report = ReadingReport(strict=strict)
-    sentences = track(stream_sentences(data, data_format, report), "sentences")
-    scores, gaps = ScoreCounts(), Gaps()
+    scores, gaps, sources = ScoreCounts(), Gaps(), _Sources()
+    kept = None
+    if STANDARD_INPUT in (str(data), str(gold)):  # which cannot be read twice
+        kept = list(_pairs(data, gold, data_format, report))
 
     def compared() -> Iterator[Sentence]:
-        if gold is None:
-            yield from sentences
-            return
-        for ours, theirs in aligned(sentences, stream_sentences(gold, data_format, report), gold):
-            scores.add(theirs, ours.entities)
-            gaps.add(ours, theirs)
+        for ours, theirs in kept if kept is not None else _pairs(data, gold, data_format, report):
+            if theirs is not None:
+                scores.add(theirs, ours.entities)
+                gaps.add(ours, theirs)
+            sources.add(ours)
             yield ours
 
     statistics = Statistics.count(compared())
     quality = None if gold is None else (scores.scores(), gaps)
+    agreement = None
+    if sources.are_several:
+        agreement = sources.agreement(kept if kept is not None else _pairs(data, gold, data_format, ReadingReport()))
     result: dict[str, Any] = statistics.as_dict() | {"repairs": dict(report.counts)}
     if quality:
         result["gold"] = quality[0].as_dict() | vars(gaps)
+    if agreement:
+        result["agreement"] = agreement.as_dict()
     report.log()
     if json:
         print_json(result)
@@ -58,6 +69,41 @@ def inspect(
     print(_describe(statistics))
     if quality:
         print(_describe_quality(*quality))
+    if agreement:
+        print(agreement.table())
+
+
+class _Sources:
+    """The sources of a file, collected while it is read the first time, and compared when it is read again."""
+
+    def __init__(self) -> None:
+        self._named: dict[str, None] = {}
+        self._apart: set[str] = set()
+
+    def add(self, sentence: Sentence) -> None:
+        self._apart.update(said.source for said in sentence.by_source)
+        self._named |= named_sources([sentence])
+
+    @property
+    def are_several(self) -> bool:
+        return len(self._apart | self._named.keys()) > 1
+
+    def agreement(self, pairs: Iterable[tuple[Sentence, Sentence | None]]) -> Agreement:
+        agreement, named = Agreement(), list(self._named)
+        for ours, theirs in pairs:
+            agreement.add(with_sources_apart(ours, UNNAMED, named) if named else ours, theirs)
+        return agreement
+
+
+def _pairs(
+    data: Path, gold: Path | None, data_format: str | None, report: ReadingReport
+) -> Iterator[tuple[Sentence, Sentence | None]]:
+    """Sentences of a file, each with its gold annotation if there is one."""
+    sentences = track(stream_sentences(data, data_format, report), "sentences")
+    if gold is None:
+        yield from ((sentence, None) for sentence in sentences)
+    else:
+        yield from aligned(sentences, stream_sentences(gold, data_format, report), gold)
 
 
 def _describe(statistics: Statistics) -> str:

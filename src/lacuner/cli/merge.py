@@ -1,6 +1,5 @@
 """``lacuner merge``."""
 
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,12 +8,12 @@ import typer
 
 from lacuner.cli.console import print_json, say, track
 from lacuner.cli.help import DATA
-from lacuner.cli.options import DataFormat, Json, Strict, check_inputs
+from lacuner.cli.options import DataFormat, Json, Strict, TrustOption, check_inputs, parse_trust
 from lacuner.corpus import Corpus
 from lacuner.corpus.corpus import stream_sentences, write_sentences
-from lacuner.corpus.files import STANDARD_INPUT, ReadingReport, refuse_overwriting
+from lacuner.corpus.files import ReadingReport, refuse_overwriting
 from lacuner.corpus.formats.registry import format_of, guess_format
-from lacuner.corpus.merging import Layer, merge_layers
+from lacuner.corpus.merging import Layer, merge_layers, source_names
 from lacuner.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -35,14 +34,16 @@ def merge(
             rich_help_panel=DATA,
         ),
     ] = False,
+    trust: TrustOption = None,
     data_format: DataFormat = None,
     strict: Strict = False,
     json: Json = False,
 ) -> None:
     """Merge several annotations of the same text into one, and keep who said what.
 
-    Sentences are matched by their words. Each entity has its own source, or else the name of its file; where files agree,
-    both (`human+model`). A span with different labels keeps all of them, with their sources, and is counted.
+    Sentences are matched by their words. Each entity has its own source, or else the name of its file without ending; where
+    sources agree, both (`human+model`). Where they contradict each other, the majority decides, and JSON Lines keep what
+    each of them said (`by_source`). `lacuner train --same-text` does the same.
 
     Example: `lacuner merge persons.conll places.conll --partial-labels --out both.jsonl`
     """
@@ -53,24 +54,14 @@ def merge(
     written = (guess_format(out) or format_of(data[0], data_format)).name
     report = ReadingReport(strict=strict)
     layers = []
-    for name, path in zip(_names(data), data, strict=True):
+    weights = parse_trust(trust)
+    for name, path in zip(source_names(data), data, strict=True):
         corpus = Corpus(tuple(track(stream_sentences(path, data_format, report), f"sentences of {name}")))
         layers.append(Layer(name, corpus.with_annotated_labels(corpus.labels) if partial_labels else corpus))
     report.log()
-    merged, found = merge_layers(layers)
+    merged, found = merge_layers(layers, weights)
     write_sentences(track(merged, "sentences", len(merged)), out, written)
     _show(layers, found, out, json)
-
-
-def _names(paths: Sequence[Path]) -> list[str]:
-    """What the files are called as sources: their names, or their paths where names are the same."""
-    times = Counter(path.name for path in paths)
-    names = [path.name if times[path.name] == 1 else str(path) for path in paths]
-    names = ["standard input" if name == STANDARD_INPUT else name for name in names]
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ConfigError(f"{twice} is given twice")
-    return names
 
 
 def _show(layers: Sequence[Layer], found: "MergeReport", out: Path, json: bool) -> None:
@@ -87,13 +78,5 @@ def _show(layers: Sequence[Layer], found: "MergeReport", out: Path, json: bool) 
         return
     say(f"{found.sentences:,} sentences with {found.entities:,} entities are in {out}.")
     say(f"{found.agreed:,} entities are in several files.")
-    if found.conflicts:
-        say(f"warning: {found.conflicts:,} spans have different labels; all are kept, and each may be the right one.")
-    if found.rejected:
-        say(f"warning: {found.rejected:,} entities are rejected in another file; they stay, with a field rejected_by.")
-    if found.denied:
-        say(f"warning: {found.denied:,} entities are no entity in a file that is complete; they stay.")
-    if found.fields:
-        say(f"warning: {found.fields:,} other fields have different values; those of the first file are kept.")
-    for name, count in found.missing.items():
-        say(f"warning: {count:,} of the {found.sentences:,} sentences are not in {name}.")
+    for warning in found.warnings():
+        say(f"warning: {warning}")

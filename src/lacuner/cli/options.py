@@ -29,7 +29,7 @@ DataFormat = Annotated[
     typer.Option(
         "--format",
         metavar="NAME",
-        help="Format of the data: conll, jsonl, doccano, prodigy, label_studio, argilla, gliner, or one that a package adds.",
+        help="Format of the data: conll, jsonl, doccano, prodigy, label_studio, argilla, gliner, answers, or one of a package.",
         show_default="from the file name",
         rich_help_panel=DATA,
     ),
@@ -130,6 +130,32 @@ Set = Annotated[
         rich_help_panel=TRAINING,
     ),
 ]
+
+TrustOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--trust",
+        metavar="SOURCE=NUMBER",
+        help="How many votes a source has where sources contradict each other. Can be repeated.",
+        show_default="1 each",
+        rich_help_panel=DATA,
+    ),
+]
+
+
+def parse_trust(given: Iterable[str] | None) -> dict[str, float]:
+    """What ``--trust`` says, by source."""
+    trust: dict[str, float] = {}
+    for item in given or ():
+        source, equals, number = item.rpartition("=")
+        try:
+            weight = float(number)
+        except ValueError:
+            equals = ""
+        if not source or not equals:
+            raise ConfigError(f"--trust {item}: write SOURCE=NUMBER, such as dictionary=0.5")
+        trust[source] = weight
+    return trust
 
 
 def check_inputs(paths: Iterable[Path]) -> None:

@@ -17,13 +17,19 @@ from lacuner.cli.options import (
     NamesLabel,
     Set,
     Strict,
+    TrustOption,
     files_of,
+    parse_trust,
     read_dictionary,
 )
 from lacuner.corpus import Corpus
+from lacuner.corpus.as_corpus import same_text as merge_same_text
+from lacuner.corpus.as_corpus import several_texts
 from lacuner.corpus.corpus import merge
 from lacuner.corpus.files import refuse_overwriting
+from lacuner.corpus.merging import source_names
 from lacuner.corpus.tokenize import Splitting
+from lacuner.errors import ConfigError
 
 if TYPE_CHECKING:
     from lacuner.evaluation.comparison import DictionaryChoice
@@ -98,6 +104,15 @@ def train(
             rich_help_panel=DATA,
         ),
     ] = False,
+    same_text: Annotated[
+        bool,
+        typer.Option(
+            "--same-text",
+            help="The training files are annotations of the same text by several sources: merge them, and keep who said what.",
+            rich_help_panel=DATA,
+        ),
+    ] = False,
+    trust: TrustOption = None,
     dictionary: Annotated[
         Path | None,
         typer.Option(
@@ -118,7 +133,8 @@ def train(
 ) -> None:
     """Train a model on annotation with gaps.
 
-    Example: `lacuner train distant.conll --dev dev.conll --out model`
+    Example: `lacuner train distant.conll --dev dev.conll --out model`, or with labels of two sources
+    `lacuner train dict.conll llm.conll --same-text --dev dev.conll --out model`
     """
     from accelerate import PartialState
 
@@ -137,6 +153,8 @@ def train(
     resolved = resolve_settings(method, encoder, overrides, read_config(config) if config else None)
     refuse_overwriting(out, {"what the encoder is loaded from": files_of(resolved.encoder)})
     split: Splitting = "words" if resolved.split == "auto" else resolved.split
+    weights = _check_same_text(data, same_text, trust)
+    names_of_files = source_names(data) if same_text else [source_names([path])[0] for path in data]
     corpora = [Corpus.read(path, data_format, strict, split) for path in data]
     if partial_labels:
         corpora = [corpus.with_annotated_labels(corpus.labels) for corpus in corpora]
@@ -151,7 +169,8 @@ def train(
         logger.warning("--dictionary has no effect: it is compared with the model on complete dev data only.")
     precision = "" if resolved.training.precision == "fp32" else f" in {resolved.training.precision}"
     say(f"Method {resolved.method.name}, encoder {resolved.encoder.name}{precision}, head {resolved.method.head.name}.")
-    train_corpus = merge(corpora)
+    named = list(zip(names_of_files, corpora, strict=True))
+    train_corpus = merge_same_text(dict(named), weights) if same_text else several_texts(named)
     main_process = PartialState(cpu=default_device().type == "cpu").is_main_process
     observer = TerminalObserver(metric=resolved.training.metric) if main_process else None
     try:
@@ -186,6 +205,15 @@ def train(
     say(f"The model of epoch {record.best_epoch}{best} is in {out}, after {record.seconds:,.0f} seconds.")
     if choice is not None:
         say(_describe(choice, out, dictionary, label))
+
+
+def _check_same_text(data: list[Path], same_text: bool, trust: list[str] | None) -> dict[str, float]:
+    """The weights of sources; refuses options that make no sense without each other."""
+    if trust and not same_text:
+        raise ConfigError("--trust weighs several annotations of the same text — give these, and --same-text")
+    if same_text and len(data) < 2:
+        raise ConfigError("--same-text needs two or more files, each with the labels of another source")
+    return parse_trust(trust)
 
 
 def _compare_with_dictionary(model: "Recognizer", dev: Corpus, names: "Dictionary") -> "DictionaryChoice | None":

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO, cast, overload
+from typing import Any, BinaryIO, TextIO, TypeVar, cast, overload
 
 from lacuner.corpus.data_frames import entities_frame
 from lacuner.corpus.files import STANDARD_INPUT, ReadingReport, name_of
@@ -21,7 +21,7 @@ from lacuner.corpus.formats.format import ReadOptions, WriteOptions
 from lacuner.corpus.formats.registry import guess_format, reader_of, writable_format
 from lacuner.corpus.formats.tag_schemes import Scheme
 from lacuner.corpus.masking import mask_sentences
-from lacuner.corpus.sentence import Entity, Sentence
+from lacuner.corpus.sentence import Entity, Sentence, SourceAnnotation
 from lacuner.corpus.statistics import Statistics
 from lacuner.corpus.tokenize import Splitting, cut_words
 from lacuner.errors import DataError
@@ -31,6 +31,8 @@ logger = logging.getLogger(__name__)
 
 _SHOWN_SENTENCES = 10
 """How many a notebook shows."""
+
+A = TypeVar("A", Sentence, SourceAnnotation)
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,8 +108,9 @@ class Corpus(Sequence[Sentence]):
     @cached_property
     def labels(self) -> tuple[str, ...]:
         """All labels, sorted."""
-        found = {entity.label for sentence in self.sentences for entity in sentence.entities}
-        return tuple(sorted(found.union(*(s.annotated_labels for s in self.sentences if s.annotated_labels))))
+        said = [each for sentence in self.sentences for each in sentence.statements()]
+        found = {entity.label for each in said for entity in each.entities}
+        return tuple(sorted(found.union(*(each.annotated_labels for each in said if each.annotated_labels))))
 
     def statistics(self) -> Statistics:
         """Counts of everything."""
@@ -176,14 +179,19 @@ class Corpus(Sequence[Sentence]):
 
 def _rename_labels(sentence: Sentence, names: Mapping[str, str], old: Mapping[str, set[str]]) -> Sentence:
     """A sentence with other names of labels; ``old`` has the names so far of each."""
+    by_source = tuple(_rename(said, names, old) for said in sentence.by_source)
+    return replace(_rename(sentence, names, old), by_source=by_source)
+
+
+def _rename(said: A, names: Mapping[str, str], old: Mapping[str, set[str]]) -> A:
     renamed: dict[tuple[int, int, str], Entity] = {}
-    for entity in sentence.entities:
+    for entity in said.entities:
         label = names.get(entity.label, entity.label)
         renamed.setdefault((entity.start, entity.end, label), replace(entity, label=label))
-    looked_for = sentence.annotated_labels
+    looked_for = said.annotated_labels
     if looked_for is not None:
         looked_for = frozenset(label for label, before in old.items() if before <= looked_for)
-    return replace(sentence, entities=tuple(renamed.values()), annotated_labels=looked_for)
+    return replace(said, entities=tuple(renamed.values()), annotated_labels=looked_for)
 
 
 def sentence_from_text(text: str, split: Splitting = "words") -> Sentence:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from lacuner.corpus.formats.conll import DOCUMENT_MARK
 from lacuner.corpus.formats.span_keys import TOKEN_FIELDS
-from lacuner.corpus.sentence import Entity, Sentence, Span
+from lacuner.corpus.sentence import Entity, Sentence, SourceAnnotation, Span
 from lacuner.corpus.tokenize import sentence_ends
 
 S = TypeVar("S", Entity, Span)
@@ -76,15 +76,30 @@ def slice_sentence(sentence: Sentence, begin: int, end: int) -> Sentence:
         non_entities=_within(sentence.non_entities, begin, end),
         complete=sentence.complete,
         annotated_labels=sentence.annotated_labels,
-        unknown_tokens=frozenset(word - begin for word in range(begin, end) if word in sentence.unknown_tokens),
+        unknown_tokens=_words_within(sentence.unknown_tokens, begin, end),
+        by_source=tuple(_slice_annotation(said, begin, end) for said in sentence.by_source),
     )
+
+
+def _slice_annotation(said: SourceAnnotation, begin: int, end: int) -> SourceAnnotation:
+    return replace(
+        said,
+        entities=_within(said.entities, begin, end),
+        non_entities=_within(said.non_entities, begin, end),
+        unknown_tokens=_words_within(said.unknown_tokens, begin, end),
+    )
+
+
+def _words_within(words: frozenset[int], begin: int, end: int) -> frozenset[int]:
+    return frozenset(word - begin for word in range(begin, end) if word in words)
 
 
 def words_inside_spans(sentence: Sentence) -> set[int]:
     """The words that an annotated or rejected span has, but does not begin with: no cut may be before them."""
     inside: set[int] = set()
     reached = 0
-    for start, end in sorted((span.start, span.end) for span in (*sentence.entities, *sentence.non_entities)):
+    annotated = [span for said in sentence.statements() for span in (*said.entities, *said.non_entities)]
+    for start, end in sorted((span.start, span.end) for span in annotated):
         inside.update(range(max(reached, start + 1), end))
         reached = max(reached, end)
     return inside

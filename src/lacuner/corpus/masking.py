@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from lacuner.corpus.sentence import Entity, Sentence
+from lacuner.corpus.sentence import Entity, Sentence, SourceAnnotation
 
 
 def mask_sentences(
@@ -13,16 +13,23 @@ def mask_sentences(
     """Each sentence with its entities hidden with ``probability``, and the hidden ones.
 
     Whether an entity is hidden depends on the seed, the number of its sentence, its words and its label through SHA-256, and
-    on nothing else: the same on every platform, and what is hidden at 0.5 stays hidden at 0.7. A sentence that was complete
-    no longer is.
+    on nothing else: the same on every platform, and what is hidden at 0.5 stays hidden at 0.7. What is hidden is hidden from
+    what each source says, too. A sentence that was complete no longer is.
     """
     if not 0 <= probability <= 1:
         raise ValueError(f"a probability lies between 0 and 1; {probability} does not")
     for index, sentence in enumerate(sentences):
         drawn = [(entity, _draw(seed, index, entity) < probability) for entity in sentence.entities]
         kept = tuple(entity for entity, is_hidden in drawn if not is_hidden)
+        by_source = tuple(_mask_source(said, probability, seed, index) for said in sentence.by_source)
         hidden = tuple(entity for entity, is_hidden in drawn if is_hidden)
-        yield replace(sentence, entities=kept, complete=False, unknown_tokens=frozenset()), hidden
+        masked = replace(sentence, entities=kept, complete=False, unknown_tokens=frozenset(), by_source=by_source)
+        yield masked, hidden
+
+
+def _mask_source(said: SourceAnnotation, probability: float, seed: int, index: int) -> SourceAnnotation:
+    kept = tuple(entity for entity in said.entities if _draw(seed, index, entity) >= probability)
+    return replace(said, entities=kept, complete=False, unknown_tokens=frozenset())
 
 
 def _draw(seed: int, index: int, entity: Entity) -> float:

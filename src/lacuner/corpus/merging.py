@@ -3,14 +3,18 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
-from lacuner.corpus.sentence import Entity, Sentence, Span
-from lacuner.errors import DataError
+from lacuner.corpus.corpus import Corpus
+from lacuner.corpus.files import STANDARD_INPUT
+from lacuner.corpus.sentence import Entity, Sentence, SourceAnnotation, Span
+from lacuner.corpus.sources import JOINED, UNNAMED, annotations_of, has_several_sources, join_names, with_sources
+from lacuner.corpus.voting import Candidate, Trust, decide
+from lacuner.errors import ConfigError, DataError
 
 REJECTED_BY = "rejected_by"
 """Field of an entity that others have rejected: who they are."""
-_JOINED = "+"
 Words = tuple[str, ...]
 _Key = tuple[Words, int]
 """The words of a sentence, and how many sentences with the same words are before it."""
@@ -36,131 +40,225 @@ class MergeReport:
     Attributes:
         sentences: in the result.
         entities: in the result; the same span with the same label counts once.
-        agreed: of these, those that at least two layers have.
-        conflicts: spans that have another label in another layer; all labels are kept.
-        rejected: entities that another layer rejects; they stay, and have a field ``rejected_by``.
-        denied: entities of a layer where another one says that everything is annotated, but not this.
+        agreed: of these, those that at least two sources have.
+        conflicts: spans that have another label in another source.
+        outvoted: entities that lose the vote; only ``by_source`` has them.
+        rejected: entities that another source rejects; they stay, and have a field ``rejected_by``.
+        denied: entities where another source says that everything is annotated, but not this; they stay.
         fields: other fields with several values; that of the first layer is kept.
         missing: sentences of the result that a layer lacks, by its name.
+        shared: sources that several layers name; they are taken for one.
     """
 
     sentences: int = 0
     entities: int = 0
     agreed: int = 0
     conflicts: int = 0
+    outvoted: int = 0
     rejected: int = 0
     denied: int = 0
     fields: int = 0
     missing: Counter[str] = field(default_factory=Counter)
+    shared: tuple[str, ...] = ()
+
+    def warnings(self) -> Iterator[str]:
+        """What to tell whoever merges, a sentence each."""
+        if self.conflicts:
+            yield (
+                f"{self.conflicts:,} spans have different labels: the one with the most votes is taken, "
+                "or all of them if they have as many, and each may be the right one."
+            )
+        if self.outvoted:
+            yield f"{self.outvoted:,} entities are outvoted; they are only in by_source, with who said so."
+        if self.rejected:
+            yield f"{self.rejected:,} entities are rejected by another source; they stay, with a field rejected_by."
+        if self.denied:
+            yield f"{self.denied:,} entities are no entity in a file that is complete; they stay."
+        if self.fields:
+            yield f"{self.fields:,} other fields have different values; those of the first file are kept."
+        for name, count in self.missing.items():
+            yield f"{count:,} of the {self.sentences:,} sentences are not in {name}."
+        for source in self.shared:
+            yield f"several files name the source {source}; it is taken for one."
 
 
-def merge_layers(layers: Sequence[Layer]) -> tuple[list[Sentence], MergeReport]:
+def merge_layers(layers: Sequence[Layer], trust: Trust | None = None) -> tuple[list[Sentence], MergeReport]:
     """Sentences with what every layer says about them, in the order of the first layer.
 
     Sentences are the same if their words are; of several with the same words, the first of one layer is the first of
     another, and so on. A sentence that the first layer lacks follows the one that it follows in its own layer.
+
+    Args:
+        layers: the first one first.
+        trust: weights of the sources' votes, 1 for those that are not there.
     """
+    told = [with_sources(layer.sentences, layer.name) for layer in layers]
+    sources = [{said.source for sentence in sentences for said in sentence.by_source} for sentences in told]
+    _check_trust(trust or {}, set().union(*sources))
     found: dict[_Key, list[tuple[str, Sentence]]] = {}
-    for layer in layers:
-        for key, sentence in _keyed(layer.sentences):
+    for layer, sentences in zip(layers, told, strict=True):
+        for key, sentence in _keyed(sentences):
             found.setdefault(key, []).append((layer.name, sentence))
     if len(layers) > 1 and found and all(len(versions) == 1 for versions in found.values()):
         what = "no sentence is in two of the files: their texts, or their words, are different"
         raise DataError(what, "merge annotations of the same words; train takes files with different texts as they are")
-    report, merged = MergeReport(), []
+    times = Counter(source for named in sources for source in named)
+    report, merged = MergeReport(shared=tuple(sorted(source for source in times if times[source] > 1))), []
     for key in _in_order(layers):
         versions = found[key]
         present = {name for name, _ in versions}
         report.missing.update(layer.name for layer in layers if layer.name not in present)
-        merged.append(merge_sentences(versions, report))
+        merged.append(merge_sentences(versions, report, trust))
     return merged, report
 
 
-def merge_sentences(versions: Sequence[tuple[str, Sentence]], report: MergeReport) -> Sentence:
+def source_names(paths: Sequence[str | Path]) -> list[str]:
+    """What files are called as sources: their names without ending, or with it, or their paths, until all are different."""
+    named = [Path(path) for path in paths]
+    choices = [[_stem(path) for path in named], [path.name for path in named], [str(path) for path in named]]
+    names = next((choice for choice in choices if len(set(choice)) == len(choice)), None)
+    if names is None:
+        twice = next(str(path) for path in named if named.count(path) > 1)
+        raise ConfigError(f"{twice} is given twice")
+    return ["standard input" if name == STANDARD_INPUT else name.replace(JOINED, "_") for name in names]
+
+
+def tell_sources_apart(corpus: Corpus, name: str = UNNAMED) -> tuple[Corpus, MergeReport | None]:
+    """A corpus whose entities name several sources, merged as if each source had its own file; any other as it is.
+
+    Sentences that tell their sources apart already stay as they are: what they have as entities has been decided.
+
+    Args:
+        corpus: of one file, say.
+        name: the source of entities that name none.
+    """
+    if not has_several_sources(corpus.sentences, name):
+        return corpus, None
+    report = MergeReport()
+    told = with_sources(corpus.sentences, name)
+    merged = (
+        before if before.by_source else merge_sentences([(name, after)], report)
+        for before, after in zip(corpus, told, strict=True)
+    )
+    return Corpus(tuple(merged), corpus.report), report
+
+
+def merge_sentences(
+    versions: Sequence[tuple[str, Sentence]], report: MergeReport, trust: Trust | None = None
+) -> Sentence:
     """One sentence out of several with the same words, each with the name of its layer.
 
-    It is complete if one of them is, and then for the labels that those looked for. Otherwise, what anybody looked for was
-    looked for. A word is unknown if anybody says so, unless another one knows the same labels and does not.
+    What each source says is kept in ``by_source``; the entities are those that win the vote (:func:`decide`). It is complete
+    if one of the versions is, and then for the labels that those looked for. Otherwise, what anybody looked for was looked
+    for. A word is unknown if anybody says so, unless another one knows the same labels and does not.
     """
     first = versions[0][1]
     complete = [sentence for _, sentence in versions if sentence.complete]
-    entities = _merge_entities(versions, report)
-    rejected: dict[tuple[int, int], Span] = {}
-    for name, sentence in versions:
-        for span in sentence.non_entities:
-            place = span.start, span.end
-            named = replace(span, source=span.source or name)
-            if place not in rejected:
-                rejected[place] = named
-            else:
-                other = rejected[place]
-                sources, extra = _joined(other.source, named.source), {**named.extra, **other.extra}
-                rejected[place] = replace(other, source=sources, extra=extra)
-    contradicted = {(entity.start, entity.end) for entity in entities} & rejected.keys()
-    entities = [
-        _with_field(entity, REJECTED_BY, rejected[entity.start, entity.end].source)
-        if (entity.start, entity.end) in contradicted
-        else entity
-        for entity in entities
-    ]
-    report.sentences += 1
-    report.entities += len(entities)
-    report.rejected += sum((entity.start, entity.end) in contradicted for entity in entities)
+    said = _joined([annotation for name, sentence in versions for annotation in _said(name, sentence)])
+    rejected: dict[Span, Span] = {}
+    for annotation in said:
+        for span in annotation.non_entities:
+            other = rejected.get(span)
+            sources = join_names(None if other is None else other.source, annotation.source)
+            rejected[span] = replace(other or span, source=sources, extra={**span.extra, **(other or span).extra})
+    chosen = decide(said, trust or {})
+    entities = [_merged_entity(one, said, rejected) for one in chosen]
+    annotated = {entity.span for entity in entities}
+    _count(report, chosen, said)
     spelled = next((sentence for _, sentence in versions if sentence.text is not None), first)
     return Sentence(
         tokens=first.tokens,
         entities=tuple(entities),
-        non_entities=tuple(span for place, span in rejected.items() if place not in contradicted),
+        non_entities=tuple(span for span in rejected.values() if span not in annotated),
         complete=bool(complete),
         annotated_labels=_looked_for(complete or [sentence for _, sentence in versions]),
         unknown_tokens=_unknown(complete or [sentence for _, sentence in versions], bool(complete)),
         text=spelled.text,
         token_offsets=spelled.token_offsets,
+        by_source=tuple(said),
         extra=_merge_fields([sentence.extra for _, sentence in versions], report),
     )
 
 
-def _merge_entities(versions: Sequence[tuple[str, Sentence]], report: MergeReport) -> list[Entity]:
-    merged: dict[Entity, Entity] = {}
-    said: Counter[Entity] = Counter()
-    for name, sentence in versions:
-        for entity in dict.fromkeys(sentence.entities):
-            named = replace(entity, source=entity.source or name)
-            said[entity] += 1
-            if entity not in merged:
-                merged[entity] = named
-                continue
-            other = merged[entity]
-            merged[entity] = replace(
-                other,
-                text=named.text if other.text is None else other.text,
-                score=named.score if other.score is None else other.score,
-                source=_joined(other.source, named.source),
-                extra={**named.extra, **other.extra},
-            )
-    report.agreed += sum(count > 1 for count in said.values())
-    given = [_labels_of_spans(sentence) for _, sentence in versions]
-    for span in {(entity.start, entity.end) for entity in merged}:
+def _said(name: str, sentence: Sentence) -> Iterable[SourceAnnotation]:
+    """What a version says; of one that does not tell sources apart, as if it were a file by itself."""
+    return annotations_of(sentence if sentence.by_source else with_sources([sentence], name)[0], name)
+
+
+def _joined(said: Iterable[SourceAnnotation]) -> list[SourceAnnotation]:
+    """The same with each source once; one that contradicts itself in two files says what it annotates."""
+    joined: dict[str, SourceAnnotation] = {}
+    for annotation in said:
+        before = joined.get(annotation.source)
+        if before is None:
+            joined[annotation.source] = annotation
+            continue
+        entities = tuple(dict.fromkeys((*before.entities, *annotation.entities)))
+        annotated = {entity.span for entity in entities}
+        spans = dict.fromkeys((*before.non_entities, *annotation.non_entities))
+        joined[annotation.source] = SourceAnnotation(
+            annotation.source,
+            entities,
+            tuple(span for span in spans if span not in annotated),
+            before.complete or annotation.complete,
+            _looked_for([each for each in (before, annotation) if each.complete] or [before, annotation]),
+            before.unknown_tokens & annotation.unknown_tokens,
+        )
+    return list(joined.values())
+
+
+def _merged_entity(one: Candidate, said: Sequence[SourceAnnotation], rejected: Mapping[Span, Span]) -> Entity:
+    """An entity with all of its sources, and the fields that any of them gives it."""
+    versions = [entity for number in one.sayers for entity in said[number].entities if entity == one.entity]
+    extra: dict[str, Any] = {}
+    for entity in versions:
+        extra = {**entity.extra, **extra}
+    if one.entity.span in rejected:
+        extra[REJECTED_BY] = rejected[one.entity.span].source
+    return replace(
+        one.entity,
+        text=next((entity.text for entity in versions if entity.text is not None), None),
+        score=next((entity.score for entity in versions if entity.score is not None), None),
+        source=join_names(*(said[number].source for number in one.sayers)),
+        extra=extra,
+    )
+
+
+def _count(report: MergeReport, chosen: Sequence[Candidate], said: Sequence[SourceAnnotation]) -> None:
+    given = [_labels_of_spans(annotation) for annotation in said]
+    everything = {entity for annotation in said for entity in annotation.entities}
+    rejected = {span for annotation in said for span in annotation.non_entities}
+    report.sentences += 1
+    report.entities += len(chosen)
+    report.agreed += sum(len(one.sayers) > 1 for one in chosen)
+    report.outvoted += len(everything) - len(chosen)
+    report.rejected += sum(one.entity.span in rejected for one in chosen)
+    report.denied += sum(one.against > 0 and one.entity.span not in rejected for one in chosen)
+    for span in {entity.span for entity in everything}:
         report.conflicts += len({frozenset(labels[span]) for labels in given if span in labels}) > 1
-    for (_, sentence), labels in zip(versions, given, strict=True):
-        if sentence.complete:
-            decided = labels.keys() | {(span.start, span.end) for span in sentence.non_entities}
-            report.denied += sum(
-                (entity.start, entity.end) not in decided
-                and entity.label not in sentence.unannotated_labels(entity.start, entity.end, (entity.label,))
-                for entity in merged
-            )
-    return list(merged.values())
 
 
-def _labels_of_spans(sentence: Sentence) -> dict[tuple[int, int], set[str]]:
-    labels: dict[tuple[int, int], set[str]] = {}
-    for entity in sentence.entities:
-        labels.setdefault((entity.start, entity.end), set()).add(entity.label)
+def _labels_of_spans(said: SourceAnnotation) -> dict[Span, set[str]]:
+    labels: dict[Span, set[str]] = {}
+    for entity in said.entities:
+        labels.setdefault(entity.span, set()).add(entity.label)
     return labels
 
 
-def _looked_for(versions: Iterable[Sentence]) -> frozenset[str] | None:
+def _stem(path: Path) -> str:
+    return Path(path.name.removesuffix(".gz")).stem or path.name
+
+
+def _check_trust(trust: Trust, sources: set[str]) -> None:
+    for source, weight in trust.items():
+        if source not in sources:
+            named = ", ".join(sorted(sources)) or "none"
+            raise ConfigError(f"trust: there is no source {source!r} — choose one of: {named}")
+        if not 0 <= weight < float("inf"):
+            raise ConfigError(f"trust: the weight of {source} must be a number that is not negative, not {weight:g}")
+
+
+def _looked_for(versions: Iterable[Sentence | SourceAnnotation]) -> frozenset[str] | None:
     labels: set[str] = set()
     for sentence in versions:
         if sentence.annotated_labels is None:
@@ -181,15 +279,6 @@ def _merge_fields(fields: Sequence[Mapping[str, Any]], report: MergeReport) -> d
         report.fields += sum(key in merged and merged[key] != value for key, value in each.items())
         merged = {**each, **merged}
     return merged
-
-
-def _joined(one: str | None, other: str | None) -> str:
-    """Both sources, each once."""
-    return _JOINED.join(dict.fromkeys(part for source in (one, other) if source for part in source.split(_JOINED)))
-
-
-def _with_field(entity: Entity, name: str, value: str | None) -> Entity:
-    return replace(entity, extra={**entity.extra, name: value})
 
 
 def _keyed(sentences: Iterable[Sentence]) -> Iterator[tuple[_Key, Sentence]]:

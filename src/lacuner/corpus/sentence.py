@@ -1,9 +1,9 @@
 """The three-valued annotation: a span is an entity, known not to be one, or unknown."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 OUTSIDE = "O"
 """The label of a span that is no entity; always label id 0."""
@@ -138,6 +138,40 @@ class Entity(_Interval):
         return f"Entity({', '.join(shown)})"
 
 
+S = TypeVar("S", Entity, Span)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceAnnotation:
+    """All that one source says about a sentence. A source that looked at it and found nothing says so by being there.
+
+    Args:
+        source: who says it; entities and rejected spans have it as theirs.
+        entities: what it has annotated.
+        non_entities: spans that it has rejected.
+        complete: it says that nothing else is an entity.
+        annotated_labels: the labels that it looked for. ``None``: all of them.
+        unknown_tokens: words about which it says nothing, although it is complete.
+    """
+
+    source: str
+    entities: tuple[Entity, ...] = ()
+    non_entities: tuple[Span, ...] = ()
+    complete: bool = False
+    annotated_labels: frozenset[str] | None = None
+    unknown_tokens: frozenset[int] = _NO_TOKENS
+
+    def __post_init__(self) -> None:
+        if not self.source:
+            raise ValueError("a source needs a name")
+        freeze = object.__setattr__
+        freeze(self, "entities", tuple(sorted(_of_source(entity, self.source) for entity in self.entities)))
+        freeze(self, "non_entities", tuple(sorted(_of_source(span, self.source) for span in self.non_entities)))
+        freeze(self, "unknown_tokens", frozenset(self.unknown_tokens))
+        if self.annotated_labels is not None:
+            freeze(self, "annotated_labels", frozenset(self.annotated_labels))
+
+
 @dataclass(frozen=True, slots=True)
 class Sentence:
     """Words and what is known about their spans.
@@ -156,6 +190,8 @@ class Sentence:
         text: the raw text, if the words were cut out of one.
         token_offsets: ``(start, end)`` of each word in ``text``, in characters. Needed only where searching for the words
             one after the other would find other places; where it would not, ``None`` is stored.
+        by_source: what each of several sources says, where they may contradict each other and ``entities`` is what follows
+            from it; empty where nobody has to be told apart. A source that is not among them did not look at the sentence.
         extra: fields of its record that Lacuner does not know (``id``, ``meta``, …). They are handed on.
     """
 
@@ -167,6 +203,7 @@ class Sentence:
     unknown_tokens: frozenset[int] = _NO_TOKENS
     text: str | None = None
     token_offsets: tuple[tuple[int, int], ...] | None = None
+    by_source: tuple[SourceAnnotation, ...] = ()
     extra: Mapping[str, Any] = field(default=NO_FIELDS, compare=False)
 
     def __post_init__(self) -> None:
@@ -174,7 +211,7 @@ class Sentence:
             object.__setattr__(self, "extra", _checked_fields(self.extra, type(self)))
         if self.token_offsets is not None:
             object.__setattr__(self, "token_offsets", self._checked_offsets(self.token_offsets))
-        bare = self.entities == () == self.non_entities and self.annotated_labels is None
+        bare = self.entities == () == self.non_entities and self.by_source == () and self.annotated_labels is None
         if bare and type(self.tokens) is tuple and self.unknown_tokens is _NO_TOKENS:
             return  # raw text, of which there may be a lot
         freeze = object.__setattr__
@@ -188,19 +225,18 @@ class Sentence:
         freeze(self, "unknown_tokens", frozenset(self.unknown_tokens))
         freeze(self, "entities", tuple(sorted(self.entities)))
         freeze(self, "non_entities", tuple(sorted(self.non_entities)))
-        spans: list[Entity | Span] = [*self.entities, *self.non_entities]
-        for span in spans:
-            if span.end > len(self.tokens):
-                raise ValueError(f"{span} ends after the last of {len(self.tokens)} words")
-        rejected = {(span.start, span.end) for span in self.non_entities}
-        for entity in self.entities:
-            if (entity.start, entity.end) in rejected:
-                raise ValueError(f"{entity} is annotated and rejected at once")
-        if any(not 0 <= index < len(self.tokens) for index in self.unknown_tokens):
-            raise ValueError("unknown_tokens points outside the sentence")
+        freeze(self, "by_source", tuple(self.by_source))
+        if len({said.source for said in self.by_source}) < len(self.by_source):
+            raise ValueError("by_source has the same source twice")
+        for said in self.statements():
+            _check_annotation(said, len(self.tokens))
 
     def __len__(self) -> int:
         return len(self.tokens)
+
+    def statements(self) -> "tuple[Sentence | SourceAnnotation, ...]":
+        """The sentence itself, and what each source says about it: all that has entities."""
+        return self, *self.by_source
 
     def possible_labels(self, start: int, end: int, labels: Collection[str]) -> frozenset[str]:
         """The labels out of ``labels`` and ``"O"`` that the span ``[start, end)`` may still have.
@@ -278,6 +314,24 @@ class Sentence:
             return None if offsets == self._found_offsets() else tuple(offsets)
         except ValueError:  # the words are spelled differently in the text
             return tuple(offsets)
+
+
+def _check_annotation(said: Sentence | SourceAnnotation, length: int) -> None:
+    """Refuse what cannot be said about a sentence of this length."""
+    spans: list[Entity | Span] = [*said.entities, *said.non_entities]
+    for span in spans:
+        if span.end > length:
+            raise ValueError(f"{span} ends after the last of {length} words")
+    rejected = {(span.start, span.end) for span in said.non_entities}
+    for entity in said.entities:
+        if (entity.start, entity.end) in rejected:
+            raise ValueError(f"{entity} is annotated and rejected at once")
+    if any(not 0 <= index < length for index in said.unknown_tokens):
+        raise ValueError("unknown_tokens points outside the sentence")
+
+
+def _of_source(span: S, source: str) -> S:
+    return span if span.source == source else replace(span, source=source)
 
 
 def _checked_fields(extra: Mapping[str, Any], owner: type[Any]) -> Fields:

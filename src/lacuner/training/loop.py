@@ -236,6 +236,7 @@ def fingerprint(settings: str, corpora: Sequence[Corpus | None], files: Sequence
                 sorted(sentence.annotated_labels or ()),
                 sentence.annotated_labels is None,
                 sorted(sentence.unknown_tokens),
+                *sentence.by_source,
             )
             digest.update(repr(described).encode())
     return digest.hexdigest()

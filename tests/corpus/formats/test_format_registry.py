@@ -128,7 +128,9 @@ def test_the_longest_ending_tells_and_a_name_is_no_ending() -> None:
 
 
 def test_an_unknown_name_is_refused_with_those_that_there_are() -> None:
-    with pytest.raises(DataError, match="there is no format 'xml' — choose argilla, bioc, brat, conll, conllu, "):
+    with pytest.raises(
+        DataError, match="there is no format 'xml' — choose answers, argilla, bioc, brat, conll, conllu, "
+    ):
         format_of("a.conll", "xml")
 
 

@@ -389,6 +389,7 @@ FORMATS = [
         "argilla",
         read=read_argilla,
         write=write_argilla,
+        cannot_hold=frozenset({"by_source"}),
         line_based=False,
         folder_files=(".argilla/settings.json",),
     )

@@ -301,4 +301,6 @@ def _quote(text: str) -> str:
     return quoteattr(text, {"\r": "&#13;"})
 
 
-FORMATS = [Format("bioc", (".xml", ".bioc"), read_bioc, write_bioc, line_based=False)]
+FORMATS = [
+    Format("bioc", (".xml", ".bioc"), read_bioc, write_bioc, cannot_hold=frozenset({"by_source"}), line_based=False)
+]

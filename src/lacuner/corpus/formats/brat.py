@@ -206,4 +206,13 @@ def _files(root: Path, ending: str) -> list[Path]:
     return sorted(file for file in root.rglob(f"*{ending}") if not file.name.startswith(".") and file.is_file())
 
 
-FORMATS = [Format("brat", (".ann",), read_brat, write_folder=write_brat, folder_files=("*.ann",))]
+FORMATS = [
+    Format(
+        "brat",
+        (".ann",),
+        read_brat,
+        cannot_hold=frozenset({"by_source"}),
+        write_folder=write_brat,
+        folder_files=("*.ann",),
+    )
+]

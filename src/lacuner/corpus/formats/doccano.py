@@ -97,6 +97,6 @@ FORMATS = [
         "doccano",
         read=read_doccano,
         write=write_doccano,
-        cannot_hold=frozenset({"tokens", "unknown_tokens", "source", "score", "entity_extra"}),
+        cannot_hold=frozenset({"tokens", "unknown_tokens", "by_source", "source", "score", "entity_extra"}),
     )
 ]

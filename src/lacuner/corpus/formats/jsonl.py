@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from lacuner.corpus.files import ReadingReport
-from lacuner.corpus.formats import argilla, doccano, gliner, label_studio, ner_tags, prodigy, spacy_json
+from lacuner.corpus.formats import answers, argilla, doccano, gliner, label_studio, ner_tags, prodigy, spacy_json
 from lacuner.corpus.formats.format import Format, ReadOptions, WriteOptions
 from lacuner.corpus.formats.json_lines import read_objects, to_line
 from lacuner.corpus.formats.records import sentence_from_record, sentence_to_record
@@ -27,7 +27,7 @@ from lacuner.corpus.sentence import Sentence
 from lacuner.errors import DataError
 
 _SHOWN_KEYS = 10
-_ANNOTATION = frozenset({"entities", "non_entities", "complete", "annotated_labels", "unknown_tokens"})
+_ANNOTATION = frozenset({"entities", "non_entities", "complete", "annotated_labels", "unknown_tokens", "by_source"})
 
 
 def read_jsonl(path: str | Path, report: ReadingReport, options: ReadOptions | None = None) -> Iterator[Sentence]:
@@ -67,6 +67,10 @@ def _sentences(
         yield sentence_from_record(record, path, line, report)
         return
     key = find_span_key(record, SPAN_KEYS, path, line)
+    answer = answers.holds_answer(record)
+    if answer is not None and not record.get(key):
+        what = f'"{answer}" looks like the answer of a language model, but is not read'
+        report.note("annotation that is not read", what, "read it with --format answers", path, line)
     counted = doccano.character_of(record, path, line) if doccano.is_shape(key, record) else None
     kept = {name: value for name, value in record.items() if value != [] or name not in SPAN_KEYS}
     yield sentence_from_text_record(kept, key, path, line, report, options.split, counted)
@@ -97,6 +101,9 @@ class OtherTools:
         elif argilla.is_shape(record):
             name = "argilla"
             sentences = argilla.sentences_of_argilla(record, self._path, line, self._report, self._options)
+        elif answers.is_shape(record):
+            name = "answers"
+            sentences = iter([answers.sentence_of_answer(record, self._path, line, self._report, self._options)])
         else:
             return None
         self._report.remark(f"its records are those of {name}, and read so", self._path)

@@ -347,4 +347,12 @@ def _is_held(value: object) -> bool:
     )
 
 
-FORMATS = [Format("label_studio", read=read_label_studio, write=write_label_studio, line_based=False)]
+FORMATS = [
+    Format(
+        "label_studio",
+        read=read_label_studio,
+        write=write_label_studio,
+        cannot_hold=frozenset({"by_source"}),
+        line_based=False,
+    )
+]

@@ -97,4 +97,4 @@ def _spans(sentence: Sentence) -> list[dict[str, Any]]:
     ]
 
 
-FORMATS = [Format("prodigy", read=read_prodigy, write=write_prodigy)]
+FORMATS = [Format("prodigy", read=read_prodigy, write=write_prodigy, cannot_hold=frozenset({"by_source"}))]

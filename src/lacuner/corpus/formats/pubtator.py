@@ -148,7 +148,7 @@ FORMATS = [
         read_pubtator,
         write_pubtator,
         cannot_hold=frozenset(
-            {"tokens", "non_entities", "complete", "annotated_labels", "unknown_tokens", "source", "score"}
+            {"tokens", "non_entities", "complete", "annotated_labels", "unknown_tokens", "by_source", "source", "score"}
         ),
     )
 ]

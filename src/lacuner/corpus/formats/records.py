@@ -8,15 +8,18 @@ from typing import Any, cast
 
 from lacuner.corpus.files import ReadingReport
 from lacuner.corpus.formats.span_keys import LABEL_NAMES, note_unread
-from lacuner.corpus.sentence import NO_FIELDS, Entity, Sentence, Span
+from lacuner.corpus.sentence import NO_FIELDS, Entity, Sentence, SourceAnnotation, Span
+from lacuner.corpus.voting import decide
 from lacuner.errors import DataError
 
 SENTENCE_KEYS = frozenset(
     {
         "text", "tokens", "token_offsets", "entities", "non_entities", "complete", "annotated_labels", "unknown_tokens",
+        "by_source",
     }
 )  # fmt: skip
 """Keys of a record that we know; all others are handed on."""
+_SOURCE_KEYS = frozenset({"source", "entities", "non_entities", "complete", "annotated_labels", "unknown_tokens"})
 
 
 def sentence_to_record(sentence: Sentence) -> dict[str, Any]:
@@ -32,16 +35,31 @@ def own_fields(sentence: Sentence) -> dict[str, Any]:
     record["tokens"] = list(sentence.tokens)
     if sentence.token_offsets is not None:
         record["token_offsets"] = [list(pair) for pair in sentence.token_offsets]
-    record["entities"] = [entity_to_record(entity) for entity in sentence.entities]
-    if sentence.non_entities:
-        record["non_entities"] = [span_to_record(span) for span in sentence.non_entities]
-    if sentence.complete:
-        record["complete"] = True
-    if sentence.annotated_labels is not None:
-        record["annotated_labels"] = sorted(sentence.annotated_labels)
-    if sentence.unknown_tokens:
-        record["unknown_tokens"] = sorted(sentence.unknown_tokens)
+    record |= _annotation_to_record(sentence)
+    if sentence.by_source:
+        record["by_source"] = [_source_to_record(said) for said in sentence.by_source]
     return record
+
+
+def _annotation_to_record(said: Sentence | SourceAnnotation) -> dict[str, Any]:
+    record: dict[str, Any] = {"entities": [entity_to_record(entity) for entity in said.entities]}
+    if said.non_entities:
+        record["non_entities"] = [span_to_record(span) for span in said.non_entities]
+    if said.complete:
+        record["complete"] = True
+    if said.annotated_labels is not None:
+        record["annotated_labels"] = sorted(said.annotated_labels)
+    if said.unknown_tokens:
+        record["unknown_tokens"] = sorted(said.unknown_tokens)
+    return record
+
+
+def _source_to_record(said: SourceAnnotation) -> dict[str, Any]:
+    """The same of one source, whose name is there once and not with each entity."""
+    record = _annotation_to_record(said)
+    for span in (*record["entities"], *record.get("non_entities", ())):
+        del span["source"]
+    return {"source": said.source} | record
 
 
 def entity_to_record(entity: Entity) -> dict[str, Any]:
@@ -71,9 +89,37 @@ def sentence_from_record(
     _check_tokens(record, path, line)
     entities = [entity_from_record(item, path, line) for item in items_of(record, "entities", path, line)]
     rejected = [span_from_record(item, path, line) for item in items_of(record, "non_entities", path, line)]
+    by_source = sources_from_record(record, path, line)
     unknown = record.keys() - SENTENCE_KEYS
     extra = {key: value for key, value in record.items() if key in unknown} if unknown else NO_FIELDS
-    return build_sentence(record, record["tokens"], entities, rejected, extra, path, line, report)
+    return build_sentence(record, record["tokens"], entities, rejected, extra, path, line, report, by_source)
+
+
+def sources_from_record(record: Mapping[str, Any], path: str | Path, line: int) -> tuple[SourceAnnotation, ...]:
+    """What each source says, under ``by_source``: a list of objects with ``source``, ``entities`` and the like."""
+    found = []
+    for item in items_of(record, "by_source", path, line):
+        if not isinstance(item, Mapping) or not isinstance(item.get("source"), str) or not item["source"]:
+            what = '"by_source" must be a list of objects, each with its "source"'
+            raise DataError(what, 'write [{"source": name, "entities": […]}, …]', path, line)
+        if unknown := sorted(item.keys() - _SOURCE_KEYS):
+            what = f'"by_source" has the field {unknown[0]!r}, which is not known there'
+            raise DataError(what, "remove it", path, line)
+        _check_fields(item, path, line)
+        labels = item.get("annotated_labels")
+        found.append(
+            SourceAnnotation(
+                source=item["source"],
+                entities=tuple(entity_from_record(each, path, line) for each in items_of(item, "entities", path, line)),
+                non_entities=tuple(
+                    span_from_record(each, path, line) for each in items_of(item, "non_entities", path, line)
+                ),
+                complete=bool(item.get("complete")),
+                annotated_labels=None if labels is None else frozenset(labels),
+                unknown_tokens=frozenset(item.get("unknown_tokens") or ()),
+            )
+        )
+    return tuple(found)
 
 
 def build_sentence(
@@ -85,13 +131,19 @@ def build_sentence(
     path: str | Path,
     line: int,
     report: ReadingReport | None = None,
+    by_source: tuple[SourceAnnotation, ...] = (),
 ) -> Sentence:
-    """The sentence of a record whose spans have been read; duplicates and overlaps are counted."""
+    """The sentence of a record whose spans have been read; duplicates and overlaps are counted.
+
+    Where sources are told apart, and no entities are given, these are what the sources' vote decides.
+    """
     report = report if report is not None else ReadingReport()
     _check_fields(record, path, line)
     if extra:
         note_unread(extra, None if record.get("tokens") else record.get("text"), path, line, report)
     labels, offsets = record.get("annotated_labels"), record.get("token_offsets")
+    if by_source and record.get("entities") is None:
+        entities = [one.entity for one in decide(by_source, {})]
     try:
         sentence = Sentence(
             tokens=tuple(tokens),
@@ -102,6 +154,7 @@ def build_sentence(
             unknown_tokens=frozenset(record.get("unknown_tokens") or ()),
             text=record.get("text"),
             token_offsets=None if offsets is None else tuple((start, end) for start, end in offsets),
+            by_source=by_source,
             extra=extra,
         )
     except ValueError as error:

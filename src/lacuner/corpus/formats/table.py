@@ -319,4 +319,6 @@ def _first(plain: Sequence[str], names: Iterable[str]) -> int | None:
     return next((plain.index(name) for name in names if name in plain), None)
 
 
-FORMATS = [Format("csv", read=read_table, write=write_table, line_based=False)]
+FORMATS = [
+    Format("csv", read=read_table, write=write_table, cannot_hold=frozenset({"by_source"}), line_based=False),
+]

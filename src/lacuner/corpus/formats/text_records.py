@@ -1,7 +1,7 @@
 """Records of raw text with spans that count characters, as annotation tools write them: aligned with words, and back."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from lacuner.corpus.formats.records import (
     entity_from_record,
     items_of,
     own_fields,
+    sources_from_record,
     span_from_record,
     span_to_record,
 )
@@ -50,19 +51,19 @@ def sentence_from_text_record(
     kept = [(index, *token) for index, token in enumerate(given) if text[slice(*token[0])].strip()]
     offsets = [pair for _, pair, _ in kept] if given else split_words(text, split)
     words = _Words(text, offsets, path, line, report)
-    entities = []
-    for item in items_of(record, span_key, path, line):
-        entity = entity_from_record(item, path, line)
-        if character_of is not None:
-            entity = replace(entity, start=character_of(entity.start), end=character_of(entity.end))
-        if found := words.covering(entity):
-            extra = {key: value for key, value in entity.extra.items() if key not in _DERIVED_SPAN_FIELDS}
-            entities.append(replace(entity, start=found[0], end=found[1], text=None, extra=extra))
-    rejected = []
-    for item in items_of(record, "non_entities", path, line):
-        span = span_from_record(item, path, line)
-        if found := words.covering(span):
-            rejected.append(replace(span, start=found[0], end=found[1]))
+    entities = [entity_from_record(item, path, line) for item in items_of(record, span_key, path, line)]
+    if character_of is not None:
+        entities = [replace(each, start=character_of(each.start), end=character_of(each.end)) for each in entities]
+    entities = words.entities(entities)
+    rejected = words.spans(span_from_record(item, path, line) for item in items_of(record, "non_entities", path, line))
+    by_source = tuple(
+        replace(
+            said,
+            entities=tuple(dict.fromkeys(words.entities(said.entities))),
+            non_entities=tuple(words.spans(said.non_entities)),
+        )
+        for said in sources_from_record(record, path, line)
+    )
     extra = {key: value for key, value in record.items() if key not in SENTENCE_KEYS and key != span_key}
     if any(fields for _, _, fields in kept):
         extra[TOKEN_FIELDS] = [fields for _, _, fields in kept]
@@ -70,10 +71,11 @@ def sentence_from_text_record(
         what = '"token_offsets" is given without "tokens"; it is left out'
         report.note("token offsets left out", what, "give the words, too", path, line)
     known = {key: record.get(key) for key in SENTENCE_KEYS} | {"token_offsets": offsets if given else None}
+    known["entities"] = record.get(span_key)
     if len(kept) < len(given) and isinstance(known["unknown_tokens"], list):  # they count the spaces, too
         known["unknown_tokens"] = [new for new, (old, _, _) in enumerate(kept) if old in known["unknown_tokens"]]
     tokens = [text[start:end] for start, end in offsets]
-    return build_sentence(known, tokens, entities, rejected, extra, path, line, report)
+    return build_sentence(known, tokens, entities, rejected, extra, path, line, report, by_source)
 
 
 def rejected_in_characters(sentence: Sentence) -> list[dict[str, Any]]:
@@ -114,6 +116,20 @@ class _Words:
     ) -> None:
         self.text, self.path, self.line, self.report = text, path, line, report
         self.starts, self.ends = [start for start, _ in offsets], [end for _, end in offsets]
+
+    def entities(self, entities: Iterable[Entity]) -> list[Entity]:
+        """Entities that count characters, as words; what covers none is left out."""
+        found = []
+        for entity in entities:
+            if place := self.covering(entity):
+                extra = {key: value for key, value in entity.extra.items() if key not in _DERIVED_SPAN_FIELDS}
+                found.append(replace(entity, start=place[0], end=place[1], text=None, extra=extra))
+        return found
+
+    def spans(self, spans: Iterable[Span]) -> list[Span]:
+        """The same of rejected spans."""
+        placed = ((span, self.covering(span)) for span in spans)
+        return [replace(span, start=place[0], end=place[1]) for span, place in placed if place]
 
     def covering(self, span: Entity | Span) -> tuple[int, int] | None:
         """First word, and the one after the last; ``None`` if there is no word in the span."""

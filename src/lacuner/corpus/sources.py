@@ -1,0 +1,141 @@
+"""Who said what about a sentence: which sources looked at it, and what each of them says about a span."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from lacuner.corpus.sentence import OUTSIDE, Entity, Sentence, Source, SourceAnnotation, Span
+
+UNNAMED = "unnamed"
+"""The source of what names none, where there is no name of a file."""
+JOINED = "+"
+"""Between the sources of an entity that several have annotated."""
+Votes = Mapping[str, frozenset[str]]
+"""What each source says about a span: its labels, ``O`` alone if it says that it is none, nothing if it says nothing."""
+
+
+def annotations_of(sentence: Sentence, name: str = UNNAMED) -> tuple[SourceAnnotation, ...]:
+    """What each source says about a sentence, whether the sentence tells sources apart or its entities name them.
+
+    Entities and rejected spans that nobody in ``by_source`` has are those of the source that they name: of a reviewer,
+    for example, who came later.
+
+    Args:
+        sentence: the sentence.
+        name: the source of entities and rejected spans that name none.
+    """
+    said = {annotation.source: annotation for annotation in sentence.by_source}
+    known = {entity for annotation in said.values() for entity in annotation.entities}
+    rejected = {span for annotation in said.values() for span in annotation.non_entities}
+    entities: dict[str, list[Entity]] = {}
+    spans: dict[str, list[Span]] = {}
+    for entity in sentence.entities:
+        if entity not in known:
+            for source in names_of(entity.source, name):
+                entities.setdefault(source, []).append(entity)
+    for span in sentence.non_entities:
+        if span not in rejected:
+            for source in names_of(span.source, name):
+                spans.setdefault(source, []).append(span)
+    for source in dict.fromkeys((*entities, *spans)):
+        before = said.get(source, SourceAnnotation(source, annotated_labels=sentence.annotated_labels))
+        added = tuple(entities.get(source, ()))
+        annotated = {(entity.start, entity.end) for entity in (*before.entities, *added)}
+        denied = (*before.non_entities, *spans.get(source, ()))
+        kept = tuple(span for span in denied if (span.start, span.end) not in annotated)
+        said[source] = replace(before, entities=(*before.entities, *added), non_entities=kept)
+    return tuple(said.values())
+
+
+def with_sources(sentences: Sequence[Sentence], name: str = UNNAMED) -> list[Sentence]:
+    """The same sentences, each with all of its sources apart.
+
+    A sentence that does not tell its sources apart is taken to have been looked at by every source that is named in such
+    sentences; reviewers, who decide about single spans, only looked where they say something.
+
+    Args:
+        sentences: of one file, say.
+        name: the source of entities that name none, and of a file in which nobody is named.
+    """
+    named = list(named_sources(sentences, name))
+    return [with_sources_apart(sentence, name, named) for sentence in sentences]
+
+
+def with_sources_apart(sentence: Sentence, name: str, named: Sequence[str]) -> Sentence:
+    """The same for one sentence of a file in which ``named`` sources are named."""
+    if sentence.by_source:
+        return sentence
+    looked = [source for source in named if source != Source.REVIEWER or len(named) == 1] or [name]
+    return _apart(sentence, name, looked)
+
+
+def has_several_sources(sentences: Sequence[Sentence], name: str = UNNAMED) -> bool:
+    """Whether there are sentences that do not tell their sources apart, and have more than one between them."""
+    return len(named_sources(sentences, name)) > 1
+
+
+def named_sources(sentences: Iterable[Sentence], name: str = UNNAMED) -> dict[str, None]:
+    """The sources that are named in sentences which do not tell them apart, in the order in which they come."""
+
+    def each() -> Iterator[str]:
+        for sentence in sentences:
+            if not sentence.by_source:
+                spans: tuple[Entity | Span, ...] = (*sentence.entities, *sentence.non_entities)
+                for span in spans:
+                    yield from names_of(span.source, name)
+
+    return dict.fromkeys(each())
+
+
+def votes_of(sentence: Sentence) -> dict[tuple[int, int], Votes]:
+    """Every span that a source of the sentence annotates or rejects, and what each source says about it.
+
+    All sources that looked are in each of the values. One that says nothing about a span has no labels there; of a source
+    that is complete, and looked for all labels, silence is ``O``.
+    """
+    annotations = annotations_of(sentence)
+    spoken: list[dict[tuple[int, int], set[str]]] = []
+    for annotation in annotations:
+        labels: dict[tuple[int, int], set[str]] = {
+            (span.start, span.end): {OUTSIDE} for span in annotation.non_entities
+        }
+        for entity in annotation.entities:
+            labels.setdefault((entity.start, entity.end), set()).add(entity.label)
+        spoken.append(labels)
+    return {
+        span: {
+            annotation.source: frozenset(labels.get(span) or ({OUTSIDE} if _denies_all(annotation, span) else ()))
+            for annotation, labels in zip(annotations, spoken, strict=True)
+        }
+        for span in sorted({span for labels in spoken for span in labels})
+    }
+
+
+def names_of(source: str | None, name: str) -> Iterable[str]:
+    """The single sources behind that of an entity; ``name`` if it has none."""
+    return [part for part in (source or "").split(JOINED) if part] or [name]
+
+
+def join_names(*sources: str | None) -> str:
+    """All of the sources as one, each once."""
+    return JOINED.join(dict.fromkeys(part for source in sources if source for part in source.split(JOINED)))
+
+
+def _apart(sentence: Sentence, name: str, looked: Sequence[str]) -> Sentence:
+    said = {annotation.source: annotation for annotation in annotations_of(sentence, name)}
+    silent = [source for source in looked if source not in said]
+    said |= {source: SourceAnnotation(source, annotated_labels=sentence.annotated_labels) for source in silent}
+    if len(said) == 1:  # of several, nobody says by themselves that the sentence is complete
+        said = {
+            source: replace(only, complete=sentence.complete, unknown_tokens=sentence.unknown_tokens)
+            for source, only in said.items()
+        }
+    order = [*looked, *(source for source in said if source not in looked)]
+    return replace(sentence, by_source=tuple(said[source] for source in order))
+
+
+def _denies_all(annotation: SourceAnnotation, span: tuple[int, int]) -> bool:
+    return (
+        annotation.complete
+        and annotation.annotated_labels is None
+        and not annotation.unknown_tokens.issuperset(range(*span))
+    )

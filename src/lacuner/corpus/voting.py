@@ -1,0 +1,108 @@
+"""What follows from what several sources say: each has a vote, and silence is none."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from lacuner.corpus.sentence import Entity, SourceAnnotation, Span
+
+Trust = Mapping[str, float]
+"""How much the vote of a source weighs; 1 for those that are not there."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """An entity that somebody has annotated.
+
+    Attributes:
+        entity: with the fields that the first source gives it.
+        sayers: numbers of the sources that have it.
+        votes: the weight of these.
+        against: the weight of sources that reject it, or are complete without it.
+    """
+
+    entity: Entity
+    sayers: tuple[int, ...]
+    votes: float
+    against: float
+
+
+def decide(said: Sequence[SourceAnnotation], trust: Trust) -> list[Candidate]:
+    """The entities that win the vote about a sentence.
+
+    * An entity stays unless more votes are against it than for it: of sources that reject its span, or that are complete
+      and do not have it. A source that is not complete and does not have it says nothing.
+    * Of different labels of a span, the one with the most votes stays; several, if they have as many, and each may be right.
+    * Of spans that overlap, the one with the most votes stays; of several with as many, that of the earlier source, then
+      the longer one.
+    * Two entities that one source has both, or whose sources did not look for the other's label, do not contradict each
+      other, and both stay.
+
+    Args:
+        said: what each source says, the first one first.
+        trust: the weights of votes.
+    """
+    chosen: list[Candidate] = []
+    at_word: dict[int, list[Candidate]] = {}
+    for one in sorted(_candidates(said, trust), key=_rank):
+        if one.against > one.votes:
+            continue
+        words = range(one.entity.start, one.entity.end)
+        rivals = {id(other): other for word in words for other in at_word.get(word, ())}
+        if any(_beats(other, one, said) for other in rivals.values()):
+            continue
+        chosen.append(one)
+        for word in words:
+            at_word.setdefault(word, []).append(one)
+    return chosen
+
+
+def _candidates(said: Sequence[SourceAnnotation], trust: Trust) -> list[Candidate]:
+    sayers: dict[Entity, list[int]] = {}
+    first: dict[Entity, Entity] = {}
+    for number, annotation in enumerate(said):
+        for entity in dict.fromkeys(annotation.entities):
+            sayers.setdefault(entity, []).append(number)
+            first.setdefault(entity, entity)
+    weights = [trust.get(annotation.source, 1.0) for annotation in said]
+    spans = [(set(annotation.non_entities), {entity.span for entity in annotation.entities}) for annotation in said]
+    return [
+        Candidate(
+            first[entity],
+            tuple(numbers),
+            sum(weights[number] for number in numbers),
+            sum(
+                weight
+                for annotation, weight, (rejected, annotated) in zip(said, weights, spans, strict=True)
+                if _denies(annotation, entity, rejected, annotated)
+            ),
+        )
+        for entity, numbers in sayers.items()
+    ]
+
+
+def _denies(annotation: SourceAnnotation, entity: Entity, rejected: set[Span], annotated: set[Span]) -> bool:
+    """Whether a source says that this is no entity; another label of the same span is a vote for that."""
+    if entity.span in rejected:
+        return True
+    if not annotation.complete or entity.span in annotated:
+        return False
+    return _looked_for(annotation, entity) and not annotation.unknown_tokens.issuperset(range(entity.start, entity.end))
+
+
+def _rank(one: Candidate) -> tuple[float, int, int, Entity]:
+    return -one.votes, one.sayers[0], one.entity.start - one.entity.end, one.entity
+
+
+def _beats(winner: Candidate, one: Candidate, said: Sequence[SourceAnnotation]) -> bool:
+    """Whether an entity that has been chosen leaves no room for another."""
+    if not set(winner.sayers).isdisjoint(one.sayers):
+        return False
+    if winner.entity.span == one.entity.span and winner.votes == one.votes:
+        return False
+    return any(_looked_for(said[number], one.entity) for number in winner.sayers) or any(
+        _looked_for(said[number], winner.entity) for number in one.sayers
+    )
+
+
+def _looked_for(annotation: SourceAnnotation, entity: Entity) -> bool:
+    return annotation.annotated_labels is None or entity.label in annotation.annotated_labels
