@@ -16,6 +16,7 @@ from lacuner.bench.path_templates import PathTemplates
 from lacuner.cli import main
 from lacuner.models.model import Model
 from lacuner.sample import read_sample
+from tiny_models import word_tokenizer
 
 collect_ignore_glob = ["conftest.py", "*/conftest.py"]  # they hold no doctests, and all have the same module name
 
@@ -97,21 +98,14 @@ def toy() -> Corpus:
 @pytest.fixture(scope="session")
 def toy_bert(toy: Corpus, tmp_path_factory: pytest.TempPathFactory) -> str:
     """A random BERT of a few weights that knows the words of the toy corpus."""
-    from tokenizers import Tokenizer, models, pre_tokenizers, processors
-    from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+    from transformers import BertConfig, BertModel
 
     folder = tmp_path_factory.mktemp("encoders") / "toy"
-    special = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
-    words = sorted({token for sentence in toy for token in sentence.tokens})
-    numbers = {word: number for number, word in enumerate([*special.values(), *words])}
-    tokenizer = Tokenizer(models.WordPiece(numbers, unk_token="[UNK]"))
-    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    ends = [(piece, numbers[piece]) for piece in ("[CLS]", "[SEP]")]
-    tokenizer.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=ends)
-    PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special).save_pretrained(folder)
+    tokenizer = word_tokenizer(sorted({token for sentence in toy for token in sentence.tokens}))
+    tokenizer.save_pretrained(folder)
     torch.manual_seed(0)
     size = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
-    BertModel(BertConfig(vocab_size=len(numbers), initializer_range=0.1, **size)).save_pretrained(folder)
+    BertModel(BertConfig(vocab_size=len(tokenizer), initializer_range=0.1, **size)).save_pretrained(folder)
     return str(folder)
 
 

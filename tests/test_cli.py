@@ -252,7 +252,7 @@ def test_what_a_method_prints_can_be_set(run, name):
     assert shown == {key: str(value) for key, value in method["parameters"].items()}
     assert set(registry().method(name).kinds()) <= shown.keys()
     given = parse_assignments(f"{key}={value}" for key, value in method["parameters"].items())
-    own = name in ("autoner", "roster")  # a class of its own
+    own = name in ("autoner", "mrc", "roster")  # a class of its own
     plain = name if own else {"span": "full", "token": "crf"}[level]
     assert resolve_settings(plain, overrides=given).method.model_dump(exclude=set(PAPER)) == (
         resolve_settings(name).method.model_dump(exclude=set(PAPER))

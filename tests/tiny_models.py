@@ -8,10 +8,14 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from lacuner.corpus import Entity, Sentence, Span
+from lacuner.encoders import Encoder
 from lacuner.encoders.recurrent import RecurrentConfig, RecurrentEncoder
+from lacuner.encoders.transformer import TransformerConfig, TransformerEncoder
+from lacuner.features.subwords import PieceIndex
 from lacuner.features.vocabulary import Vocabulary
 from lacuner.heads import BiaffineConfig, ProductConfig, WidthConfig
 from lacuner.methods.method import Method
+from lacuner.methods.mrc import Mrc
 from lacuner.methods.parts import Step
 from lacuner.models.model import EncodedBatch, Model
 from lacuner.supervision.spans import Spans
@@ -43,7 +47,34 @@ def tiny_model(method: Method, labels: Sequence[str], words: Sequence[str] = WOR
     config = RecurrentConfig(
         word_size=5, character_size=4, character_filters=3, hidden=4, dropout=0.0, unknown_fraction=0.0
     )
-    return method.build_model(RecurrentEncoder.create(config, Vocabulary.build([words]), None), labels)
+    encoder: Encoder = RecurrentEncoder.create(config, Vocabulary.build([words]), None)
+    return method.build_model(tiny_transformer(words) if isinstance(method, Mrc) else encoder, labels)
+
+
+def tiny_transformer(words: Sequence[str] = WORDS, window: int = 128) -> TransformerEncoder:
+    """A random BERT without dropout that knows these words."""
+    from transformers import BertConfig, BertModel
+
+    tokenizer = word_tokenizer(words)
+    size = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+    off = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "initializer_range": 0.5}
+    bert = BertModel(BertConfig(vocab_size=len(tokenizer), **size, **off))
+    config = TransformerConfig(model="tiny", window=window, dropout=0.0)
+    return TransformerEncoder(config, bert, PieceIndex(tokenizer, window))
+
+
+def word_tokenizer(words: Sequence[str]) -> Any:
+    """A tokenizer of Hugging Face whose pieces are these words."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+    from transformers import PreTrainedTokenizerFast
+
+    special = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
+    numbers = {word: number for number, word in enumerate([*special.values(), *words])}
+    tokenizer = Tokenizer(models.WordPiece(numbers, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    ends = [(piece, numbers[piece]) for piece in ("[CLS]", "[SEP]")]
+    tokenizer.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=ends)
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special)
 
 
 def encoded(model: Model, sentences: Sequence[Sentence]) -> EncodedBatch:

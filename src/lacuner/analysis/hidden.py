@@ -4,7 +4,6 @@ import logging
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import cast
 
 from lacuner.corpus import Sentence
 from lacuner.corpus.formats.json_lines import read_records
@@ -74,8 +73,9 @@ def read_hidden(path: str | Path, train: Sequence[Sentence]) -> list[SpanSet]:
 def span_method(settings: RunSettings, what: str) -> SpanMethod:
     """The method, if it is one that draws spans; ``what`` is there to be measured."""
     method = settings.method
-    if method.level != "span":
+    if not isinstance(method, SpanMethod):
+        does = "tags words" if method.level == "token" else "draws no spans"
         raise ConfigError(
-            f"{method.name} tags words; {what} is about spans that become negatives: give a span-level method"
+            f"{method.name} {does}; {what} is about spans that become negatives: give a span-level method"
         )
-    return cast(SpanMethod, method)
+    return method

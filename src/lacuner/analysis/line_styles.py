@@ -29,6 +29,7 @@ _QUIET: dict[str, tuple[str, str]] = {
     "cupul": ("#7C8A4A", "-"),
     "autoner": ("#A5714F", "-"),
     "roster": ("#7A5C8E", "-."),
+    "mrc": ("#4E8C6A", ":"),
     "partial-crf": ("#86A7A0", "--"),
     "weighted-partial-crf": ("#8E9DC4", "-."),
     "token": ("#A3A38C", ":"),

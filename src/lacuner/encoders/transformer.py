@@ -16,6 +16,7 @@ from lacuner.encoders.encoder import Encoder, EncoderConfig
 from lacuner.encoders.hugging_face import build_model, load_pretrained
 from lacuner.encoders.words import EncodedWords
 from lacuner.errors import ConfigError, ModelError
+from lacuner.features.questions import QuestionIndex
 from lacuner.features.subwords import PieceIndex, PieceInputs
 
 _MAX_WINDOW = 512  # attention costs the square of it, and a sentence rarely needs more
@@ -116,6 +117,15 @@ class TransformerEncoder(Encoder):
         return model
 
     @property
+    def knows_segments(self) -> bool:
+        """Whether the model was pretrained to tell the first of two texts from the second, as BERT was."""
+        return (getattr(self.model.config, "type_vocab_size", None) or 0) > 1
+
+    def ask(self, questions: Sequence[str]) -> None:
+        """From now on, put each of these questions before every sentence: there is a row for each pair of the two."""
+        self.index = QuestionIndex(self.index.tokenizer, self.index.window, questions)
+
+    @property
     def architecture(self) -> dict[str, Any]:
         """Everything that Hugging Face needs to build the model again, for JSON."""
         described: dict[str, Any] = self.model.config.to_diff_dict()
@@ -127,8 +137,10 @@ class TransformerEncoder(Encoder):
         return self.architecture
 
     def forward(self, inputs: PieceInputs) -> EncodedWords:
+        segments = {} if inputs.segments is None or not self.knows_segments else {"token_type_ids": inputs.segments}
         with self.autocast():
-            hidden = self.model(input_ids=inputs.pieces, attention_mask=inputs.attention).last_hidden_state  # (W, m, d)
+            output = self.model(input_ids=inputs.pieces, attention_mask=inputs.attention, **segments)
+        hidden = output.last_hidden_state  # (W, m, d)
         return self.at_words(hidden, inputs)
 
     def at_words(self, hidden: Tensor, inputs: PieceInputs) -> EncodedWords:

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,8 @@ _CACHE_SIZE = 2048
 """Half the number of sentences whose pieces are remembered."""
 _KEPT_PIECES = 16
 """Of a word with more than twice as many pieces, the first and the last ones are kept: it must fit into a window."""
+MIN_ROOM = 4 * _KEPT_PIECES
+"""Pieces of words that a window has to have room for."""
 
 
 @dataclass(frozen=True)
@@ -31,9 +33,12 @@ class PieceInputs:
     first: Tensor  # (B, n): index of each word's first piece in the flattened (W * m) pieces
     last: Tensor  # (B, n)
     word: Tensor  # (W, m): index of each piece's word in the flattened (B * n) words; -1 for pieces of no word
+    segments: Tensor | None = (
+        None  # (W, m): 0 for a question and what is around it, 1 for the words; none: no questions
+    )
 
     def to(self, device: torch.device) -> "PieceInputs":
-        return PieceInputs(**{name: value.to(device) for name, value in vars(self).items()})
+        return PieceInputs(**{name: value.to(device) for name, value in vars(self).items() if value is not None})
 
 
 class PieceIndex:
@@ -56,8 +61,7 @@ class PieceIndex:
         self._backend.no_padding()
         self._backend.encode_special_tokens = True  # a word "[SEP]" is a word
         self._before, self._after = before, after
-        self._room = window - len(before) - len(after)
-        if self._room < 4 * _KEPT_PIECES:
+        if self.room_after(before) < MIN_ROOM:
             raise ConfigError(f"encoder.window={window} leaves no room for words; give at least 128")
         self._recent: dict[tuple[str, ...], tuple[tuple[int, ...], ...]] = {}
 
@@ -86,16 +90,24 @@ class PieceIndex:
         frame = len(self._before) + len(self._after)
         return [sum(map(len, pieces)) + frame for pieces in self._pieces_of(sentences)]
 
+    def room_after(self, opening: Sequence[int]) -> int:
+        """How many pieces of words a window holds that begins with these pieces."""
+        return self.window - len(opening) - len(self._after)
+
     def collate(self, sentences: Sequence[Sequence[str]]) -> PieceInputs:
         """A batch of sentences."""
+        return self._collate(sentences, [self._before])
+
+    def _collate(self, sentences: Sequence[Sequence[str]], openings: Sequence[Sequence[int]]) -> PieceInputs:
+        """A batch in which each sentence has a row for each opening: the pieces with which all its windows begin."""
         windows: list[list[int]] = []
         owners: list[list[int]] = []
         max_length = max(map(len, sentences), default=0)
         located: list[list[tuple[int, int, int]]] = []  # for each word: window, first and last piece in it
-        for row, words in enumerate(self._pieces_of(sentences)):
+        for row, (words, opening) in enumerate(product(self._pieces_of(sentences), openings)):
             found: list[tuple[int, int, int]] = [(0, 0, 0)] * len(words)
-            for begin, end, owned in plan_windows([len(word) for word in words], self._room):
-                position = len(self._before)
+            for begin, end, owned in plan_windows([len(word) for word in words], self.room_after(opening)):
+                position = len(opening)
                 owner = [-1] * position
                 for word in range(begin, end):
                     if word in owned:
@@ -103,13 +115,13 @@ class PieceIndex:
                     position += len(words[word])
                     owner += [row * max_length + word] * len(words[word])
                 pieces = [piece for word in words[begin:end] for piece in word]
-                windows.append([*self._before, *pieces, *self._after])
+                windows.append([*opening, *pieces, *self._after])
                 owners.append(owner)
             located.append(found + [(0, 0, 0)] * (max_length - len(found)))
         width = max(map(len, windows), default=0)
-        index = torch.tensor(located, dtype=torch.long).reshape(len(sentences), max_length, 3)
+        index = torch.tensor(located, dtype=torch.long).reshape(len(located), max_length, 3)
         return PieceInputs(
-            lengths=torch.tensor([len(tokens) for tokens in sentences]),
+            lengths=torch.tensor([len(tokens) for tokens in sentences for _ in openings]),
             pieces=torch.tensor([row + [self._padding] * (width - len(row)) for row in windows]),
             attention=torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in windows]),
             first=index[..., 0] * width + index[..., 1],

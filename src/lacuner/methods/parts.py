@@ -21,6 +21,7 @@ from pydantic import Field
 from torch import Tensor
 
 from lacuner.corpus import Corpus, Sentence
+from lacuner.encoders import EncoderConfig
 from lacuner.heads import SpanScores, TagHead
 from lacuner.heads.scores import Scorer
 from lacuner.models.model import EncodedBatch, Model
@@ -67,6 +68,7 @@ class TrainingData(NamedTuple):
     corpus: Corpus
     dev: Corpus | None
     dev_incomplete: bool = False
+    encoder: EncoderConfig | None = None  # that it is going to be trained with
 
 
 class RescoredBatch(NamedTuple):

@@ -35,7 +35,9 @@ class SpanInference(Protocol):
 
 
 @dataclass(frozen=True)
-class _ScoredSpans(Decodable):
+class ScoredSpans(Decodable):
+    """Spans that may be entities, with probabilities that thresholds shift."""
+
     spans: Spans
     probabilities: Tensor  # (N, L), without a threshold
     lengths: Tensor  # (B,)
@@ -91,10 +93,10 @@ class SpanModel(Model):
         return self.inference.probabilities(scores, self.state_of("inference"))
 
     @torch.no_grad()
-    def score(self, batch: EncodedBatch) -> _ScoredSpans:
+    def score(self, batch: EncodedBatch) -> ScoredSpans:
         least = torch.tensor(-MAX_THRESHOLD).sigmoid().item()
         spans, probable = self._search(self.scorer(batch), batch.lengths, least, self._unshifted)
-        return _ScoredSpans(spans, probable, batch.lengths, self.labels)
+        return ScoredSpans(spans, probable, batch.lengths, self.labels)
 
     @torch.no_grad()
     def entities(self, batch: EncodedBatch, nested: bool = False, min_score: float = 0.0) -> list[list[Entity]]:

@@ -125,8 +125,8 @@ class RunSettings(Settings):
         return self.model_copy(update={"training": training, "method": method})
 
     def training_data(self, corpus: Corpus, dev: Corpus | None) -> TrainingData:
-        """What the parts of the method are shown of the data."""
-        return TrainingData(corpus, dev, self.training.metric == "pu")
+        """What the method and its parts are shown of the data."""
+        return TrainingData(corpus, dev, self.training.metric == "pu", self.encoder)
 
 
 def resolve_settings(
