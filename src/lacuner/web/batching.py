@@ -65,7 +65,7 @@ class Batcher(Generic[Query, Answer]):
     Args:
         compute: answers queries, in another thread: for each its answer, or the exception that it raised.
         limits: of the queue.
-        observe: told the number of queries in each batch, and the seconds that it took.
+        observe: told the number of queries in each batch, and the seconds that it took, before anybody gets an answer.
     """
 
     def __init__(
@@ -136,11 +136,7 @@ class Batcher(Generic[Query, Answer]):
             await self._wait_for_company()
             batch = self._next_batch()
             if batch:
-                began = time.monotonic()
                 await loop.run_in_executor(self._thread, self._answer, batch)
-                seconds = time.monotonic() - began
-                self._pace = 0.7 * self._pace + 0.3 * seconds / len(batch)
-                self._observe(len(batch), seconds)
 
     async def _wait_for_company(self) -> None:
         """Until the batch is full, or the window of the query that waits longest is over."""
@@ -168,10 +164,14 @@ class Batcher(Generic[Query, Answer]):
 
     def _answer(self, batch: Sequence[_Job[Query, Answer]]) -> None:
         results: Sequence[Any]
+        began = time.monotonic()
         try:
             results = self._compute([job.query for job in batch])
         except Exception as error:
             results = [error] * len(batch)
+        seconds = time.monotonic() - began
+        self._pace = 0.7 * self._pace + 0.3 * seconds / len(batch)
+        self._observe(len(batch), seconds)
         for job, result in zip(batch, results, strict=True):
             if isinstance(result, Exception):
                 job.answer.set_exception(result)

@@ -14,6 +14,7 @@ from fastapi.staticfiles import StaticFiles
 from pydantic import BaseModel, ValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lacuner.corpus.formats.json_lines import UnfitJSONError, decode_json
@@ -242,6 +243,8 @@ async def _content(request: Request) -> Any:
     """The JSON value in the body."""
     try:
         return decode_json((await request.body()).decode("utf-8-sig"))
+    except ClientDisconnect:  # nobody reads this, but a traceback in the log would be read
+        raise HTTPException(400, "The body breaks off.") from None
     except UnicodeDecodeError as error:
         raise HTTPException(400, f"The body is not UTF-8, from byte {error.start} on.") from None
     except json.JSONDecodeError as error:
