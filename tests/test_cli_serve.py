@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -81,8 +82,23 @@ def with_threshold(model: Recognizer, folder: Path, value: float) -> None:
         model.model.threshold.fill_(0.0)
 
 
+def run_examples(server: Server) -> None:
+    """What the documentation does with curl."""
+    page = (Path(__file__).parents[1] / "docs" / "serve.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```sh\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    commands = [command for block in blocks for command in re.split(r"\n(?=curl)", block.strip())]
+    assert len(commands) >= 10
+    known = {"URL": server.url.partition("/#")[0], "TOKEN": TOKEN, "PATH": os.environ["PATH"]}
+    for command in commands:
+        shown = command.replace("curl -s", "curl -sS --fail-with-body")
+        done = subprocess.run(["bash", "-c", shown], env=known, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+
+
 def test_a_server_answers_loads_again_and_ends_in_order(start, folder: Path, model: Recognizer) -> None:
     server = start(folder)
+    if shutil.which("curl") is not None:
+        run_examples(server)
     assert server.url.startswith("http://127.0.0.1:")
     assert server.client.predict(TEXT) == model.predict(TEXT)
     assert [e.score for e in server.client.predict(TEXT)] == [round(e.score or 0, 6) for e in model.predict(TEXT)]
