@@ -1,5 +1,6 @@
 """``lacuner serve``."""
 
+import os
 import sys
 from dataclasses import dataclass
 from functools import partial
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from lacuner.web.predict_app import Service
 
 _LIMITS = "Limits"
+_KERNELS = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "128")
+"""Torch keeps kernels for 1,024 shapes of batches, tens of megabytes that fill slowly; batches of a server rarely repeat."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +114,7 @@ def serve(
 
     Example: `lacuner serve model`, then `curl localhost:8620/predict -H "Authorization: Bearer TOKEN" -d '{"text": "Ada"}'`
     """  # fmt: skip
+    os.environ.setdefault(*_KERNELS)  # before torch is loaded; other processes inherit it
     from lacuner.errors import ConfigError
     from lacuner.web.access import check_token, is_local, new_token
     from lacuner.web.served_models import named_paths
