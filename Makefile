@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup browser demo test properties fuzz mutants lint types speed length load catalog results clean
+.PHONY: help setup browser demo test properties fuzz mutants lint types speed length load soak catalog results clean
 
 help: ## What can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -52,6 +52,9 @@ length: setup ## Cost of one sentence of 100 to 100,000 words, as the table and 
 
 load: setup ## How long 50 reviewers wait for answers about 60,000 findings
 	$(BIN)/python benchmarks/review_load.py
+
+soak: setup ## 64 clients ask a server for five minutes: no error, memory flat, every answer as predict gives it
+	$(BIN)/python benchmarks/serve_load.py
 
 catalog: setup ## Describe all methods in src/lacuner/cli/catalog.json, after one of them or a setting has changed
 	$(BIN)/python -c "from lacuner.cli.catalog import write_catalog; write_catalog()"

@@ -1,4 +1,4 @@
-"""What our code costs: models on top of the bare encoder, ``annotate`` beside spaCy and the bare search, and starting up.
+"""What our code costs: models on top of the bare encoder, ``annotate`` beside spaCy and the bare search, starting, and serving.
 
 Every step of ours is followed (or preceded, in turns) by the bare encoder's step on the same batch, so that a noisy machine
 hurts both alike; only the ratio counts. Batches are those of CoNLL-03 if LACUNER_DATA has it, else of the built-in sample.
@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from serve_load import measure_latency
 
 import lacuner.sample
 from lacuner import Corpus, Sentence
@@ -307,6 +308,7 @@ def main() -> None:
     rows += compare_taggers(label, make_transformer, corpus, arguments.batches)
     rows += compare_matchers(corpus)
     rows += measure_start()
+    rows += measure_latency()
     rows += [peak_memory(name) for name in arguments.methods]
     print(f"{arguments.batches} batches of {BATCH_TOKENS} tokens from {source}, {torch.get_num_threads()} threads\n")
     width = max(len(item["name"]) for item in rows)

@@ -22,7 +22,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("inference",),
     ("evaluation",),
     ("training",),
-    ("recognizer", "hub", "model_folder", "model_card"),
+    ("recognizer", "hub", "model_folder", "model_card", "client"),
     ("audit",),
     ("review",),
     ("web",),

@@ -7,9 +7,11 @@ from lacuner.errors import ConfigError, DataError, LacunerError, ModelError, Tra
 from lacuner.version import __version__
 
 if TYPE_CHECKING:
+    from lacuner.client import Client
     from lacuner.recognizer import Recognizer
 
 __all__ = [
+    "Client",
     "ConfigError",
     "Corpus",
     "DataError",
@@ -30,4 +32,8 @@ def __getattr__(name: str) -> Any:
         from lacuner.recognizer import Recognizer
 
         return Recognizer
+    if name == "Client":
+        from lacuner.client import Client
+
+        return Client
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -25,6 +25,7 @@ from lacuner.cli.merge import merge
 from lacuner.cli.methods import methods
 from lacuner.cli.predict import predict
 from lacuner.cli.review import review
+from lacuner.cli.serve import serve
 from lacuner.cli.split import split
 from lacuner.cli.train import train
 from lacuner.errors import ConfigError, LacunerError
@@ -42,7 +43,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 _VERBS = {
-    "Train and use models": (train, evaluate, predict),
+    "Train and use models": (train, evaluate, predict, serve),
     "Make and check data": (annotate, convert, split, merge, inspect, mask, audit, review),
     "Learn more": (demo, methods),
 }

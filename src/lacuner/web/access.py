@@ -4,6 +4,8 @@ The token is in the fragment of the address that the user opens. Browsers send f
 there, and sends it as a bearer token. It is no cookie, because browsers send cookies to every port of a host.
 """
 
+import base64
+import binascii
 import ipaddress
 import secrets
 import socket
@@ -28,7 +30,9 @@ _HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-_NO_TOKEN = "This page needs a token: open the whole address that lacuner review shows in the terminal."
+_NO_TOKEN = (
+    "This page needs a token: open the whole address that the terminal shows; programs send it as a bearer token."
+)
 _CROSS_ORIGIN = "Pages of other servers may not use this server."
 
 
@@ -58,18 +62,26 @@ class AccessPolicy:
     """The conditions under which a request is answered.
 
     Attributes:
-        token: required as a bearer token from every request, except for the page itself, which shows nothing without it.
+        token: required as a bearer token from every request, except for the page itself, which shows nothing without it;
+            ``None``: nobody needs one.
         host: the address that the server listens on. Requests for other host names are refused (DNS rebinding).
+        more_names: other host names under which the server answers, such as that of a proxy in front of it.
+        pages: paths that need no token.
+        api: where paths begin whose refusals are JSON.
         names: host names under which the server answers.
     """
 
-    token: str
+    token: str | None
     host: str = LOCAL_HOSTS[0]
+    more_names: tuple[str, ...] = ()
+    pages: tuple[str, ...] = ("/",)
+    api: str = "/api/"
     names: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
         own = () if is_local(self.host) else (socket.gethostname(), socket.getfqdn())
-        object.__setattr__(self, "names", frozenset(name.lower() for name in (*LOCAL_HOSTS, self.host, *own)))
+        every = (*LOCAL_HOSTS, self.host, *own, *self.more_names)
+        object.__setattr__(self, "names", frozenset(name.lower() for name in every))
 
     def refusal(self, request: Request) -> tuple[int, str] | None:
         """Status and message for a request that is refused; ``None`` if it may be answered."""
@@ -82,12 +94,21 @@ class AccessPolicy:
         navigates = request.method == "GET" and request.headers.get("sec-fetch-mode") == "navigate"
         if not navigates and request.headers.get("sec-fetch-site") in ("cross-site", "same-site"):
             return 403, _CROSS_ORIGIN
-        return None if _is_page(request) or self.has_token(request) else (401, _NO_TOKEN)
+        return None if self._is_page(request) or self.has_token(request) else (401, _NO_TOKEN)
 
     def has_token(self, request: Request) -> bool:
-        """Whether the request carries the token."""
-        given = request.headers.get("authorization", "").removeprefix("Bearer ")
-        return secrets.compare_digest(given.encode(), self.token.encode())
+        """Whether the request carries the token, if one is needed; as a bearer token, or as a password of any user."""
+        if self.token is None:
+            return True
+        kind, _, given = request.headers.get("authorization", "").partition(" ")
+        if kind == "Basic":
+            given = _password(given)
+        return kind in ("Bearer", "Basic") and secrets.compare_digest(given.encode(), self.token.encode())
+
+    def _is_page(self, request: Request) -> bool:
+        """Whether it asks for a page, or for its scripts and styles, which are the same everywhere."""
+        path = request.scope["path"]
+        return request.method in ("GET", "HEAD") and (path in self.pages or path.startswith("/static/"))
 
     def _is_own_name(self, name: str) -> bool:
         if name in self.names:
@@ -123,15 +144,19 @@ class AccessMiddleware:
             return
         status, message = refused
         answer: Response = PlainTextResponse(message + "\n", status)
-        if scope["path"].startswith("/api/"):
+        if scope["path"].startswith(self._policy.api):
             answer = JSONResponse({"reason": "access", "message": message}, status)
+        if status == 401:
+            answer.headers["WWW-Authenticate"] = "Bearer"
         await answer(scope, receive, send_protected)
 
 
-def _is_page(request: Request) -> bool:
-    """Whether it asks for the page, or for its scripts and styles, which are the same everywhere."""
-    path = request.scope["path"]
-    return request.method in ("GET", "HEAD") and (path == "/" or path.startswith("/static/"))
+def _password(encoded: str) -> str:
+    """The password of basic authentication, which is all that some tools can send; nothing if it is malformed."""
+    try:
+        return base64.b64decode(encoded, validate=True).decode().partition(":")[2]
+    except (binascii.Error, UnicodeDecodeError):
+        return ""
 
 
 def _netloc(origin: str) -> str | None:

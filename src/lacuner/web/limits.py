@@ -21,12 +21,16 @@ ANSWER_SECONDS = 60.0
 """From the last byte of a request to the last byte of its answer, which the client must read."""
 MAX_BODY = 65_536
 """Bytes of a request's body. The largest that the page sends has less than a thousandth of it."""
+MAX_THROWN_AWAY = 2**30
+"""Bytes of a body that is too large; after so many the connection is closed."""
 
 _Phase = Literal["request", "answer", "idle"]
 
 
 class LimitedProtocol(H11Protocol):
     """One connection: closed if its request takes too long, or if it waits while others need its place."""
+
+    max_connections: int | None = None
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -37,7 +41,7 @@ class LimitedProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._enter("request")
-        if len(self.connections) > MAX_CONNECTIONS:
+        if len(self.connections) > (self.max_connections or MAX_CONNECTIONS):
             others = [other for other in self.connections if isinstance(other, LimitedProtocol) and other is not self]
             waiting = [other for other in others if not other._is_answered()]
             min(waiting, key=lambda other: other._since, default=self)._give_up()
@@ -80,11 +84,25 @@ class LimitedProtocol(H11Protocol):
         self.transport.abort()
 
 
-class BodyLimit:
-    """Refuses requests whose body is large, or of unknown size, before any of it is read."""
+class ManyConnections(LimitedProtocol):
+    """The same for programs, which keep connections open between two requests."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
+    max_connections = 512
+
+
+class BodyLimit:
+    """Refuses requests whose body is large, or of unknown size, before any of it is kept.
+
+    A client that sends without asking would not see the answer if the connection were closed meanwhile, so what it sends is
+    thrown away first, as it comes and for as long as requests may take.
+
+    Args:
+        app: answers the others.
+        max_body: bytes of a body; by default ``MAX_BODY``.
+    """
+
+    def __init__(self, app: ASGIApp, max_body: int | None = None) -> None:
+        self._app, self._max_body = app, MAX_BODY if max_body is None else max_body
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -93,10 +111,22 @@ class BodyLimit:
             if b"transfer-encoding" in headers:
                 await _refused(411, "The request must say how long it is (Content-Length).")(scope, receive, send)
                 return
-            if not size.isdigit() or int(size) > MAX_BODY:
-                await _refused(413, f"The request has more than {MAX_BODY:,} bytes.")(scope, receive, send)
+            if not size.isdigit() or int(size) > self._max_body:
+                if headers.get(b"expect", b"").lower() != b"100-continue":
+                    await _throw_away(receive)
+                await _refused(413, f"The request has more than {self._max_body:,} bytes.")(scope, receive, send)
                 return
         await self._app(scope, receive, send)
+
+
+async def _throw_away(receive: Receive) -> None:
+    """Read the body of a request without keeping it."""
+    thrown = 0
+    while thrown < MAX_THROWN_AWAY:
+        message = await receive()
+        thrown += len(message.get("body", b""))
+        if message["type"] != "http.request" or not message.get("more_body", False):
+            return
 
 
 def _refused(status: int, message: str) -> JSONResponse:

@@ -33,17 +33,32 @@ def listen(host: str, port: int | None) -> socket.socket:
         raise ConfigError(f"--host {host}: this machine cannot listen there ({error.strerror or error})") from error
 
 
-def address(host: str, port: int, token: str) -> str:
+def address(host: str, port: int, token: str | None) -> str:
     """The address to open in the browser, which does not send the part with the token to any server."""
     name = {"0.0.0.0": socket.gethostname(), "::": socket.gethostname()}.get(host, host)
-    return f"http://{f'[{name}]' if ':' in name else name}:{port}/#token={quote(token, safe='')}"
+    secret = "" if token is None else f"#token={quote(token, safe='')}"
+    return f"http://{f'[{name}]' if ':' in name else name}:{port}/{secret}"
 
 
-def serve(app: FastAPI, sock: socket.socket, started: Callable[[], None]) -> None:
-    """Answer requests until Ctrl-C or SIGTERM; ``started`` is called once requests are accepted."""
+def serve(
+    app: FastAPI,
+    sock: socket.socket,
+    started: Callable[[], None],
+    protocol: type[LimitedProtocol] = LimitedProtocol,
+    grace: int = 2,
+) -> None:
+    """Answer requests until Ctrl-C or SIGTERM.
+
+    Args:
+        app: answers them.
+        sock: they come from.
+        started: called once requests are accepted.
+        protocol: of each connection.
+        grace: seconds that requests which have begun get to end.
+    """
     config = uvicorn.Config(
         app, log_level="error", access_log=False, server_header=False, lifespan="off", ws="none",
-        timeout_graceful_shutdown=2, http=LimitedProtocol, backlog=ACCEPT_AT_ONCE,
+        timeout_graceful_shutdown=grace, http=protocol, backlog=ACCEPT_AT_ONCE,
     )  # fmt: skip  # warnings would let anybody who sends nonsense fill the disk
     server = _Server(config)
     threading.Thread(target=_call_when_started, args=(server, started), daemon=True).start()

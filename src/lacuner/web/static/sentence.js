@@ -1,4 +1,4 @@
-// The sentence of an item: its words with the annotated entities, and the suggestion, which mouse and keys move.
+// A sentence: its words with annotated or predicted entities, and perhaps a suggestion, which mouse and keys move.
 // Text is always inserted as text, never as markup.
 
 export const NO_ENTITY = "O";
@@ -18,6 +18,24 @@ export function colorOf(label, labels) {
 }
 
 export const labelName = (label) => (label === NO_ENTITY ? "no entity" : label);
+
+const NO_SPAN = { start: -1, end: -1 };
+
+/**
+ * A text with entities, whose offsets count characters, as an item to draw: its words are the pieces between their boundaries.
+ * Characters are code points, of which a string in JavaScript has fewer than its length says.
+ */
+export function itemOf(text, entities) {
+  const characters = Array.from(text);
+  const cuts = [...new Set([0, characters.length, ...entities.flatMap(({ start, end }) => [start, end])])].sort((one, other) => one - other);
+  const words = cuts.slice(1).map((end, index) => characters.slice(cuts[index], end).join(""));
+  const index = new Map(cuts.map((cut, position) => [cut, position]));
+  const moved = entities.map((entity) => ({ ...entity, start: index.get(entity.start), end: index.get(entity.end) }));
+  return { words, gaps: Array(words.length + 1).fill(""), entities: moved };
+}
+
+/** Draw entities only. */
+export const drawEntities = (box, item, labels) => draw(box, item, NO_SPAN, labels);
 
 const overlap = (one, other) => one.start < other.end && other.start < one.end;
 
@@ -50,7 +68,7 @@ export function draw(box, item, span, labels) {
     if (old && !hasSameSpan(span, old)) {
       word.classList.add("old");
       word.setAttribute("data-color", colorOf(old.label, labels));
-      word.title = `annotated: ${old.label}`;
+      word.title = old.score === undefined ? `annotated: ${old.label}` : `${old.label} ${shownScore(old.score)}`;
     }
     (open ? open.node : content)[open ? "append" : "push"](word);
     if (open && index === open.range.end - 1) {
@@ -62,6 +80,8 @@ export function draw(box, item, span, labels) {
   box.replaceChildren(...content);
 }
 
+const shownScore = (score) => `${Math.floor(100 * score)} %`;
+
 const hasSameSpan = (span, old) => old.start === span.start && old.end === span.end;
 
 /** The label after an entity; if the same words are annotated with another label, that one is shown struck through. */
@@ -70,6 +90,7 @@ function tag(range, span, under) {
   const old = range.name === "mark" ? under.find((entity) => hasSameSpan(span, entity) && entity.label !== range.label) : null;
   if (old) made.append(element("s", {}, old.label), " → ");
   made.append(labelName(range.label));
+  if (range.score !== undefined) made.append(" ", element("span", { class: "score" }, shownScore(range.score)));
   return made;
 }
 

@@ -1,0 +1,222 @@
+"""``lacuner serve``."""
+
+import os
+import sys
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lacuner.cli.console import print_json, say, set_up_logging
+from lacuner.cli.help import RUNNING
+from lacuner.cli.options import Device
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable
+    from multiprocessing.synchronize import Event
+
+    from lacuner.web.predict_app import Service
+
+_LIMITS = "Limits"
+_KERNELS = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "128")
+"""Torch keeps kernels for 1,024 shapes of batches, tens of megabytes that fill slowly; batches of a server rarely repeat."""
+
+
+@dataclass(frozen=True)
+class _Options:
+    """What every process of a server has to know."""
+
+    paths: dict[str, str]
+    device: str | None
+    host: str
+    token: str | None
+    names: tuple[str, ...]
+    window: float
+    max_batch: int
+    max_waiting: int
+    timeout: float
+    max_body: int
+    max_texts: int
+
+
+def serve(
+    models: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="MODEL...",
+            help="Folders of trained models, or names on the Hugging Face hub; NAME=MODEL gives one another name.",
+            show_default=False,
+        ),
+    ],
+    port: Annotated[
+        int | None,
+        typer.Option(
+            min=0, max=65535, help="Port to listen on; 0: any free one.", show_default="8620, or any free one"
+        ),
+    ] = None,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; 0.0.0.0: all, so that other machines can connect.")
+    ] = "127.0.0.1",
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Another host name under which the server is asked, such as that of a proxy. Can be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            help="Secret that requests need, as a bearer token.", envvar="LACUNER_TOKEN", show_default="a random one"
+        ),
+    ] = None,
+    no_token: Annotated[bool, typer.Option("--no-token", help="Answer everybody who can connect.")] = False,
+    workers: Annotated[
+        int,
+        typer.Option(
+            min=1, help="Processes; each loads the models, and they share the cores.", rich_help_panel=RUNNING
+        ),
+    ] = 1,
+    batch_window: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            max=1000,
+            help="Milliseconds that a text waits for others, to be encoded together.",
+            rich_help_panel=RUNNING,
+        ),
+    ] = 10.0,
+    max_batch: Annotated[
+        int, typer.Option(min=1, help="Texts that are searched together; 1: each alone.", rich_help_panel=RUNNING)
+    ] = 64,
+    max_queue: Annotated[
+        int, typer.Option(min=1, help="Texts that wait; more are refused (429).", rich_help_panel=_LIMITS)
+    ] = 1024,
+    max_texts: Annotated[
+        int, typer.Option(min=1, help="Texts in a request; more are refused (413).", rich_help_panel=_LIMITS)
+    ] = 256,
+    max_body: Annotated[
+        int, typer.Option(min=1, help="Bytes of a request; more are refused (413).", rich_help_panel=_LIMITS)
+    ] = 2**20,
+    timeout: Annotated[
+        float, typer.Option(min=0.1, max=50, help="Seconds until a request is given up (504).", rich_help_panel=_LIMITS)
+    ] = 30.0,
+    device: Device = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the address as JSON on standard output.")] = False,
+) -> None:
+    """Answer requests for predictions: JSON for programs, a page for people.
+
+    Label Studio, Presidio, clients of Hugging Face and of GLiNER are understood, too. SIGHUP, or a POST to /reload, loads
+    models again that have changed. Ctrl-C or SIGTERM stops the server after the requests that have begun.
+
+    Example: `lacuner serve model`, then `curl localhost:8620/predict -H "Authorization: Bearer TOKEN" -d '{"text": "Ada"}'`
+    """  # fmt: skip
+    os.environ.setdefault(*_KERNELS)  # before torch is loaded; other processes inherit it
+    from lacuner.errors import ConfigError
+    from lacuner.web.access import check_token, is_local, new_token
+    from lacuner.web.served_models import named_paths
+    from lacuner.web.server import DEFAULT_PORT, address, listen
+    from lacuner.web.supervisor import supervise
+
+    if token is not None:
+        check_token(token)
+        if no_token:
+            raise ConfigError("--token and --no-token exclude each other — give one of them")
+    secret = None if no_token else token or new_token()
+    options = _Options(
+        named_paths(models), device, host, secret, tuple(allow_host or ()), batch_window / 1000, max_batch, max_queue,
+        timeout, max_body, max_texts,
+    )  # fmt: skip
+    sock = listen(host, port)
+    chosen = sock.getsockname()[1]
+    if port is None and chosen != DEFAULT_PORT:
+        say(f"Port {DEFAULT_PORT} is taken; using port {chosen}.")
+    if not is_local(host):
+        who = "whoever can reach it can use it" if secret is None else "whoever has the token can use it"
+        say(f"warning: other machines can reach this server, and it is not encrypted; {who}.")
+    url = address(host, chosen, secret)
+
+    def started() -> None:
+        if json:
+            print_json({"url": url, "token": secret})
+            sys.stdout.flush()
+        say(f"Serving {', '.join(options.paths)} at {url}\nCtrl-C stops the server.")
+
+    if workers == 1:
+        _answer(options, sock, started)
+    else:
+        from lacuner.web.metrics import Metrics
+
+        work = partial(_work, options, sock, Metrics.shared_table(workers), workers)
+        supervise(work, workers, started, say, timeout)
+    say("\nStopped.")
+
+
+def _answer(
+    options: _Options,
+    sock: "socket.socket",
+    started: "Callable[[], None]",
+    table: Any = None,
+    row: int = 0,
+    supervisor: int | None = None,
+) -> None:
+    """Load the models, and answer until a signal comes."""
+    from lacuner.web.access import AccessPolicy
+    from lacuner.web.batching import BatchLimits
+    from lacuner.web.limits import ManyConnections
+    from lacuner.web.metrics import Metrics
+    from lacuner.web.predict_app import PAGES, RequestLimits, create_app
+    from lacuner.web.served_models import ServedModels
+    from lacuner.web.server import serve as serve_app
+
+    app = create_app(
+        ServedModels(options.paths, options.device),
+        AccessPolicy(options.token, options.host, options.names, PAGES, "/"),
+        BatchLimits(options.window, options.max_batch, options.max_waiting, options.timeout),
+        RequestLimits(options.max_body, options.max_texts),
+        Metrics(table, row),
+        supervisor,
+    )
+    _reload_on_hangup(app.state.service)
+    serve_app(app, sock, started, ManyConnections, grace=int(options.timeout) + 1)
+
+
+def _work(
+    options: _Options, sock: "socket.socket", table: Any, workers: int, row: int, supervisor: int, ready: "Event"
+) -> None:
+    """One of several processes."""
+    import torch
+
+    from lacuner.errors import LacunerError
+    from lacuner.streams.engine import available_cores
+    from lacuner.web.supervisor import end_with
+
+    set_up_logging()
+    end_with(supervisor)
+    torch.set_num_threads(max(1, available_cores() // workers))
+    try:
+        _answer(options, sock, ready.set, table, row, supervisor)
+    except LacunerError as error:
+        say(str(error))
+        sys.exit(1)
+
+
+def _reload_on_hangup(service: "Service") -> None:
+    """SIGHUP loads models again, in a thread, so that requests are answered meanwhile."""
+    import signal
+    import threading
+
+    def reload() -> None:
+        before = service.models.versions()
+        failed = service.reload()
+        for name, version in service.models.versions().items():
+            if version != before[name]:
+                say(f"{name} was loaded again: {before[name]} → {version}.")
+        for name, why in failed.items():
+            say(f"warning: {name} could not be loaded again, and stays what it was: {why}")
+
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, lambda number, frame: threading.Thread(target=reload).start())

@@ -1,0 +1,145 @@
+"""Ask a server that ``lacuner serve`` has started, with nothing but the standard library."""
+
+import json
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, overload
+from urllib.parse import quote, unquote, urlsplit
+
+from lacuner.corpus.formats.records import entity_from_record
+from lacuner.corpus.sentence import Entity
+from lacuner.errors import LacunerError
+
+_AT_ONCE = 100
+"""Texts of a request; servers take 256, unless they are told otherwise."""
+_AGAIN = (429, 502, 503)
+"""Statuses of a server that is busy or starting."""
+
+
+class ServerError(LacunerError):
+    """A request that was not answered.
+
+    Attributes:
+        status: of the response; 0 if there was none.
+        retry_after: seconds after which to ask again.
+    """
+
+    def __init__(self, message: str, status: int = 0, retry_after: float = 0.5) -> None:
+        super().__init__(message)
+        self.status, self.retry_after = status, retry_after
+
+
+class Client:
+    """Predicts as :class:`~lacuner.Recognizer` does, on a server.
+
+    A busy server is asked again when it says, and one that does not answer, because it is being restarted, after a moment:
+    the same texts always get the same answer, so nothing is lost by asking twice.
+
+    Args:
+        address: of the server, as ``lacuner serve`` prints it; the token may be part of it.
+        token: that the server wants.
+        model: name of a model; by default the server's first.
+        timeout: seconds until a request is given up.
+        patience: seconds for which a server that is busy, or does not answer, is asked again.
+    """
+
+    def __init__(
+        self,
+        address: str = "http://127.0.0.1:8620",
+        token: str | None = None,
+        model: str | None = None,
+        timeout: float = 60.0,
+        patience: float = 30.0,
+    ) -> None:
+        base, _, fragment = address.partition("#")
+        if urlsplit(base).scheme not in ("http", "https"):
+            raise ServerError(f"{address}: this is no address of a server — give one such as http://127.0.0.1:8620")
+        self._base = base.rstrip("/")
+        self._token = token or (unquote(fragment.removeprefix("token=")) if fragment.startswith("token=") else None)
+        self._model, self._timeout, self._patience = model, timeout, patience
+
+    @overload  # a string is an iterable of strings, too, but nobody means that
+    def predict(  # type: ignore[overload-overlap]
+        self, text: str, *, nested: bool = ..., min_score: float = ...
+    ) -> list[Entity]: ...
+    @overload
+    def predict(self, text: Iterable[str], *, nested: bool = ..., min_score: float = ...) -> list[list[Entity]]: ...
+
+    def predict(
+        self, text: str | Iterable[str], *, nested: bool = False, min_score: float = 0.0
+    ) -> list[Entity] | list[list[Entity]]:
+        """The entities of a text, or of each text of several; offsets count characters."""
+        options = {"nested": nested, "min_score": min_score} | ({"model": self._model} if self._model else {})
+        if isinstance(text, str):
+            return _entities(self._ask("/predict", {"text": text} | options)["entities"])
+        texts = list(text)
+        found: list[list[Entity]] = []
+        for begin in range(0, len(texts), _AT_ONCE):
+            answer = self._ask("/predict", {"texts": texts[begin : begin + _AT_ONCE]} | options)
+            found += [_entities(result["entities"]) for result in answer["results"]]
+        return found
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What the model can find."""
+        path = "/labels" if self._model is None else f"/models/{quote(self._model, safe='')}/labels"
+        return tuple(self._ask(path)["labels"])
+
+    def models(self) -> list[dict[str, Any]]:
+        """The models that the server has."""
+        listed: list[dict[str, Any]] = self._ask("/models")["models"]
+        return listed
+
+    def is_up(self) -> bool:
+        """Whether the server answers."""
+        try:
+            return bool(self._ask("/health", patience=0)["status"] == "UP")
+        except ServerError:
+            return False
+
+    def _ask(self, path: str, body: Mapping[str, Any] | None = None, patience: float | None = None) -> Any:
+        """The answer to a request; asked again as long as there is patience."""
+        deadline = time.monotonic() + (self._patience if patience is None else patience)
+        while True:
+            try:
+                return self._ask_once(path, body)
+            except ServerError as error:
+                if error.status not in (0, *_AGAIN) or time.monotonic() + error.retry_after > deadline:
+                    raise
+                time.sleep(error.retry_after)
+
+    def _ask_once(self, path: str, body: Mapping[str, Any] | None) -> Any:
+        headers = {"Content-Type": "application/json"}
+        if self._token is not None:
+            headers["Authorization"] = f"Bearer {self._token}"
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self._base + path, data, headers)
+        try:
+            with urllib.request.urlopen(request, timeout=self._timeout) as response:
+                return json.load(response)
+        except urllib.error.HTTPError as error:
+            again = _seconds(error.headers.get("Retry-After"))
+            raise ServerError(f"{self._base}{path}: {_message(error)}", error.code, again) from None
+        except (OSError, ValueError, EOFError) as error:
+            reason = getattr(error, "reason", error)
+            raise ServerError(f"{self._base}{path}: there is no answer ({reason}) — check that it is running") from None
+        except Exception as error:  # http.client has errors of its own for answers that break off
+            raise ServerError(f"{self._base}{path}: the answer broke off ({type(error).__name__})") from None
+
+
+def _entities(records: Sequence[Mapping[str, Any]]) -> list[Entity]:
+    return [entity_from_record(record, "the server's answer", 1) for record in records]
+
+
+def _message(error: urllib.error.HTTPError) -> str:
+    """What the server says of a refused request."""
+    try:
+        return str(json.loads(error.read())["message"])
+    except Exception:
+        return f"it was answered with {error.code}"
+
+
+def _seconds(given: str | None) -> float:
+    return float(given) if given is not None and given.isdigit() else 0.5

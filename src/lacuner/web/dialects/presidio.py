@@ -1,0 +1,56 @@
+"""Requests as the analyzer of Presidio takes them, so that its anonymizer can work with a model of ours."""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from lacuner.web.dialects.dialect import InvalidRequestError, LooseBody, Target, Task, asked_labels, score_of
+from lacuner.web.served_models import Answer, Query
+
+_NOT_DONE = ("ad_hoc_recognizers", "context")
+
+
+class AnalyzeBody(LooseBody):
+    """Find personal data in one text, or in several. The language is the model's, whatever is asked for."""
+
+    text: str | list[str]
+    language: str | None = None
+    score_threshold: float | None = None
+    entities: list[str] | None = None
+    correlation_id: str | None = None
+    return_decision_process: bool | None = None
+    allow_list: list[str] | None = None
+    allow_list_match: Literal["exact"] = "exact"
+    ad_hoc_recognizers: list[Any] | None = None
+    context: list[str] | None = None
+    model: str | None = None
+
+
+def analyze(body: AnalyzeBody, target: Target) -> Task:
+    """A list of ``entity_type``, ``start``, ``end`` and ``score``; a list of such lists for several texts."""
+    for name in _NOT_DONE:
+        if getattr(body, name):
+            raise InvalidRequestError(name, "only the model finds entities here — leave it out")
+    texts = [body.text] if isinstance(body.text, str) else body.text
+    spelled = {label: label for label in target.labels}
+    if body.entities:
+        spelled = asked_labels(body.entities, target.labels, "entities")
+    allowed = frozenset(body.allow_list or ())
+
+    def write(answers: Sequence[Answer]) -> list[Any]:
+        lists = [
+            [
+                {
+                    "analysis_explanation": None,
+                    "end": entity.end,
+                    "entity_type": spelled[entity.label],
+                    "score": score_of(entity),
+                    "start": entity.start,
+                }
+                for entity in answer.entities
+                if entity.label in spelled and entity.text not in allowed
+            ]
+            for answer in answers
+        ]
+        return lists[0] if isinstance(body.text, str) else lists
+
+    return Task([Query(text, min_score=body.score_threshold or 0.0) for text in texts], write)

@@ -1,0 +1,322 @@
+"""Models as a web application: predictions for programs, in the dialects of several tools, and a page for people."""
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from fastapi import APIRouter, FastAPI, Request
+from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse, Response
+from fastapi.staticfiles import StaticFiles
+from pydantic import BaseModel, ValidationError
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from lacuner.corpus.formats.json_lines import UnfitJSONError, decode_json
+from lacuner.errors import ConfigError
+from lacuner.version import __version__
+from lacuner.web.access import AccessMiddleware, AccessPolicy
+from lacuner.web.batching import Batcher, BatchLimits, QueueFullError, TooLateError
+from lacuner.web.dialects.dialect import InvalidRequestError, Target, Task
+from lacuner.web.dialects.hugging_face import InputsBody, classify_tokens
+from lacuner.web.dialects.label_studio import SetupBody, TasksBody, find_control, label_tasks, model_version
+from lacuner.web.dialects.own import GlinerBody, PredictBody, predict, predict_gliner
+from lacuner.web.dialects.presidio import AnalyzeBody, analyze
+from lacuner.web.limits import BodyLimit
+from lacuner.web.metrics import CONTENT_TYPE, Metrics
+from lacuner.web.review_app import STATIC
+from lacuner.web.served_models import Answer, Query, ServedModel, ServedModels, answer_together
+
+PAGES = ("/", "/docs", "/openapi.json", "/health")
+"""What needs no token."""
+_GLINER_KEYS = frozenset({"labels", "threshold", "flat_ner", "multi_label"})
+
+B = TypeVar("B", bound=BaseModel)
+
+
+@dataclass(frozen=True)
+class RequestLimits:
+    """How much one request may ask.
+
+    Attributes:
+        max_body: bytes of its body.
+        max_texts: texts in it.
+    """
+
+    max_body: int = 2**20
+    max_texts: int = 256
+
+
+class TooManyTextsError(Exception):
+    """A request with more texts than are allowed."""
+
+
+def create_app(
+    models: ServedModels,
+    policy: AccessPolicy,
+    batching: BatchLimits | None = None,
+    limits: RequestLimits | None = None,
+    metrics: Metrics | None = None,
+    supervisor: int | None = None,
+) -> FastAPI:
+    """The application that answers for models.
+
+    Args:
+        models: by name.
+        policy: who is answered.
+        batching: how requests are batched.
+        limits: of a request.
+        metrics: where is counted; by default for this process alone.
+        supervisor: the process that has started this one and others like it, if there is one.
+    """
+    service = Service(models, batching or BatchLimits(), limits or RequestLimits(), metrics or Metrics(), supervisor)
+    app = FastAPI(title="Lacuner", version=__version__, docs_url=None, redoc_url=None)
+    app.add_middleware(BodyLimit, max_body=service.limits.max_body)
+    app.add_middleware(AccessMiddleware, policy=policy)
+    app.add_middleware(_CountedResponses, metrics=service.metrics)
+    for kind, status in _STATUSES.items():
+        app.add_exception_handler(kind, _answer_error(status))
+    app.mount("/static", StaticFiles(directory=STATIC))
+    app.include_router(_server_routes(service))
+    app.include_router(_model_routes(service))
+    app.include_router(_model_routes(service), prefix="/models/{model}", include_in_schema=False)
+    app.state.service = service
+    return app
+
+
+class Service:
+    """What the routes share: models, the queue in front of them, limits and counts."""
+
+    def __init__(
+        self,
+        models: ServedModels,
+        batching: BatchLimits,
+        limits: RequestLimits,
+        metrics: Metrics,
+        supervisor: int | None = None,
+    ) -> None:
+        self.models, self.limits, self.metrics, self.supervisor = models, limits, metrics, supervisor
+        self.batcher: Batcher[tuple[ServedModel, Query], Answer] = Batcher(answer_together, batching, self._observe)
+
+    def choose(self, request: Request, named: str | None = None) -> tuple[ServedModel, Target]:
+        """The model that a request is for: named in its path, its query, or its body."""
+        name = request.path_params.get("model") or request.query_params.get("model") or named or self.models.default
+        if name not in self.models.names:
+            known = ", ".join(self.models.names)
+            raise HTTPException(404, f"There is no model {name[:100]!r}, only {known}.")
+        served = self.models[name]
+        model = served.recognizer.model
+        return served, Target(name, served.recognizer.labels, model.finds_nested)
+
+    async def answer(self, request: Request, read: Callable[[Any, Target], Task], body: Any) -> JSONResponse:
+        """Do what a request asks."""
+        began = time.monotonic()
+        served, target = self.choose(request, body.model)
+        task = read(body, target)
+        if len(task.queries) > self.limits.max_texts:
+            raise TooManyTextsError(
+                f"The request has {len(task.queries):,} texts, but {self.limits.max_texts:,} are allowed."
+            )
+        answers = await self.batcher.run([(served, query) for query in task.queries])
+        self.metrics.count("texts_total", len(answers))
+        self.metrics.count("entities_total", sum(len(answer.entities) for answer in answers))
+        self.metrics.observe("request_seconds", time.monotonic() - began)
+        return JSONResponse(task.write(answers))
+
+    def reload(self) -> dict[str, str]:
+        """Load models again; returns the reasons of those that could not be."""
+        before = self.models.versions()
+        failed = self.models.reload()
+        after = self.models.versions()
+        self.metrics.count("reloads_total", sum(before[name] != after[name] for name in after))
+        self.metrics.count("reload_errors_total", len(failed))
+        return failed
+
+    def _observe(self, size: int, seconds: float) -> None:
+        self.metrics.observe("batch_texts", size)
+        self.metrics.observe("batch_seconds", seconds)
+        self.metrics.set("waiting_texts", self.batcher.waiting)
+
+
+def _server_routes(service: Service) -> APIRouter:
+    """What concerns the server as a whole."""
+    routes = APIRouter()
+
+    @routes.get("/", include_in_schema=False)
+    async def page() -> Response:
+        return FileResponse(STATIC / "predict.html", media_type="text/html; charset=utf-8")
+
+    @routes.get("/docs", include_in_schema=False)
+    async def docs() -> Response:
+        return FileResponse(STATIC / "docs.html", media_type="text/html; charset=utf-8")
+
+    @routes.get("/models", summary="The models that are served; the first is the default")
+    async def models() -> JSONResponse:
+        return JSONResponse({"models": [_description(service.models, name) for name in service.models.names]})
+
+    @routes.get("/metrics", summary="Figures for Prometheus")
+    async def metrics() -> Response:
+        service.metrics.set("waiting_texts", service.batcher.waiting)
+        return PlainTextResponse(service.metrics.render(service.models.versions()), media_type=CONTENT_TYPE)
+
+    @routes.post("/reload", summary="Load models again whose folders have changed, while the old ones answer")
+    async def reload() -> JSONResponse:
+        if service.supervisor is not None:
+            os.kill(service.supervisor, signal.SIGHUP)
+            return JSONResponse({"message": "All processes load their models again."}, 202)
+        failed = await run_in_threadpool(service.reload)
+        return JSONResponse({"models": service.models.versions(), "failed": failed}, 500 if failed else 200)
+
+    return routes
+
+
+def _model_routes(service: Service) -> APIRouter:
+    """What concerns one model; also below ``/models/NAME``, for tools that know one address only."""
+    routes = APIRouter()
+
+    async def predict_any(request: Request) -> JSONResponse:
+        content = await _content(request)
+        keys = content.keys() if isinstance(content, dict) else ()
+        if "tasks" in keys:
+            return await service.answer(request, label_tasks, _body(TasksBody, content))
+        if "inputs" in keys:
+            return await service.answer(request, classify_tokens, _body(InputsBody, content))
+        if _GLINER_KEYS & set(keys):
+            return await service.answer(request, predict_gliner, _body(GlinerBody, content))
+        return await service.answer(request, predict, _body(PredictBody, content))
+
+    bodies = _schema(PredictBody, GlinerBody, InputsBody, TasksBody)
+    summary = "Find entities; the fields of the body tell which tool is asking"
+    routes.post("/predict", summary=summary, openapi_extra=bodies)(predict_any)
+    routes.post("/", include_in_schema=False)(predict_any)  # clients of Hugging Face know only the address itself
+
+    @routes.post("/analyze", summary="Find entities, as Presidio's analyzer does", openapi_extra=_schema(AnalyzeBody))
+    async def analyze_text(request: Request) -> JSONResponse:
+        return await service.answer(request, analyze, _body(AnalyzeBody, await _content(request)))
+
+    @routes.get("/supportedentities", summary="Labels, as Presidio's analyzer lists them")
+    async def supported_entities(request: Request) -> JSONResponse:
+        return JSONResponse(list(service.choose(request)[1].labels))
+
+    @routes.get("/labels", summary="What the model can find")
+    async def labels(request: Request) -> JSONResponse:
+        served, target = service.choose(request)
+        return JSONResponse({"model": target.name, "version": served.version, "labels": list(target.labels)})
+
+    @routes.get("/health", summary="Whether the server answers")
+    async def health() -> JSONResponse:
+        return JSONResponse({"status": "UP", "v2": False})  # what Label Studio looks for
+
+    @routes.post("/setup", summary="Connect a project of Label Studio", openapi_extra=_schema(SetupBody))
+    async def setup(request: Request) -> JSONResponse:
+        served, target = service.choose(request)
+        find_control(_body(SetupBody, await _content(request)).label_config, "schema")
+        return JSONResponse({"model_version": model_version(target.name, served.version)})
+
+    @routes.post("/webhook", summary="Events of Label Studio; nothing is learned from them", status_code=201)
+    async def webhook() -> JSONResponse:
+        return JSONResponse({}, 201)
+
+    return routes
+
+
+def _description(models: ServedModels, name: str) -> dict[str, Any]:
+    served = models[name]
+    recognizer = served.recognizer
+    return {
+        "name": name,
+        "version": served.version,
+        "labels": list(recognizer.labels),
+        "method": recognizer.settings.method.name,
+        "encoder": recognizer.settings.encoder.name,
+        "nested": recognizer.model.finds_nested,
+        "encoded_together": served.encodes_alike,
+    }
+
+
+async def _content(request: Request) -> Any:
+    """The JSON value in the body."""
+    try:
+        return decode_json((await request.body()).decode("utf-8-sig"))
+    except ClientDisconnect:  # nobody reads this, but a traceback in the log would be read
+        raise HTTPException(400, "The body breaks off.") from None
+    except UnicodeDecodeError as error:
+        raise HTTPException(400, f"The body is not UTF-8, from byte {error.start} on.") from None
+    except json.JSONDecodeError as error:
+        raise HTTPException(400, f"The body is not JSON: {error}.") from None
+    except UnfitJSONError as error:
+        raise HTTPException(400, f"The body cannot be read: {error.what} — {error.remedy}.") from None
+    except RecursionError:
+        raise HTTPException(400, "The body is nested too deeply.") from None
+
+
+def _body(kind: type[B], content: Any) -> B:
+    try:
+        return kind.model_validate(content)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        raise InvalidRequestError(".".join(map(str, first["loc"])), first["msg"]) from None
+
+
+def _schema(*kinds: type[BaseModel]) -> dict[str, Any]:
+    """The bodies that a route takes, for its description."""
+    schemas = [kind.model_json_schema(ref_template=f"#/paths/~1{kind.__name__}/{{model}}") for kind in kinds]
+    for schema in schemas:  # definitions of parts are written where they are used
+        parts = schema.pop("$defs", {})
+        for value in schema["properties"].values():
+            for option in value.get("anyOf", ()):
+                if "$ref" in option:
+                    option.update(parts[option.pop("$ref").rsplit("/", 1)[1]])
+    content = schemas[0] if len(schemas) == 1 else {"oneOf": schemas}
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": content}}}}
+
+
+_STATUSES: dict[type[Exception], tuple[int, str]] = {
+    InvalidRequestError: (422, "invalid"),
+    ConfigError: (422, "invalid"),
+    TooManyTextsError: (413, "invalid"),
+    QueueFullError: (429, "busy"),
+    TooLateError: (504, "late"),
+    HTTPException: (500, "request"),
+    Exception: (500, "server"),
+}
+"""Statuses and reasons of responses to errors."""
+
+
+def _answer_error(known: tuple[int, str]) -> Callable[[Request, Exception], JSONResponse]:
+    def answer(request: Request, error: Exception) -> JSONResponse:
+        status, reason = known
+        content: dict[str, Any] = {"reason": reason, "message": str(error)}
+        headers = None
+        if isinstance(error, HTTPException):
+            status, content["message"] = error.status_code, error.detail
+            headers = error.headers
+        elif isinstance(error, InvalidRequestError):
+            content["where"] = error.where
+        elif isinstance(error, QueueFullError):
+            headers = {"Retry-After": str(error.seconds)}
+        elif reason == "server":
+            content["message"] = f"The server failed ({type(error).__name__}); this is a bug in Lacuner."
+        return JSONResponse(content, status, headers)
+
+    return answer
+
+
+class _CountedResponses:
+    """Counts the responses of an application by status."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self._app, self._metrics = app, metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def counted(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self._metrics.count_request(message["status"])
+            await send(message)
+
+        await self._app(scope, receive, counted)

@@ -1,0 +1,84 @@
+// The page of a server of models: a text goes there, its entities come back.
+
+import { request } from "./request.js";
+import { colorOf, drawEntities, element, itemOf } from "./sentence.js";
+import { load, save } from "./storage.js";
+
+const byId = (id) => document.getElementById(id);
+const NO_ANSWER = "The server does not answer. Start lacuner serve again, and open its new address.";
+
+let models = [];
+let answer = null;
+let asked = 0;
+
+function notice(text, bad = false) {
+  byId("notice").textContent = text;
+  byId("notice").classList.toggle("bad", bad);
+}
+
+const chosen = () => models.find(({ name }) => name === byId("model").value) ?? models[0];
+
+function showModel() {
+  const { name, labels, nested } = chosen();
+  byId("about").textContent = `${name}: ${labels.join(", ")}`;
+  byId("nested-row").hidden = !nested;
+  byId("nested").checked = byId("nested").checked && nested;
+}
+
+function show(text, labels) {
+  const { entities } = answer;
+  drawEntities(byId("shown"), itemOf(text, entities), labels);
+  byId("rows").replaceChildren(...entities.map(({ start, end, label, text: words, score }) => element("tr", {},
+    element("td", { dir: "auto" }, words),
+    element("td", {}, element("span", { class: "swatch", "data-color": colorOf(label, labels) }, label)),
+    element("td", {}, score === undefined ? "" : score.toFixed(4)),
+    element("td", {}, `${start}–${end}`))));
+  byId("found").hidden = false;
+}
+
+async function find() {
+  const text = byId("text").value;
+  const { name, labels } = chosen();
+  const number = ++asked; // a later request may be answered first
+  notice("…");
+  try {
+    const body = { text, model: name, nested: byId("nested").checked, min_score: Number(byId("min-score").value) / 100 };
+    const found = await request("/predict", body, NO_ANSWER);
+    if (number !== asked) return;
+    answer = found;
+    show(text, labels);
+    notice(`${found.entities.length} ${found.entities.length === 1 ? "entity" : "entities"}.`);
+    save("text", text.slice(0, 10000));
+  } catch (error) {
+    if (number === asked) notice(error.message, true);
+  }
+}
+
+async function copy() {
+  try {
+    await navigator.clipboard.writeText(`${JSON.stringify(answer, null, 2)}\n`);
+    notice("Copied.");
+  } catch {
+    notice("The browser does not let this page copy.", true);
+  }
+}
+
+async function start() {
+  byId("form").addEventListener("submit", (event) => { event.preventDefault(); find(); });
+  byId("text").addEventListener("keydown", (event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) { event.preventDefault(); find(); } });
+  byId("copy").addEventListener("click", copy);
+  byId("model").addEventListener("change", showModel);
+  byId("text").value = load("text") ?? "";
+  try {
+    ({ models } = await request("/models", undefined, NO_ANSWER));
+  } catch (error) {
+    notice(error.message, true);
+    return;
+  }
+  byId("model").replaceChildren(...models.map(({ name }) => element("option", { value: name }, name)));
+  byId("model-row").hidden = models.length === 1;
+  showModel();
+  document.body.dataset.ready = "yes";
+}
+
+start();

@@ -1,0 +1,55 @@
+"""The examples of how a server is run: no engine for containers, and no systemd, is needed to check them."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lacuner.cli import app
+from lacuner.web.server import DEFAULT_PORT
+
+DEPLOY = Path(__file__).parents[1] / "deploy"
+CONTAINER = DEPLOY / "Containerfile"
+SERVICE = DEPLOY / "lacuner.service"
+
+
+def options() -> set[str]:
+    from typer.main import get_command
+
+    serve = get_command(app).commands["serve"]  # type: ignore[attr-defined]
+    return {name for parameter in serve.params for name in parameter.opts}
+
+
+def test_the_container_file_has_no_known_faults() -> None:
+    linter = shutil.which("hadolint", path=str(Path(sys.executable).parent))
+    if linter is None:
+        pytest.skip("hadolint is not installed; make setup installs it")
+    checked = subprocess.run([linter, "--no-color", str(CONTAINER)], capture_output=True, text=True, check=False)
+    assert (checked.stdout, checked.returncode) == ("", 0)
+
+
+def test_what_the_container_file_copies_is_there_and_what_it_runs_exists() -> None:
+    text = CONTAINER.read_text(encoding="utf-8")
+    for line in re.findall(r"^COPY (?!--from)(.*) \S+$", text, re.MULTILINE):
+        for name in line.split():
+            assert (DEPLOY.parent / name).exists(), name
+    assert set(re.findall(r'"(--[a-z-]+)"', text.split("ENTRYPOINT")[1])) <= options()
+    assert f"EXPOSE {DEFAULT_PORT}" in text
+    assert re.search(r"^USER (?!root)", text, re.MULTILINE)
+
+
+def test_the_service_is_one_that_systemd_understands() -> None:
+    text = SERVICE.read_text(encoding="utf-8")
+    command = re.search(r"^ExecStart=\S+ serve (.*)$", text, re.MULTILINE)
+    assert command is not None
+    assert set(re.findall(r"--[a-z-]+", command[1])) <= options()
+    analyzer = shutil.which("systemd-analyze")
+    if analyzer is None:
+        pytest.skip("there is no systemd-analyze")
+    said = subprocess.run([analyzer, "verify", str(SERVICE)], capture_output=True, text=True, check=False).stderr
+    if "Failed to" in said:
+        pytest.skip(f"systemd-analyze does not run here: {said.splitlines()[0]}")
+    assert [line for line in said.splitlines() if "is not executable" not in line] == []
