@@ -16,6 +16,8 @@ from lacuner.errors import ConfigError, LacunerError, ModelError
 from lacuner.features.stored import StoredTensor, load_tensors, no_more_than, read_header, read_json, save_tensors
 from lacuner.model_card import ModelCard
 from lacuner.models.model import Model
+from lacuner.models.span_model import SpanModel
+from lacuner.models.word_filter import WordFilter
 from lacuner.parts import validate
 from lacuner.storage import new_folder, recover_folder, reporting, try_writing
 from lacuner.training.settings import RunSettings, settings_from_dict
@@ -83,7 +85,10 @@ def read_model_folder(folder: Path) -> ModelFolder:
 
     def build() -> Model:
         encoder = settings.encoder.restore(config.architecture, folder)
-        return settings.method.build_model(encoder, config.labels)
+        model = settings.method.build_model(encoder, config.labels)
+        if isinstance(model, SpanModel) and any(name.startswith("word_filter.") for name in stored):
+            model.word_filter = WordFilter(encoder.size)
+        return model
 
     try:
         settings = settings_from_dict(config.settings)
