@@ -3,6 +3,8 @@
 Every step of ours is followed (or preceded, in turns) by the bare encoder's step on the same batch, so that a noisy machine
 hurts both alike; only the ratio counts. Batches are those of CoNLL-03 if LACUNER_DATA has it, else of the built-in sample.
 
+Rows about backends and other libraries are in prediction.py.
+
     python benchmarks/speed.py [--batches N] [--encoder FOLDER] [--methods NAME …]
 """
 
@@ -21,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from prediction import compare_backends, compare_spacy, compare_span_libraries
 from serve_load import measure_latency
 
 import lacuner.sample
@@ -306,6 +309,12 @@ def main() -> None:
         rows += measure("recurrent", make_recurrent, "bare BiLSTM", batches, arguments.methods)
         rows += compare_taggers("recurrent", make_recurrent, corpus, arguments.batches)
     rows += compare_taggers(label, make_transformer, corpus, arguments.batches)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    rows += compare_backends(label, make_transformer, corpus)
+    rows += compare_span_libraries(label, make_transformer, corpus)
+    rows += compare_spacy(corpus[2000:], corpus[:2000])
+    torch.set_num_threads(threads)
     rows += compare_matchers(corpus)
     rows += measure_start()
     rows += measure_latency()

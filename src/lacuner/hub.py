@@ -1,4 +1,4 @@
-"""Models on the Hugging Face hub: model folders of JSON and safetensors, and nothing that could be run.
+"""Models on the Hugging Face hub: model folders of JSON, safetensors and ONNX, and nothing that could be run.
 
 ``huggingface_hub.ModelHubMixin`` would do less: its ``save_pretrained`` writes into the target and removes the old
 configuration first, where ours replaces a model in one step; and its ``from_pretrained`` hands what the configuration of a
@@ -25,7 +25,7 @@ from lacuner.version import __version__
 logger = logging.getLogger(__name__)
 
 _NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*", re.ASCII)
-_FILES = ["*.json", "*.jsonl", "*.safetensors", CARD]
+_FILES = ["*.json", "*.jsonl", "*.safetensors", "*.onnx", CARD]
 _NOT_IN_FOLDERS = ["*/*", "*\\*"]
 """A model folder has no folders in it; a name with a slash may lead anywhere."""
 

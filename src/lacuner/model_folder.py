@@ -12,10 +12,15 @@ from pydantic import BaseModel, field_validator
 
 from lacuner.corpus import OUTSIDE
 from lacuner.corpus.tokenize import Splitting
+from lacuner.encoders import Encoder
 from lacuner.errors import ConfigError, LacunerError, ModelError
 from lacuner.features.stored import StoredTensor, load_tensors, no_more_than, read_header, read_json, save_tensors
+from lacuner.inference.backends import BackendName, attach, exported_encoder
+from lacuner.inference.onnx import check_onnx, read_onnx
 from lacuner.model_card import ModelCard
 from lacuner.models.model import Model
+from lacuner.models.span_model import SpanModel
+from lacuner.models.word_filter import WordFilter
 from lacuner.parts import validate
 from lacuner.storage import new_folder, recover_folder, reporting, try_writing
 from lacuner.training.settings import RunSettings, settings_from_dict
@@ -25,7 +30,7 @@ FORMAT_VERSION = 4
 """Of the folder; models are not read by versions before it."""
 
 CONFIG, CARD = "config.json", "README.md"
-_WEIGHTS, _METRICS = "model.safetensors", "metrics.jsonl"
+_WEIGHTS, _METRICS, _ONNX = "model.safetensors", "metrics.jsonl", "encoder.onnx"
 
 
 class _Config(BaseModel):
@@ -39,6 +44,7 @@ class _Config(BaseModel):
     record: dict[str, Any]
     architecture: dict[str, Any]
     reports: list[str] = []
+    backend: BackendName = "torch"
 
     @field_validator("labels")
     @classmethod
@@ -63,6 +69,7 @@ class ModelFolder:
     settings: RunSettings
     split: Splitting
     record: dict[str, Any]
+    backend: BackendName = "torch"
 
 
 def write_model_folder(folder: Path, content: ModelFolder) -> None:
@@ -80,14 +87,26 @@ def read_model_folder(folder: Path) -> ModelFolder:
     recover_folder(folder)
     config = _read_config(folder)
     stored = read_header(folder / _WEIGHTS)
+    exported = None if config.backend == "torch" else read_onnx(folder / _ONNX)
+    described = stored if exported is None else stored | check_onnx(exported, folder / _ONNX)
+
+    def restore() -> Encoder:
+        if exported is None:
+            return settings.encoder.restore(config.architecture, folder)
+        with torch.device("meta"):
+            encoder = settings.encoder.restore(config.architecture, folder)
+        return attach(encoder, exported, str(folder / _ONNX))
 
     def build() -> Model:
-        encoder = settings.encoder.restore(config.architecture, folder)
-        return settings.method.build_model(encoder, config.labels)
+        encoder = restore()
+        model = settings.method.build_model(encoder, config.labels)
+        if isinstance(model, SpanModel) and any(name.startswith("word_filter.") for name in stored):
+            model.word_filter = WordFilter(encoder.size)
+        return model
 
     try:
         settings = settings_from_dict(config.settings)
-        with no_more_than(stored, folder / CONFIG):
+        with no_more_than(described, folder / CONFIG):
             _compare(folder / _WEIGHTS, stored, _without_memory(build))
             model = build()
     except ConfigError as error:
@@ -102,7 +121,7 @@ def read_model_folder(folder: Path) -> ModelFolder:
     model.load_state_dict(load_tensors(folder / _WEIGHTS))
     record = config.record | {"history": tuple(_read_lines(folder / _METRICS))}
     record["reports"] = {name: tuple(_read_lines(folder / f"{name}.jsonl")) for name in config.reports}
-    return ModelFolder(model, settings, config.split, record)
+    return ModelFolder(model, settings, config.split, record, config.backend)
 
 
 def check_target(folder: Path) -> None:
@@ -151,7 +170,12 @@ def _write(folder: Path, content: ModelFolder) -> None:
         record=record,
         architecture=architecture,
         reports=sorted(content.record.get("reports", {})),
+        backend=content.backend,
     )
+    exported = exported_encoder(model)
+    assert (exported is None) == (content.backend == "torch")
+    if exported is not None:
+        (folder / _ONNX).write_bytes(exported.content)
     (folder / CONFIG).write_text(config.model_dump_json(indent=2) + "\n", encoding="utf-8")
     files = {_METRICS: content.record["history"]}
     files |= {f"{name}.jsonl": records for name, records in content.record.get("reports", {}).items()}

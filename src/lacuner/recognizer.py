@@ -17,9 +17,11 @@ from lacuner.corpus.as_corpus import same_text as merge_same_text
 from lacuner.corpus.sources import UNNAMED
 from lacuner.corpus.tokenize import CHARACTER_SPLITTINGS, Splitting
 from lacuner.encoders.device import default_device, find_device, on_device
-from lacuner.errors import ConfigError, TrainingError
+from lacuner.errors import ConfigError, DataError, ModelError, TrainingError
 from lacuner.evaluation import Scores, score_entities
+from lacuner.evaluation.export import MAX_LOSS, ExportReport, compare_models
 from lacuner.hub import find_model_folder, push_to_hub
+from lacuner.inference.backends import BackendName, convert
 from lacuner.inference.predict import predict_pairs, predict_texts
 from lacuner.inference.prediction import Prediction, Predictions, Text
 from lacuner.matching import Dictionary, Matcher
@@ -62,10 +64,19 @@ class Recognizer:
         settings: everything that it was trained with.
         split: how it splits raw text into words.
         record: how its training went.
+        backend: what computes word vectors: ``torch``, or what the model was exported for.
     """
 
-    def __init__(self, model: Model, settings: RunSettings, split: Splitting, record: TrainingRecord) -> None:
+    def __init__(
+        self,
+        model: Model,
+        settings: RunSettings,
+        split: Splitting,
+        record: TrainingRecord,
+        backend: BackendName = "torch",
+    ) -> None:
         self.model = model.eval()
+        self.backend: BackendName = backend
         self.settings = settings
         self.split: Splitting = split
         self.record = record
@@ -312,6 +323,38 @@ class Recognizer:
         """Write the model folder. It takes its name when it is whole; one that is there already is replaced."""
         write_model_folder(Path(folder), self._content())
 
+    def export(
+        self,
+        folder: str | Path,
+        check: Data,
+        backend: BackendName = "onnx-int8",
+        *,
+        allow_loss: float = MAX_LOSS,
+        nested: bool = False,
+    ) -> ExportReport:
+        """Write a model folder whose encoder runs in another backend, unless it finds less on annotated sentences.
+
+        Args:
+            folder: to write; everything loads it as any other model folder.
+            check: annotated sentences, such as the dev data: a corpus, sentences, or the path of a file.
+            backend: ``onnx`` or ``onnx-int8``; both for Hugging Face encoders only.
+            allow_loss: points of F1 that may be lost.
+            nested: keep entities that overlap better ones when F1 is measured.
+        """
+        check_target(Path(folder))
+        corpus = as_corpus(check, "check", self.split)
+        if not any(sentence.entities for sentence in corpus):
+            raise DataError("there are no entities to check the export by", "give annotated sentences")
+        other = Recognizer(convert(self.model, backend), self.settings, self.split, self.record, backend)
+        report = compare_models(self.model, other.model, corpus, backend, nested)
+        if report.loss > allow_loss:
+            raise ModelError(
+                f"{report} — nothing is written, because F1 falls by {report.loss:.2f} points, and {allow_loss:g} are "
+                "allowed; allow more (--allow-loss), or use another backend"
+            )
+        other.save_pretrained(folder)
+        return report
+
     def push_to_hub(self, name: str, **options: Any) -> str:
         """Send the model to the Hugging Face hub as ``user/model``, and return the address of the commit.
 
@@ -340,11 +383,11 @@ class Recognizer:
         loaded = read_model_folder(find_model_folder(folder, revision, token))
         known = {item.name for item in fields(TrainingRecord)}
         record = TrainingRecord(**{name: value for name, value in loaded.record.items() if name in known})
-        recognizer = cls(loaded.model, loaded.settings, loaded.split, record)
+        recognizer = cls(loaded.model, loaded.settings, loaded.split, record, loaded.backend)
         return recognizer.to(device)
 
     def _content(self) -> ModelFolder:
-        return ModelFolder(self.model, self.settings, self.split, dict(vars(self.record)))
+        return ModelFolder(self.model, self.settings, self.split, dict(vars(self.record)), self.backend)
 
 
 def _training_data(

@@ -17,6 +17,7 @@ from lacuner.methods.parts import Inference, State, StateSizes
 from lacuner.methods.registry import registry
 from lacuner.methods.scl_rai import Prototypes
 from lacuner.models.span_model import MAX_THRESHOLD, SpanModel
+from lacuner.models.word_filter import WordFilter
 from lacuner.supervision.spans import Spans, enumerate_spans
 from tiny_models import BATCHES, HEADS, LABELS, MIXED, TINY, WORDS, encoded, places, tiny_model
 
@@ -257,3 +258,42 @@ def test_what_is_scored_once_can_be_decoded_with_any_threshold(
         scores = [[entity.score for entities in each for entity in entities] for each in (found, expected)]
         assert scores[0] == pytest.approx(scores[1], abs=1e-6)
     assert any(model.score(batch).decode(-MAX_THRESHOLD)), "otherwise there is nothing to compare"
+
+
+class Chosen(WordFilter):
+    """Keeps the words that somebody has chosen."""
+
+    def __init__(self, starts: Tensor, ends: Tensor) -> None:
+        super().__init__(1)
+        self.chosen = starts, ends
+
+    def forward(self, words, lengths):
+        return self.chosen
+
+
+@pytest.mark.parametrize("needs_only_ends", [True, False])
+@pytest.mark.parametrize("head", HEADS)
+@given(data=st.data())
+@settings(max_examples=30)
+def test_a_filter_of_words_finds_what_is_found_among_the_spans_that_it_leaves(head, needs_only_ends, data):
+    model = span_model(head)
+    model.threshold.fill_(-3.0)
+    model.head.needs_only_ends = needs_only_ends
+    batch = encoded(model, SENTENCES)
+    inside = torch.arange(len(WORDS)) < batch.lengths[:, None]
+    flags = st.lists(st.booleans(), min_size=inside.numel(), max_size=inside.numel())
+    starts, ends = (inside & torch.tensor(data.draw(flags)).view(inside.shape) for _ in range(2))
+    every = model.entities(batch, nested=True)
+    model.word_filter = Chosen(starts, ends)
+    assert model.entities(batch, nested=True) == every  # entities inside others are looked for everywhere
+    expected = []
+    for row, entities in enumerate(every):
+        left, kept = [e for e in entities if starts[row, e.start] and ends[row, e.end - 1]], []
+        for entity in sorted(left, key=lambda e: (-e.score, e.start, e.end)):
+            if not any(entity.start < other.end and other.start < entity.end for other in kept):
+                kept.append(entity)
+        expected.append(sorted(kept))
+    found = model.entities(batch)
+    assert found == expected
+    for entities, others in zip(found, expected, strict=True):
+        assert [e.score for e in entities] == pytest.approx([e.score for e in others], abs=1e-6)

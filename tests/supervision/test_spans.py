@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lacuner.corpus import Entity, Sentence, Span
-from lacuner.supervision.spans import Spans, build_targets, enumerate_spans
+from lacuner.supervision.spans import Spans, build_targets, enumerate_spans, pair_words
 
 LABELS = ("O", "PER", "LOC", "ORG")
 
@@ -155,3 +155,26 @@ def test_without_a_limit_the_table_is_as_large_as_the_square_and_no_larger(small
     with small_tensors(256 * 257):
         parts = build_targets([sentence], LABELS).partition()
     assert len(parts.unknown) == 256 * 257 // 2 - 1
+
+
+@given(st.data())
+def test_paired_words_are_the_spans_that_begin_and_end_with_them(data):
+    lengths = data.draw(st.lists(st.integers(0, 6), min_size=1, max_size=4))
+    max_width = data.draw(st.none() | st.integers(1, 7))
+    longest = max(lengths)
+    inside = torch.arange(longest) < torch.tensor(lengths)[:, None]
+    rows = st.lists(st.booleans(), min_size=longest * len(lengths), max_size=longest * len(lengths))
+    starts, ends = (inside & torch.tensor(data.draw(rows), dtype=torch.bool).view(inside.shape) for _ in range(2))
+    expected = [
+        (row, start, end)
+        for row, start, end in triples(enumerate_spans(torch.tensor(lengths), max_width))
+        if starts[row, start] and ends[row, end - 1]
+    ]
+    assert triples(pair_words(starts, ends, max_width)) == expected
+
+
+def test_spans_among_words_that_are_left_keep_their_width():
+    few = Spans(torch.zeros(2, dtype=torch.long), torch.tensor([0, 1]), torch.tensor([2, 2]), torch.tensor([7, 1]))
+    assert few.width.tolist() == [7, 1]
+    assert few[1:].width.tolist() == [1]
+    assert Spans.of([(0, 2, 5)]).width.tolist() == [3]

@@ -18,6 +18,7 @@ from lacuner.cli.console import say, set_up_logging, stop_bars
 from lacuner.cli.convert import convert
 from lacuner.cli.demo import demo
 from lacuner.cli.evaluate import evaluate
+from lacuner.cli.export import export
 from lacuner.cli.help import Verb, Verbs
 from lacuner.cli.inspect import inspect
 from lacuner.cli.mask import mask
@@ -43,7 +44,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 _VERBS = {
-    "Train and use models": (train, evaluate, predict, serve),
+    "Train and use models": (train, evaluate, predict, serve, export),
     "Make and check data": (annotate, convert, split, merge, inspect, mask, audit, review),
     "Learn more": (demo, methods),
 }

@@ -29,6 +29,8 @@ def load_pretrained(name: str) -> Any:
 
     folder, stored = Path(name), {}
     with ExitStack() as stack:
+        if (folder / "encoder.onnx").is_file():
+            raise ConfigError(f"{name} is an exported model, which cannot be trained; give the encoder it was made of")
         if folder.is_dir():
             stack.enter_context(offline())
             _check_counts(json.loads((folder / "config.json").read_text(encoding="utf-8")))

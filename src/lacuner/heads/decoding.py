@@ -28,6 +28,7 @@ def find_entities(
     probabilities: Probabilities = softmax_of_logits,
     nested: bool = False,
     min_score: float = 0.0,
+    spans: Spans | None = None,
 ) -> list[list[Entity]]:
     """Entities of a batch: the spans whose best label is not ``O``, by falling score, without overlaps unless ``nested``.
 
@@ -39,9 +40,10 @@ def find_entities(
         probabilities: scores → probabilities of the labels.
         nested: keep entities that overlap better ones.
         min_score: leave out entities that are less probable.
+        spans: that may be entities; by default all of them.
     """
-    spans, found = search_spans(score, lengths, is_entity, max_width, probabilities)
-    return decode(spans, found, lengths, labels, nested, min_score)
+    kept, found = search_spans(score, lengths, is_entity, max_width, probabilities, spans)
+    return decode(kept, found, lengths, labels, nested, min_score)
 
 
 def is_entity(probabilities: Tensor) -> Tensor:
@@ -55,9 +57,11 @@ def search_spans(
     keep: Callable[[Tensor], Tensor],
     max_width: int | None = None,
     probabilities: Probabilities = softmax_of_logits,
+    spans: Spans | None = None,
 ) -> tuple[Spans, Tensor]:
-    """The spans of a batch that ``keep`` keeps by their probabilities, and these: ``(N, L)``."""
-    spans = enumerate_spans(lengths, max_width)
+    """Those of ``spans``, or of all spans of a batch, that ``keep`` keeps by their probabilities, and these: ``(N, L)``."""
+    if spans is None:
+        spans = enumerate_spans(lengths, max_width)
     found: list[tuple[Spans, Tensor]] = []
     for begin in range(0, len(spans), SEARCH_CHUNK):
         part = spans[begin : begin + SEARCH_CHUNK]

@@ -36,6 +36,8 @@ class ProductHead(SpanHead):
     on the words of the first two terms and on the product of the third.
     """
 
+    needs_only_ends = True
+
     def __init__(self, config: ProductConfig, size: int, labels: int) -> None:
         super().__init__()
         self.hidden_size = config.hidden

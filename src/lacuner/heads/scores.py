@@ -57,6 +57,8 @@ class SpanHead(nn.Module, ABC):
     """Of the last hidden layer."""
     outside_bias: float = 0.0
     """Added to the logit of ``O``."""
+    needs_only_ends: bool = False
+    """Whether scores depend on a span's first and last word and ``spans.width`` only: then other words may be missing."""
 
     @abstractmethod
     def project(self, words: EncodedWords) -> Any:

@@ -41,6 +41,8 @@ class WidthHead(SpanHead):
     ``W [h_i; h_j; f] = W₁ h_i + W₂ h_j + W₃ f``: three small tables that are added up for the spans that are asked for.
     """
 
+    needs_only_ends = True
+
     def __init__(self, config: WidthConfig, size: int, labels: int) -> None:
         super().__init__()
         self.hidden_size = config.hidden
@@ -74,7 +76,7 @@ class WidthHead(SpanHead):
         return torch.cat([first, last, self.widths(self._width(spans))], dim=-1)
 
     def _width(self, spans: Spans) -> Tensor:
-        return (spans.end - spans.start - 1).clamp(max=self.widths.num_embeddings - 1)
+        return (spans.width - 1).clamp(max=self.widths.num_embeddings - 1)
 
 
 PARTS = (WidthConfig,)

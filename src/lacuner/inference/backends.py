@@ -1,9 +1,19 @@
 """Backends: what turns words into vectors. Heads and decoding are ours, whatever computes the vectors."""
 
+import copy
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Literal, Protocol, get_args
 
+from lacuner.encoders import Encoder
+from lacuner.encoders.bilstm import BiLSTM
+from lacuner.encoders.transformer import TransformerEncoder
+from lacuner.errors import ConfigError
+from lacuner.features.questions import QuestionIndex
+from lacuner.inference.onnx import OnnxTransformer, check_onnx, export_onnx, quantize
 from lacuner.models.model import EncodedBatch, Model
+
+BackendName = Literal["torch", "onnx", "onnx-int8"]
+BACKENDS: tuple[BackendName, ...] = get_args(BackendName)
 
 
 class Backend(Protocol):
@@ -14,10 +24,46 @@ class Backend(Protocol):
 
 
 class TorchBackend:
-    """The model's own encoder."""
+    """The model's own encoder; that of an exported model runs in ONNX Runtime."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
 
     def encode(self, sentences: Sequence[Sequence[str]]) -> EncodedBatch:
         return self._model.encode(sentences)
+
+
+def exported_encoder(model: Model) -> OnnxTransformer | None:
+    """What computes the vectors of an exported model; none if torch does."""
+    inner = model.encoder.model if isinstance(model.encoder, TransformerEncoder) else None
+    return inner if isinstance(inner, OnnxTransformer) else None
+
+
+def convert(model: Model, backend: BackendName) -> Model:
+    """A copy of a model whose encoder runs in another backend; head, threshold and everything else are the same."""
+    encoder = model.encoder
+    if exported_encoder(model) is not None:
+        raise ConfigError("this model is exported already — export the model that it was made of")
+    if type(encoder) is not TransformerEncoder:
+        raise ConfigError(
+            "only models with a Hugging Face encoder (transformer) can be exported — docs/speed.md says what makes others fast"
+        )
+    if isinstance(encoder.index, QuestionIndex):
+        raise ConfigError("a model that asks a question for each label (mrc) cannot be exported — use it as it is")
+    content = export_onnx(encoder.model)
+    if backend == "onnx-int8":
+        content = quantize(content)
+    check_onnx(content, "the export")
+    # What the copy would copy of the encoder is replaced before: it may be large.
+    return copy.deepcopy(model, {id(encoder.model): OnnxTransformer(content, encoder.model.config)}).eval()
+
+
+def attach(encoder: Encoder, content: bytes, path: str) -> Encoder:
+    """An encoder that was restored without memory for its weights, with ONNX Runtime in their place."""
+    if type(encoder) is not TransformerEncoder:
+        raise ConfigError(f"{path} is there, but the encoder is none that can be exported")
+    config = encoder.model.config
+    encoder.model = OnnxTransformer(content, config, path)
+    if encoder.config.lstm is not None:
+        encoder.lstm = BiLSTM(config.hidden_size, encoder.config.lstm)
+    return encoder

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from lacuner.corpus import Entity, Sentence
-from lacuner.encoders import Encoder
+from lacuner.encoders import EncodedWords, Encoder
 from lacuner.heads import SpanHead, SpanHeadConfig, SpanScores
 from lacuner.heads.decoding import (
     decode,
@@ -20,7 +20,8 @@ from lacuner.heads.decoding import (
 )
 from lacuner.heads.scores import SEARCH_CHUNK
 from lacuner.models.model import Decodable, EncodedBatch, Model
-from lacuner.supervision.spans import Spans, SpanTargets, build_targets
+from lacuner.models.word_filter import WordFilter
+from lacuner.supervision.spans import Spans, SpanTargets, build_targets, pair_words
 from lacuner.supervision.tags import TokenSupervision
 
 MAX_THRESHOLD = 4.75
@@ -56,9 +57,13 @@ class SpanModel(Model):
         head: scores spans.
         labels: names of the labels; the first is ``O``.
         inference: what decides besides the classifier; it finds what it keeps under ``state["inference"]``.
+
+    Attributes:
+        word_filter: says which words surely neither begin nor end an entity; without one all spans are scored.
     """
 
     finds_nested = True
+    word_filter: WordFilter | None
 
     def __init__(
         self, encoder: Encoder, head: SpanHeadConfig, labels: Sequence[str], inference: SpanInference | None = None
@@ -66,6 +71,7 @@ class SpanModel(Model):
         super().__init__(encoder, labels)
         self.max_span_width = head.max_span_width
         self.inference = inference
+        self.word_filter = None
         self.head: SpanHead = head.build(encoder.size, len(self.labels))
         self.head.outside_bias = 0.0 if head.outside_bias == "prior" else head.outside_bias
 
@@ -100,15 +106,42 @@ class SpanModel(Model):
 
     @torch.no_grad()
     def entities(self, batch: EncodedBatch, nested: bool = False, min_score: float = 0.0) -> list[list[Entity]]:
+        if self.word_filter is None or nested:  # the filter knows only entities that overlap no better ones
+            score, spans = self.scorer(batch), None
+        else:
+            score, spans = self._candidates(batch)
         return find_entities(
-            self.scorer(batch),
+            score,
             batch.lengths,
             self.labels,
             max_width=self.max_span_width,
             probabilities=self.probabilities,
             nested=nested,
             min_score=min_score,
+            spans=spans,
         )
+
+    def _candidates(self, batch: EncodedBatch) -> tuple[Callable[[Spans], SpanScores], Spans]:
+        """The spans that may be entities, and what scores them: only their first and last words are projected."""
+        assert self.word_filter is not None
+        starts, ends = self.word_filter(batch.words, batch.lengths)
+        spans = pair_words(starts, ends, self.max_span_width)
+        if not self.head.needs_only_ends:
+            return self.scorer(batch), spans
+        longest = starts.shape[1]
+        kept = (starts | ends).flatten().nonzero().squeeze(1)
+        number = torch.zeros(starts.numel(), dtype=torch.long, device=kept.device)
+        number[kept] = torch.arange(len(kept), device=kept.device)
+        first = batch.words.first.flatten(0, 1)[kept][None]  # (1, kept, d)
+        same = batch.words.last is batch.words.first
+        last = first if same else batch.words.last.flatten(0, 1)[kept][None]
+        score = self.scorer(EncodedBatch(EncodedWords(first, last), batch.lengths))
+
+        def score_among_kept(spans: Spans) -> SpanScores:
+            begin, end = (number[spans.row * longest + word] for word in (spans.start, spans.end - 1))
+            return score(Spans(torch.zeros_like(begin), begin, end + 1, spans.end - spans.start))
+
+        return score_among_kept, spans
 
     @torch.no_grad()
     def span_probabilities(

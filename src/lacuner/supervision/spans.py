@@ -12,17 +12,28 @@ from lacuner.corpus import OUTSIDE, Sentence
 
 @dataclass(frozen=True)
 class Spans:
-    """``N`` spans of a batch: words ``[start, end)`` of the sentence in ``row``."""
+    """``N`` spans of a batch: words ``[start, end)`` of the sentence in ``row``.
+
+    Where some words of a batch have been left out, ``start`` and ``end - 1`` count those that are there, and ``widths`` says
+    how many words a span had.
+    """
 
     row: Tensor  # (N,)
     start: Tensor  # (N,)
     end: Tensor  # (N,)
+    widths: Tensor | None = None  # (N,)
+
+    @property
+    def width(self) -> Tensor:
+        """The words of each span: ``(N,)``."""
+        return self.end - self.start if self.widths is None else self.widths
 
     def __len__(self) -> int:
         return self.row.shape[0]
 
     def __getitem__(self, index: Tensor | slice) -> "Spans":
-        return Spans(self.row[index], self.start[index], self.end[index])
+        widths = None if self.widths is None else self.widths[index]
+        return Spans(self.row[index], self.start[index], self.end[index], widths)
 
     def to(self, device: torch.device) -> "Spans":
         return Spans(self.row.to(device), self.start.to(device), self.end.to(device))
@@ -45,6 +56,23 @@ def enumerate_spans(lengths: Tensor, max_width: int | None = None) -> Spans:
     start, end = (side.to(lengths.device) for side in grid(longest, max_width))
     row, index = (end[None, :] <= lengths[:, None]).nonzero(as_tuple=True)
     return Spans(row, start[index], end[index])
+
+
+def pair_words(starts: Tensor, ends: Tensor, max_width: int | None = None) -> Spans:
+    """Spans that begin with a word of ``starts`` and end with one of ``ends``, ``(B, n)`` bool each, by row, start and end."""
+    longest = starts.shape[1]
+    first, last = starts.flatten().nonzero().squeeze(1), ends.flatten().nonzero().squeeze(1)
+    row = first.div(max(1, longest), rounding_mode="floor")
+    beyond = (row + 1) * longest
+    if max_width is not None:
+        beyond = torch.minimum(beyond, first + max_width)
+    begin = torch.searchsorted(last, first)
+    count = torch.searchsorted(last, beyond) - begin  # how many last words each first word is paired with
+    which = torch.arange(len(first), device=first.device).repeat_interleave(count)
+    before = count.cumsum(0) - count
+    partner = torch.arange(len(which), device=first.device) - before[which] + begin[which]
+    offset = row[which] * longest
+    return Spans(row[which], first[which] - offset, last[partner] - offset + 1)
 
 
 def _grid(length: int, max_width: int | None) -> tuple[Tensor, Tensor]:

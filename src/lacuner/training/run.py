@@ -13,9 +13,11 @@ from lacuner.corpus import OUTSIDE, Corpus
 from lacuner.evaluation import Scores, score_entities
 from lacuner.inference.predict import find_entities
 from lacuner.inference.threshold import fit_threshold
+from lacuner.inference.word_filter import fit_word_filter
 from lacuner.methods.method import Method
 from lacuner.methods.parts import Stage, StageContext, StageResult
 from lacuner.models.model import Model
+from lacuner.models.span_model import SpanModel
 from lacuner.supervision.tags import TokenSupervision
 from lacuner.training.checkpoints import RunFolder
 from lacuner.training.cross_fit import Fold, cross_fit, plan_folds
@@ -71,6 +73,8 @@ class TrainingRun:
         model, result = self._fit("model", "", sampler)
         for stage in taught:
             model, result = self._rounds(stage, context, model, result)
+        if isinstance(model, SpanModel):
+            fit_word_filter(model, self.corpus.tokens, () if self.dev is None else self.dev.tokens)
         return model, result
 
     def _rounds(

@@ -5,7 +5,6 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from lacuner.corpus import Entity
 from lacuner.corpus.tokenize import split_words
@@ -83,14 +82,14 @@ class ServedModel:
     @classmethod
     def of(cls, recognizer: Recognizer, version: str = "unsaved") -> "ServedModel":
         """A model that is loaded already."""
-        return cls(recognizer, version, encodes_alike(recognizer.model, _backend(recognizer)))
+        return cls(recognizer, version, encodes_alike(recognizer.model))
 
     def answer(self, queries: Sequence[Query]) -> list[Answer | Exception]:
         """What :meth:`Recognizer.predict` says of each text by itself, bit by bit, in whatever company it is."""
-        backend = _backend(self.recognizer)
+        backend: Backend | None = None
         if self.encodes_alike and len(queries) > 1:
             texts = [query.text for query in queries]
-            backend = EncodedTogether.of_texts(self.recognizer.model, texts, self.recognizer.split, backend)
+            backend = EncodedTogether.of_texts(self.recognizer.model, texts, self.recognizer.split)
         return [self._answer_or_error(query, backend) for query in queries]
 
     def _answer_or_error(self, query: Query, backend: Backend | None) -> Answer | Exception:
@@ -207,8 +206,3 @@ def named_paths(given: Sequence[str]) -> dict[str, str]:
             raise ConfigError(f"two models are called {name!r} — name them, such as {name}={paths[name]} other={path}")
         paths[name] = path
     return paths
-
-
-def _backend(recognizer: Recognizer) -> Any:
-    """What computes the word vectors, if the recognizer has been given something else than its own encoder."""
-    return getattr(recognizer, "backend", None)
