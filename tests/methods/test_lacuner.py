@@ -14,7 +14,7 @@ from lacuner.errors import ConfigError
 from lacuner.heads import WidthConfig
 from lacuner.methods import lacuner as module
 from lacuner.methods.full import CrossEntropy
-from lacuner.methods.lacuner import METHODS, FoldTeacher
+from lacuner.methods.lacuner import METHODS, Distillation, FoldTeacher
 from lacuner.methods.method import SpanMethod
 from lacuner.methods.parts import StageContext, StageResult, TrainingData
 from lacuner.methods.registry import registry
@@ -41,6 +41,7 @@ INCOMPLETE = (
 )
 COMPLETE = tuple(Sentence((f"name{n}", "sleeps"), (Entity(0, 1, "PER"),), complete=True) for n in range(6))
 CORPUS = Corpus((*INCOMPLETE, *COMPLETE))
+DISTANT = Corpus(INCOMPLETE)
 
 
 def as_probabilities(predicted: Predicted) -> SpanProbabilities:
@@ -250,3 +251,76 @@ def test_the_preset_is_uniform_with_averaged_weights_a_threshold_and_a_teacher()
     assert (METHOD.loss, METHOD.contrast, METHOD.inference) == (CrossEntropy(), None, None)
     assert (METHOD.stage, METHOD.teacher) == (None, FoldTeacher())
     assert METHOD.training == {"fit_threshold": True, "width_quantile": 0.995}
+
+
+def run_distillation(
+    stage: Distillation,
+    monkeypatch: pytest.MonkeyPatch,
+    predicted: Sequence[Predicted],
+    corpus: Corpus = DISTANT,
+    has_dev: bool = True,
+) -> tuple[StageResult | None, list[dict[str, Any]], list[str]]:
+    """What an ensemble finds out if its models predict this; how they were trained, and what was kept."""
+    trained: list[dict[str, Any]] = []
+    kept: list[str] = []
+
+    def fit(name: str, title: str, method: Any, **more: Any) -> Any:
+        trained.append({"name": name, "method": method, **more})
+        return len(trained) - 1
+
+    def cached(name: str, compute: Any) -> dict[str, Tensor]:
+        kept.append(name)
+        return compute()
+
+    def predict(model: int, corpus: Corpus, indices: Sequence[int], least: float) -> SpanProbabilities:
+        asked.append((list(indices), least))
+        return as_probabilities(predicted[model])
+
+    asked: list[tuple[list[int], float]] = []
+    monkeypatch.setattr(module, "predict_proba", predict)
+    never = partial(pytest.fail, "nobody asks for that")
+    found = stage.run(StageContext(corpus, LABELS, METHOD, fit, never, cached, 1, has_dev))
+    incomplete = [index for index, sentence in enumerate(corpus) if not sentence.complete]
+    assert all(indices == incomplete and least < stage.min_probability for indices, least in asked)
+    return found, trained, kept
+
+
+def test_an_ensemble_teaches_the_mean_of_its_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = {(0, 0, 1): [0.2, 0.0, 0.8], (1, 0, 1): [0.9, 0.1, 0.0], (1, 2, 3): [0.97, 0.03, 0.0]}
+    second = {(0, 0, 1): [0.6, 0.2, 0.2], (0, 3, 4): [0.99, 0.01, 0.0], (1, 2, 3): [0.96, 0.04, 0.0]}
+    found, trained, kept = run_distillation(Distillation(), monkeypatch, [first, second])
+    assert found is not None
+    assert_same(
+        found.spans,
+        {
+            (0, 0, 1): [0.4, 0.1, 0.5],
+            (0, 3, 4): [0.995, 0.005, 0.0],  # annotated, so it is asked about whatever they say
+            (1, 0, 1): [0.95, 0.05, 0.0],  # to the second model, it is no entity
+        },
+    )
+    assert (found.rest_as_negative, found.clean_fraction) == (True, 0.0)
+    assert [model["seed_offset"] for model in trained] == [1, 2], "no two are alike, and none is like the model itself"
+    assert len(set(kept)) == 2
+
+
+def test_an_ensemble_has_as_many_models_as_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, trained, _ = run_distillation(Distillation(models=4), monkeypatch, [PREDICTED] * 4)
+    assert [model["seed_offset"] for model in trained] == [1, 2, 3, 4]
+
+
+def test_without_dev_data_there_is_no_ensemble_and_that_is_said(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    found, trained, _ = run_distillation(Distillation(), monkeypatch, [], has_dev=False)
+    assert (found, trained) == (None, [])
+    assert "Without dev data" in caplog.text
+
+
+def test_an_ensemble_leaves_the_work_to_a_teacher_with_trusted_sentences(monkeypatch: pytest.MonkeyPatch) -> None:
+    trusted = Corpus((*INCOMPLETE, *(replace(each) for each in COMPLETE * 100)))
+    assert run_distillation(Distillation(), monkeypatch, [], trusted)[0] is None
+    assert run_distillation(Distillation(), monkeypatch, [], Corpus(COMPLETE))[0] is None, (
+        "and there may be nothing to say"
+    )
+    assert run_distillation(Distillation(), monkeypatch, [PREDICTED] * 2, CORPUS)[0] is not None, "few trusted entities"

@@ -5,7 +5,8 @@ No paper of this folder has either. See docs/methods/lacuner.md for what was tri
 
 import logging
 from collections.abc import Sequence
-from typing import Literal
+from functools import partial
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -21,6 +22,53 @@ from lacuner.models.probabilities import predict_proba
 from lacuner.supervision.posterior import SpanProbabilities, annotated_labels, concatenate, mean
 
 logger = logging.getLogger(__name__)
+
+_NOTICED = 0.4
+"""Models of an ensemble are asked about spans that are less probable by this factor: the mean may be higher."""
+
+
+class Distillation(Stage):
+    """``distillation``: several models are trained on everything; what they predict on average is what the model learns.
+
+    What one of them has learned by heart, the others have not; a mean of two or three is better than any of them, and one
+    model that has learned it costs no more to use. Needs dev data: without a threshold from it, models that were trained on
+    few negatives find too many entities. Leaves the work to ``teacher`` where that has enough trusted sentences.
+    """
+
+    levels: ClassVar = ("span",)
+    name: Literal["distillation"] = "distillation"
+    models: int = Field(2, ge=2, description="how many models are trained first")
+    min_probability: float = Field(
+        0.05, gt=0, le=1, description="spans that are less probably an entity, and not annotated, are known negatives"
+    )
+
+    def run(self, context: StageContext) -> StageResult | None:
+        _, incomplete = _divided(context)
+        if not incomplete or _has_teacher(context):
+            return None
+        if not context.has_dev:
+            logger.info(
+                "Without dev data there is no ensemble (stage=distillation): its models would find too many entities."
+            )
+            return None
+
+        def predict(number: int) -> dict[str, Tensor]:
+            title = f"model {number} of {self.models} of the ensemble"
+            model = context.fit(f"distilled-{number}", title, context.method, seed_offset=number)
+            return predict_proba(model, context.corpus, incomplete, _NOTICED * self.min_probability).tensors()
+
+        found = mean(
+            [
+                SpanProbabilities.from_tensors(
+                    context.cached(f"distilled-{number}-predictions", partial(predict, number))
+                )
+                for number in range(1, self.models + 1)
+            ]
+        )
+        annotated = annotated_labels(found, context.corpus, context.labels).any(1).numpy()
+        return StageResult(
+            spans=found[annotated | (1 - found.probabilities[:, 0] >= self.min_probability)], rest_as_negative=True
+        )
 
 
 class FoldTeacher(Stage):
@@ -70,7 +118,7 @@ class FoldTeacher(Stage):
 
     def run(self, context: StageContext) -> StageResult | None:
         complete, incomplete = _divided(context)
-        if not incomplete or not self._can_teach(context, complete):
+        if not incomplete or not self.can_teach(context, complete):
             return None
         on_trusted = self.train_on == "trusted"
 
@@ -111,7 +159,7 @@ class FoldTeacher(Stage):
             clean_fraction=self.clean_fraction,
         )
 
-    def _can_teach(self, context: StageContext, complete: Sequence[int]) -> bool:
+    def can_teach(self, context: StageContext, complete: Sequence[int]) -> bool:
         """Whether there is enough to train teachers on."""
         entities = sum(len(context.corpus[index].entities) for index in complete)
         if self.train_on == "all" or entities >= self.min_entities:
@@ -125,13 +173,19 @@ class FoldTeacher(Stage):
         return False
 
 
+def _has_teacher(context: StageContext) -> bool:
+    """Whether there are enough trusted sentences for the method's own teacher."""
+    teacher = next((part for kind, part in context.method.parts() if kind == "teacher"), None)
+    return isinstance(teacher, FoldTeacher) and teacher.can_teach(context, _divided(context)[0])
+
+
 def _divided(context: StageContext) -> tuple[list[int], list[int]]:
     """Indices of the complete sentences, and of the others."""
     complete = [index for index, sentence in enumerate(context.corpus) if sentence.complete]
     return complete, [index for index, sentence in enumerate(context.corpus) if not sentence.complete]
 
 
-PARTS = (FoldTeacher,)
+PARTS = (FoldTeacher, Distillation)
 METHODS = (
     SpanMethod(
         name="lacuner",

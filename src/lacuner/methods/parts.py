@@ -359,6 +359,7 @@ class StageContext:
     cached: Callable[[str, Callable[[], dict[str, Tensor]]], dict[str, Tensor]]
     """``cached(name, compute)``: what ``compute()`` returns; after an interruption, what it returned before."""
     seed: int = 1  # of everything that a stage draws
+    has_dev: bool = True  # whether dev data chooses epochs and thresholds
 
 
 @dataclass(frozen=True)

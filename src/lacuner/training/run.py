@@ -63,6 +63,7 @@ class TrainingRun:
             self._cross_fit,
             self._cached,
             self.settings.training.seed,
+            self.dev is not None,
         )
         sampler, taught = self._sampler, []
         for stage in self.settings.method.stages():
