@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from lacuner.corpus import Corpus, Entity, Sentence, Span
+from lacuner.corpus.sentence import SourceAnnotation
 from lacuner.errors import ConfigError
 from lacuner.heads import WidthConfig
 from lacuner.methods import lacuner as module
@@ -118,11 +119,29 @@ def test_a_label_that_the_teacher_rules_out_stays_ruled_out() -> None:
 
 def test_the_labels_are_those_of_the_model() -> None:
     """With the labels the other way round, the other columns are weighed."""
-    annotated = torch.tensor([[False, True, False]])
-    one = FoldTeacher(label_odds=5).posterior(torch.tensor([[0.2, 0.1, 0.7]]), annotated)
-    other = FoldTeacher(label_odds=5).posterior(torch.tensor([[0.2, 0.7, 0.1]]), annotated[:, [0, 2, 1]])
-    torch.testing.assert_close(one, other[:, [0, 2, 1]])
-    torch.testing.assert_close(one, torch.tensor([[0.2, 0.5, 0.7]]) / 1.4)
+    corpus = Corpus([Sentence(("Turin",), (Entity(0, 1, "LOC"),))])
+    teacher = FoldTeacher(label_odds=5)
+    one = teacher.posterior(as_probabilities({(0, 0, 1): [0.2, 0.1, 0.7]}), corpus, ("O", "LOC", "PER"))
+    other = teacher.posterior(as_probabilities({(0, 0, 1): [0.2, 0.7, 0.1]}), corpus, ("O", "PER", "LOC"))
+    np.testing.assert_allclose(one, other[:, [0, 2, 1]])
+    np.testing.assert_allclose(one, np.array([[0.2, 0.5, 0.7]]) / 1.4, rtol=1e-6)
+
+
+def test_without_odds_the_channel_of_each_source_is_estimated() -> None:
+    """A source that calls everything LOC says nothing; one that is right wherever models are sure says much."""
+    rows: Predicted = {}
+    sentences = []
+    for index in range(200):
+        truth = "PER" if index % 2 else "LOC"
+        unsure = index < 20
+        right, wrong = (0.45, 0.45) if unsure else (0.9, 0.05)
+        rows[index, 0, 1] = [0.1, wrong, right] if truth == "PER" else [0.1, right, wrong]
+        said = {"good": truth, "blind": "LOC"}
+        by_source = tuple(SourceAnnotation(name, (Entity(0, 1, label),)) for name, label in said.items())
+        sentences.append(Sentence((f"name{index}",), (Entity(0, 1, truth),), by_source=by_source))
+    taught = FoldTeacher(label_odds=None).posterior(as_probabilities(rows), Corpus(sentences), LABELS)
+    np.testing.assert_allclose(taught.sum(1), 1, rtol=1e-5)
+    assert all(taught[index, 2 if index % 2 else 1] > 0.85 for index in range(20))
 
 
 def test_what_several_teachers_predict_is_averaged_over_those_that_were_asked() -> None:

@@ -12,6 +12,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from lacuner.corpus import Corpus
 from lacuner.heads import WidthConfig
 from lacuner.methods.full import CrossEntropy
 from lacuner.methods.method import Method, SpanMethod
@@ -19,7 +20,8 @@ from lacuner.methods.parts import Stage, StageContext, StageResult, TrainingData
 from lacuner.methods.uniform import Uniform
 from lacuner.models.model import Model
 from lacuner.models.probabilities import predict_proba
-from lacuner.supervision.posterior import SpanProbabilities, annotated_labels, concatenate, mean
+from lacuner.supervision.channel import fit_channels, labels_by_source
+from lacuner.supervision.posterior import FloatArray, SpanProbabilities, annotated_labels, concatenate, mean
 
 logger = logging.getLogger(__name__)
 
@@ -98,23 +100,25 @@ class FoldTeacher(Stage):
     clean_fraction: float = Field(
         0.5, ge=0, lt=1, description="last fraction of training, in which the model reads complete sentences only"
     )
-    label_odds: float = Field(
-        3.0, gt=0, description="likelihood ratio of an annotated label: how many times more probable it becomes"
+    label_odds: float | None = Field(
+        3.0,
+        gt=0,
+        description="how many times more probable an annotated label becomes; none: estimated, for each source and label",
     )
 
     def check(self, method: Method, data: TrainingData) -> None:
         if all(sentence.complete for sentence in data.corpus):
             logger.info("All sentences are complete, so there is nothing for a teacher to predict.")
 
-    def posterior(self, probabilities: Tensor, annotated: Tensor) -> Tensor:
-        """What to teach about spans: ``(N, L)`` probabilities.
-
-        Args:
-            probabilities: ``(N, L)`` of models that have not seen these spans.
-            annotated: ``(N, L)`` bool, the labels that the corpus gives them; none for unknown spans.
-        """
-        weighed = probabilities * (1 + (self.label_odds - 1) * annotated)  # Bayes' rule
-        return weighed / weighed.sum(-1, keepdim=True)
+    def posterior(self, found: SpanProbabilities, corpus: Corpus, labels: Sequence[str]) -> FloatArray:
+        """``(N, L)``: what to teach about spans, from what models that have not seen them predict, and what is annotated."""
+        if self.label_odds is None:
+            said = labels_by_source(found, corpus, labels)
+            return fit_channels(found.probabilities.astype(float), [*said.values()]).posterior.astype("float32")
+        annotated = annotated_labels(found, corpus, labels).numpy()
+        weighed = found.probabilities * (1 + (self.label_odds - 1) * annotated)  # Bayes' rule
+        taught: FloatArray = (weighed / weighed.sum(-1, keepdims=True)).astype("float32")
+        return taught
 
     def run(self, context: StageContext) -> StageResult | None:
         complete, incomplete = _divided(context)
@@ -151,8 +155,7 @@ class FoldTeacher(Stage):
         return self._result(context, found)
 
     def _result(self, context: StageContext, found: SpanProbabilities) -> StageResult:
-        annotated = annotated_labels(found, context.corpus, context.labels)
-        posterior = self.posterior(torch.from_numpy(found.probabilities), annotated).numpy()
+        posterior = self.posterior(found, context.corpus, context.labels)
         return StageResult(
             spans=SpanProbabilities(found.sentence, found.start, found.end, posterior),
             rest_as_negative=self.rest_as_negative,

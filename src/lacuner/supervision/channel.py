@@ -9,9 +9,6 @@ Labels that are missing (``C(nothing | t)``), wrong or spurious (``C(a | O)``), 
 ones (``C`` is the identity) are all in that one line. Nobody knows ``C``, so it is estimated together with the true labels, by
 expectation maximisation: given the channels, the formula says what each span is; given what each span is, one counts what the
 source says of it. Pseudo-counts keep a channel sensible where there is little to count.
-
-A dictionary does not miss at random: it knows a name or it does not. So a source has one channel for each *kind* of span.
-Where the surface is none that it ever labels, its silence says nothing; where it labels the same words elsewhere, it says much.
 """
 
 from collections.abc import Sequence
@@ -19,6 +16,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+
+from lacuner.corpus import Corpus
+from lacuner.corpus.sentence import SourceAnnotation
+from lacuner.corpus.sources import UNNAMED, annotations_of
+from lacuner.supervision.posterior import SpanProbabilities
 
 Floats = npt.NDArray[np.float64]
 Numbers = npt.NDArray[np.int64]
@@ -31,25 +33,8 @@ _SPURIOUS = 0.02
 """… and labels what is no entity with this one."""
 _PSEUDO_COUNT = 20.0
 """As if so many spans of each true label had been counted already."""
+_IMPOSSIBLE = 1e-12
 _ROUNDS, _CLOSE_ENOUGH = 100, 1e-5
-
-
-@dataclass(frozen=True, eq=False)
-class Votes:
-    """What a source says of spans.
-
-    Attributes:
-        said: ``(N,)`` number of the label that it gives each span; 0: nothing, :data:`NOT_ASKED`: it has not looked.
-        kind: ``(N,)`` number of the kind of span that it is to the source, from 0; each kind has a channel of its own.
-    """
-
-    said: Numbers
-    kind: Numbers
-
-    @property
-    def kinds(self) -> int:
-        """How many there are."""
-        return int(self.kind.max(initial=0)) + 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,8 +42,8 @@ class Channels:
     """What was estimated.
 
     Attributes:
-        tables: of each source ``(kinds, L, L)``: with which probability it says the label of the column of a span with the
-            true label of the row.
+        tables: of each source ``(L, L)``: with which probability it says the label of the column of a span with the true
+            label of the row.
         posterior: ``(N, L)`` probabilities of the true labels.
     """
 
@@ -66,28 +51,49 @@ class Channels:
     posterior: Floats
 
 
-def fit_channels(probabilities: Floats, sources: Sequence[Votes], truth: Numbers | None = None) -> Channels:
+def fit_channels(probabilities: Floats, sources: Sequence[Numbers], truth: Numbers | None = None) -> Channels:
     """Estimate the channel of each source, and the true labels.
 
     Args:
         probabilities: ``(N, L)`` of models that have not seen the spans; ``O`` is 0.
-        sources: what each says of the same spans.
+        sources: ``(N,)`` each: the number of the label that a source gives the same spans; 0: nothing, :data:`NOT_ASKED`:
+            it has not looked.
         truth: ``(N,)`` true labels where they are known, elsewhere :data:`NOT_ASKED`.
     """
     count = probabilities.shape[1]
-    given = np.maximum(probabilities, 1e-12)
+    given = np.maximum(probabilities, _IMPOSSIBLE)
     if truth is not None:
         known = truth != NOT_ASKED
-        given = np.where(known[:, None], np.eye(count)[np.where(known, truth, 0)] + 1e-12, given)
+        given = np.where(known[:, None], np.eye(count)[np.where(known, truth, 0)] + _IMPOSSIBLE, given)
     prior = _prior(count)
-    tables = [np.broadcast_to(prior, (votes.kinds, count, count)).copy() for votes in sources]
+    tables = [prior for _ in sources]
     posterior = _believed(given, sources, tables)
     for _ in range(_ROUNDS):
-        tables = [_counted(posterior, votes, prior) for votes in sources]
+        tables = [_counted(posterior, said, prior) for said in sources]
         before, posterior = posterior, _believed(given, sources, tables)
         if np.abs(posterior - before).max(initial=0.0) < _CLOSE_ENOUGH:
             break
     return Channels(tuple(tables), posterior)
+
+
+def labels_by_source(spans: SpanProbabilities, corpus: Corpus, labels: Sequence[str]) -> dict[str, Numbers]:
+    """What each source of a corpus says of spans: ``(N,)`` label numbers, as :func:`fit_channels` takes them.
+
+    A corpus that does not tell sources apart has one, which has looked at everything. Of several labels that a source gives
+    one span, the first counts.
+    """
+    number = {label: index for index, label in enumerate(labels)}
+    apart = any(sentence.by_source for sentence in corpus)
+    found: dict[str, Numbers] = {}
+    for index in np.unique(spans.sentence).tolist():
+        sentence, where = corpus[index], spans.of(index)
+        places = list(zip(spans.start[where].tolist(), spans.end[where].tolist(), strict=True))
+        said = annotations_of(sentence) if apart else (SourceAnnotation(UNNAMED, sentence.entities),)
+        for annotation in said:
+            of_span = {(e.start, e.end): number[e.label] for e in reversed(annotation.entities) if e.label in number}
+            numbers = found.setdefault(annotation.source, np.full(len(spans), NOT_ASKED, dtype=np.int64))
+            numbers[where] = [of_span.get(place, 0) for place in places]
+    return found
 
 
 def _prior(count: int) -> Floats:
@@ -102,24 +108,22 @@ def _prior(count: int) -> Floats:
     return normalized
 
 
-def _believed(given: Floats, sources: Sequence[Votes], tables: Sequence[Floats]) -> Floats:
+def _believed(given: Floats, sources: Sequence[Numbers], tables: Sequence[Floats]) -> Floats:
     """``(N, L)``: Bayes' rule."""
     logits = np.log(given)
-    for votes, table in zip(sources, tables, strict=True):
-        asked = votes.said != NOT_ASKED
-        logits[asked] += np.log(table[votes.kind[asked], :, votes.said[asked]])
+    for said, table in zip(sources, tables, strict=True):
+        asked = said != NOT_ASKED
+        logits[asked] += np.log(table[:, said[asked]]).T
     logits -= logits.max(1, keepdims=True)
     weights = np.exp(logits)
     believed: Floats = weights / weights.sum(1, keepdims=True)
     return believed
 
 
-def _counted(posterior: Floats, votes: Votes, prior: Floats) -> Floats:
-    """``(kinds, L, L)``: how often a source says what of which true label, with the pseudo-counts."""
-    table = np.tile(_PSEUDO_COUNT * prior, (votes.kinds, 1, 1))
-    asked = votes.said != NOT_ASKED
-    kind, said, weights = votes.kind[asked], votes.said[asked], posterior[asked]
-    for true in range(posterior.shape[1]):
-        np.add.at(table[:, true], (kind, said), weights[:, true])
-    counted: Floats = table / table.sum(2, keepdims=True)
+def _counted(posterior: Floats, said: Numbers, prior: Floats) -> Floats:
+    """``(L, L)``: how often a source says what of which true label, with the pseudo-counts."""
+    count = posterior.shape[1]
+    asked = said != NOT_ASKED
+    table = _PSEUDO_COUNT * prior + posterior[asked].T @ np.eye(count)[said[asked]]
+    counted: Floats = table / table.sum(1, keepdims=True)
     return counted

@@ -1,0 +1,123 @@
+"""Channels are estimated from what sources say, and believed accordingly."""
+
+import numpy as np
+import pytest
+
+from lacuner.corpus import Corpus, Entity, Sentence
+from lacuner.corpus.sentence import SourceAnnotation
+from lacuner.supervision.channel import NOT_ASKED, _believed, _counted, _prior, fit_channels, labels_by_source
+from lacuner.supervision.posterior import SpanProbabilities
+
+LABELS = ("O", "LOC", "PER")
+FORGETFUL = np.array([[0.98, 0.01, 0.01], [0.5, 0.45, 0.05], [0.7, 0.05, 0.25]])
+INVENTIVE = np.array([[0.7, 0.2, 0.1], [0.05, 0.9, 0.05], [0.05, 0.15, 0.8]])
+
+
+def simulated(count: int, *channels: np.ndarray, seed: int = 1) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
+    """True labels, what a calibrated model says of them, and what sources say."""
+    generator = np.random.default_rng(seed)
+    probabilities = generator.dirichlet([0.5, 0.3, 0.3], size=count)
+    truth = np.array([generator.choice(3, p=row) for row in probabilities])
+    said = [np.array([generator.choice(3, p=channel[true]) for true in truth]) for channel in channels]
+    return truth, probabilities, said
+
+
+def test_bayes_rule_is_that_of_a_loop() -> None:
+    _, probabilities, said = simulated(30, FORGETFUL, INVENTIVE)
+    said[1][::3] = NOT_ASKED
+    found = _believed(probabilities, said, [FORGETFUL, INVENTIVE])
+    for row in range(30):
+        weights = [
+            probabilities[row, true]
+            * FORGETFUL[true, said[0][row]]
+            * (1 if said[1][row] == NOT_ASKED else INVENTIVE[true, said[1][row]])
+            for true in range(3)
+        ]
+        assert found[row] == pytest.approx(np.array(weights) / sum(weights))
+
+
+def test_counting_is_that_of_a_loop() -> None:
+    _, posterior, (said,) = simulated(40, FORGETFUL)
+    said[::4] = NOT_ASKED
+    counted = _counted(posterior, said, _prior(3))
+    expected = 20 * _prior(3)
+    for row, label in enumerate(said.tolist()):
+        if label != NOT_ASKED:
+            expected[:, label] += posterior[row]
+    assert counted == pytest.approx(expected / expected.sum(1, keepdims=True))
+
+
+@pytest.mark.parametrize("channel", [FORGETFUL, INVENTIVE], ids=["forgetful", "inventive"])
+def test_a_channel_is_found_again(channel: np.ndarray) -> None:
+    _, probabilities, said = simulated(20_000, channel)
+    found = fit_channels(probabilities, said)
+    assert found.tables[0] == pytest.approx(channel, abs=0.03)
+
+
+def test_two_sources_tell_more_than_either() -> None:
+    truth, probabilities, said = simulated(5000, FORGETFUL, INVENTIVE)
+
+    def right(posterior: np.ndarray) -> float:
+        return float((posterior.argmax(1) == truth).mean())
+
+    alone = [right(fit_channels(probabilities, [each]).posterior) for each in said]
+    assert right(fit_channels(probabilities, said).posterior) > max(alone) + 0.01
+    assert min(alone) > right(probabilities) + 0.01
+
+
+def test_the_truth_is_believed_where_it_is_known_and_sharpens_the_channel() -> None:
+    truth, probabilities, said = simulated(2000, INVENTIVE)
+    blurred = 0.5 * probabilities + 0.5 / 3  # a model that hardly knows anything
+    found = fit_channels(blurred, said, truth)
+    assert (found.posterior.argmax(1) == truth).all()
+    assert found.tables[0] == pytest.approx(INVENTIVE, abs=0.05)
+    unsure = fit_channels(blurred, said)
+    assert np.abs(found.tables[0] - INVENTIVE).sum() < np.abs(unsure.tables[0] - INVENTIVE).sum()
+
+
+def test_a_source_that_has_not_looked_changes_nothing() -> None:
+    _, probabilities, _ = simulated(50, FORGETFUL)
+    found = fit_channels(probabilities, [np.full(50, NOT_ASKED)])
+    assert found.posterior == pytest.approx(probabilities)
+    assert found.tables[0] == pytest.approx(_prior(3)), "and nothing is learned about it"
+
+
+def test_without_spans_there_is_nothing_to_believe() -> None:
+    found = fit_channels(np.zeros((0, 3)), [np.zeros(0, dtype=np.int64)])
+    assert found.posterior.shape == (0, 3)
+
+
+@pytest.mark.parametrize("labels", [2, 3, 5])
+def test_every_row_of_the_prior_is_a_distribution(labels: int) -> None:
+    prior = _prior(labels)
+    assert prior.sum(1) == pytest.approx(np.ones(labels))
+    assert (prior.argmax(1) == np.arange(labels)).all()
+    assert (prior > 0).all()
+
+
+def test_each_source_says_what_it_says_where_it_has_looked() -> None:
+    spans = SpanProbabilities(
+        np.array([0, 0, 1]), np.array([0, 2, 0]), np.array([1, 3, 1]), np.full((3, 3), 1 / 3, dtype=np.float32)
+    )
+    dictionary = SourceAnnotation("dictionary", (Entity(0, 1, "PER"),))
+    model = SourceAnnotation("model", (Entity(0, 1, "LOC"), Entity(2, 3, "MISC")))  # MISC: nobody asks for it
+    corpus = Corpus(
+        [
+            Sentence(("Ada", "met", "Bo"), (Entity(0, 1, "PER"),), by_source=(dictionary, model)),
+            Sentence(("Turin",), by_source=(SourceAnnotation("dictionary"),)),
+        ]
+    )
+    said = labels_by_source(spans, corpus, LABELS)
+    assert {name: numbers.tolist() for name, numbers in said.items()} == {
+        "dictionary": [2, 0, 0],
+        "model": [1, 0, NOT_ASKED],
+    }
+
+
+def test_a_corpus_that_tells_no_sources_apart_has_one() -> None:
+    spans = SpanProbabilities(
+        np.array([0, 1]), np.array([0, 0]), np.array([1, 1]), np.full((2, 3), 1 / 3, dtype=np.float32)
+    )
+    corpus = Corpus([Sentence(("Ada",), (Entity(0, 1, "PER"),)), Sentence(("sleeps",))])
+    (said,) = labels_by_source(spans, corpus, LABELS).values()
+    assert said.tolist() == [2, 0]
