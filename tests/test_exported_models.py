@@ -83,6 +83,14 @@ def test_what_cannot_be_exported_is_refused_in_one_sentence(model, folder, toy, 
         model.export(tmp_path / "x", [])
 
 
+def test_a_model_that_asks_questions_is_not_exported(toy, toy_bert, tmp_path):
+    """Its encoder is told which words are the question; an exported one would not be."""
+    asking = Recognizer.train(toy, method="mrc", encoder=toy_bert, epochs=1)
+    with pytest.raises(ConfigError, match="question for each label"):
+        asking.export(tmp_path / "x", toy)
+    assert not (tmp_path / "x").exists()
+
+
 def test_an_exported_model_is_neither_trained_nor_audited_with(folder, toy):
     with pytest.raises(ConfigError, match="exported model"):
         TransformerConfig(model=str(folder)).create()
