@@ -231,7 +231,7 @@ def test_methods_lists_every_kind_of_part(run):
         for part in output.split("--set KIND=NAME:")[1:]
     )
     assert spans.keys() == {"head", "negatives", "positives", "loss", "contrast", "inference", "stage", "teacher"}
-    assert spans["teacher"] == spans["stage"] == "folds, none"
+    assert spans["teacher"] == spans["stage"] == "distillation, folds, none"
     assert words.keys() == {"head", "unlabeled", "sampling", "loss", "regularizer", "stage"}
     assert words["head"] == "crf, entity-and-type, one-vs-rest, softmax"
     assert words["stage"] == "ensemble, entity-confidence, folds, o-values, tag-weights, voters, none"

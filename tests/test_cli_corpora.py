@@ -95,17 +95,17 @@ def test_annotations_of_the_same_text_become_one(tmp_path: Path) -> None:
     arguments = ["merge", tmp_path / "persons.conll", tmp_path / "places.jsonl", "--out", out, "--partial-labels"]
     result = run(*arguments)
     assert "warning: 1 spans have different labels" in result.stderr
-    assert "warning: 1 of the 2 sentences are not in places.jsonl." in result.stderr
+    assert "warning: 1 of the 2 sentences are not in places." in result.stderr
     corpus = Corpus.read(out)
     assert {(e.label, e.start, e.source) for e in corpus[0].entities} == {
-        ("PER", 0, "persons.conll"),
-        ("LOC", 0, "places.jsonl"),
+        ("PER", 0, "persons"),
+        ("LOC", 0, "places"),
         ("LOC", 2, "human"),
     }
     assert [sentence.annotated_labels for sentence in corpus] == [{"PER", "LOC"}, {"PER"}]
     figures = json.loads(run(*arguments, "--json").stdout)
     assert (figures["sentences"], figures["entities"], figures["conflicts"]) == (2, 3, 1)
-    assert figures["files"]["places.jsonl"] == {"sentences": 1, "entities": 2, "missing": 1}
+    assert figures["files"]["places"] == {"sentences": 1, "entities": 2, "missing": 1}
 
 
 def test_a_merge_needs_several_files(data: Path) -> None:

@@ -230,7 +230,7 @@ def test_rejected_spans_alone_do_not_say_that_a_word_is_in_no_entity(toy):
             "negatives is set, but crf is a token-level method and has none; it consists of",
         ),
         ("eer", "teacher.folds", 3, "teacher is set, but eer is a token-level method and has none"),
-        ("uniform", "stage", "o-values", "there is no stage 'o-values'; choose folds"),
+        ("uniform", "stage", "o-values", "there is no stage 'o-values'; choose distillation, folds"),
         (
             "crf",
             "loss",
@@ -385,7 +385,10 @@ def test_a_tagger_goes_the_whole_way_from_files_to_predictions(run, files):
     [
         (["--method", "partial-crf"], "partial-crf cannot learn what is no entity"),
         (["--method", "crf", "--set", "negatives=uniform"], "negatives is set, but crf is a token-level method"),
-        (["--method", "uniform", "--set", "stage=o-values"], "there is no stage 'o-values'; choose folds"),
+        (
+            ["--method", "uniform", "--set", "stage=o-values"],
+            "there is no stage 'o-values'; choose distillation, folds",
+        ),
         (["--method", "crf", "--set", "training.nested=true"], "it is for span-level methods only"),
         (["--method", "crf", "--set", "training.width_quantile=0.9"], "it is for span-level methods only"),
         (["--method", "two-step", "--set", "stage.fraction=2"], "stage.fraction=2: input should be less than 1"),

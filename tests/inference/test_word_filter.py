@@ -14,7 +14,7 @@ from lacuner.sample import read_sample
 @pytest.fixture(scope="module")
 def trained(small_settings):
     """A model that has read the sample, without a filter of words."""
-    recognizer = Recognizer.train(read_sample("train")[:150], method="full", epochs=6, settings=small_settings)
+    recognizer = Recognizer.train(read_sample("train")[:150], method="uniform", epochs=8, settings=small_settings)
     recognizer.model.word_filter = None
     return recognizer
 
@@ -79,7 +79,7 @@ def test_a_filter_is_saved_with_the_model_and_need_not_be_there(trained, few_ent
 
 def test_training_ends_with_a_filter(small_settings, few_entities_are_enough):
     corpus = read_sample("train")[:150]
-    recognizer = Recognizer.train(corpus, method="full", epochs=6, settings=small_settings)
+    recognizer = Recognizer.train(corpus, method="uniform", epochs=8, settings=small_settings)
     assert recognizer.model.word_filter is not None
     found = recognizer.evaluate(corpus)
     recognizer.model.word_filter = None
