@@ -29,7 +29,7 @@ def audit(
     method: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="Training method of the models.", show_default="uniform", rich_help_panel=TRAINING
+            metavar="NAME", help="Training method of the models.", show_default="lacuner", rich_help_panel=TRAINING
         ),
     ] = None,
     encoder: Encoder = None,
@@ -83,7 +83,7 @@ def audit(
             "--recognizer is trained already; leave out --folds, --method, --encoder, --epochs, --seed and --set"
         )
     judge = (
-        resolve_settings(method or "uniform", encoder, overrides)
+        resolve_settings(method or "lacuner", encoder, overrides)
         if recognizer is None
         else Recognizer.from_pretrained(str(recognizer))
     )
