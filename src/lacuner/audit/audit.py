@@ -140,9 +140,9 @@ def fit_audit_model(
         raise TrainingError(
             "no entity is annotated, so there is nothing to learn from — annotate some, or check the tags"
         )
-    if isinstance(predictor, Recognizer) and predictor.backend != "torch":
-        raise ConfigError("an exported model is not audited with — give the model that it was made of")
     if isinstance(predictor, Recognizer):
+        if predictor.backend != "torch":
+            raise ConfigError("an exported model is not audited with — give the model that it was made of")
         labels = (OUTSIDE, *sorted({*corpus.labels, *predictor.labels}))
         known = frozenset(predictor.labels)
         filled = [index for index, sentence in enumerate(corpus) if sentence.tokens]

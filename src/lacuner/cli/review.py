@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lacuner.cli.console import print_json, say
+from lacuner.cli.listening import Host, Port, open_port
 from lacuner.cli.options import Json
 
 if TYPE_CHECKING:
@@ -28,15 +29,8 @@ def review(
             help="Write the corpus with all decisions applied, and exit; - is standard output.", show_default=False
         ),
     ] = None,
-    port: Annotated[
-        int | None,
-        typer.Option(
-            min=0, max=65535, help="Port to listen on; 0: any free one.", show_default="8620, or any free one"
-        ),
-    ] = None,
-    host: Annotated[
-        str, typer.Option(help="Address to listen on; 0.0.0.0: all, so that other machines can connect.")
-    ] = "127.0.0.1",
+    port: Port = None,
+    host: Host = "127.0.0.1",
     token: Annotated[
         str | None,
         typer.Option(
@@ -92,15 +86,12 @@ def _serve(review: "Review", host: str, port: int | None, token: str | None, bro
     from lacuner.review.store import StorageError
     from lacuner.web.access import AccessPolicy, check_token, is_local, new_token
     from lacuner.web.review_app import create_app
-    from lacuner.web.server import DEFAULT_PORT, address, listen, serve
+    from lacuner.web.server import address, serve
 
     if token is not None:
         check_token(token)
     secret = token or new_token()
-    sock = listen(host, port)
-    chosen = sock.getsockname()[1]
-    if port is None and chosen != DEFAULT_PORT:
-        say(f"Port {DEFAULT_PORT} is taken; using port {chosen}.")
+    sock, chosen = open_port(host, port)
     url = address(host, chosen, secret)
     if not is_local(host):
         say("warning: other machines can reach this page, and it is not encrypted; whoever has the address can decide.")

@@ -10,6 +10,7 @@ import typer
 
 from lacuner.cli.console import print_json, say, set_up_logging
 from lacuner.cli.help import RUNNING
+from lacuner.cli.listening import Host, Port, open_port
 from lacuner.cli.options import Device
 
 if TYPE_CHECKING:
@@ -50,15 +51,8 @@ def serve(
             show_default=False,
         ),
     ],
-    port: Annotated[
-        int | None,
-        typer.Option(
-            min=0, max=65535, help="Port to listen on; 0: any free one.", show_default="8620, or any free one"
-        ),
-    ] = None,
-    host: Annotated[
-        str, typer.Option(help="Address to listen on; 0.0.0.0: all, so that other machines can connect.")
-    ] = "127.0.0.1",
+    port: Port = None,
+    host: Host = "127.0.0.1",
     allow_host: Annotated[
         list[str] | None,
         typer.Option(
@@ -118,7 +112,7 @@ def serve(
     from lacuner.errors import ConfigError
     from lacuner.web.access import check_token, is_local, new_token
     from lacuner.web.served_models import named_paths
-    from lacuner.web.server import DEFAULT_PORT, address, listen
+    from lacuner.web.server import address
     from lacuner.web.supervisor import supervise
 
     if token is not None:
@@ -130,10 +124,7 @@ def serve(
         named_paths(models), device, host, secret, tuple(allow_host or ()), batch_window / 1000, max_batch, max_queue,
         timeout, max_body, max_texts,
     )  # fmt: skip
-    sock = listen(host, port)
-    chosen = sock.getsockname()[1]
-    if port is None and chosen != DEFAULT_PORT:
-        say(f"Port {DEFAULT_PORT} is taken; using port {chosen}.")
+    sock, chosen = open_port(host, port)
     if not is_local(host):
         who = "whoever can reach it can use it" if secret is None else "whoever has the token can use it"
         say(f"warning: other machines can reach this server, and it is not encrypted; {who}.")
