@@ -9,6 +9,7 @@ from lacuner import Corpus
 from lacuner.bench.corpora import check_files, read_corpora
 from lacuner.bench.path_templates import PathTemplates
 from lacuner.bench.planning import plan
+from lacuner.bench.runs import Run
 from lacuner.errors import ConfigError, LacunerError
 
 
@@ -90,6 +91,36 @@ def test_dev_data_may_have_as_many_gaps_as_training_data(paths: PathTemplates) -
     assert plain_run.key != runs[0].key
     with pytest.raises(ConfigError, match=r"^toy, full, recurrent, seed 1: mask_dev hides .* give fractions in hidden"):
         plan(recipe(methods=["full"], dataset=masked), paths)
+
+
+def test_training_data_may_be_annotated_with_a_part_of_the_dictionary(
+    data: Path, paths: PathTemplates, toy: Corpus
+) -> None:
+    copied(data / "toy", data / "listed")
+    names = sorted({(" ".join(s.tokens[e.start : e.end]), e.label) for s in toy for e in s.entities})
+    (data / "listed" / "dictionary.tsv").write_text("".join(f"{name}\t{label}\n" for name, label in names), "utf-8")
+
+    def planned(fraction: float | None, seed: int = 1) -> Run:
+        dataset = {"listed": {"dictionary_fraction": fraction, "unseen_labels": True}}
+        (run,) = plan(recipe(methods=["full"], data=["listed"], seeds=[seed], dataset=dataset), paths)
+        return run
+
+    half, whole = planned(0.5), planned(1.0)
+    found = read_corpora(half, paths)
+    taught = {" ".join(s.tokens[e.start : e.end]) for s in found.train for e in s.entities}
+    assert taught < {name for name, _ in names}
+    assert 0 < len(taught) <= round(0.5 * len(names))
+    assert found.hidden is not None
+    assert sum(map(len, found.hidden)) > 0
+    assert not any(sentence.complete for sentence in found.train)
+    assert sum(map(len, read_corpora(whole, paths).hidden or [])) == 0
+    assert read_corpora(planned(0.5, 2), paths).train.sentences != found.train.sentences
+    assert len({half.key, whole.key, planned(None).key}) == 3
+    (data / "listed" / "dictionary.tsv").write_text("".join(f"{name}\t{label}\n" for name, label in names[:4]), "utf-8")
+    assert planned(0.5).key != half.key, "other names, other labels"
+    (data / "listed" / "train.gold.conll").unlink()
+    with pytest.raises(ConfigError, match=r"dictionary_fraction annotates the sentences of train\.gold\.conll"):
+        read_corpora(half, paths)
 
 
 def test_data_that_changed_since_the_plan_is_not_taken_for_the_planned_one(paths: PathTemplates) -> None:

@@ -146,6 +146,8 @@ def test_an_audit_is_measured_in_its_own_order_and_in_that_of_cleanlab(paths: Pa
     assert 0 < ours["right"] <= ours["found"]
     assert ours["estimate"]["low"] <= ours["estimate"]["total"] <= ours["estimate"]["high"]
     assert "estimate" not in theirs
+    assert ours["listed"]["missing"] == ours["missing"]
+    assert 0 < ours["listed"]["right"] <= ours["listed"]["found"] <= ours["found"]
 
 
 def test_a_review_takes_the_complete_labels_for_the_reviewer(paths: PathTemplates) -> None:

@@ -36,6 +36,8 @@ from lacuner.version import __version__
 
 logger = logging.getLogger(__name__)
 
+MIN_PROBABILITY = 0.1
+"""Findings that are less probable are left out, unless told otherwise."""
 _WORK, _LOCK = ".unfinished", ".lock"
 
 
@@ -98,7 +100,7 @@ def audit_corpus(
     corpus: Corpus,
     predictor: "RunSettings | Recognizer",
     folds: int = 3,
-    min_probability: float = 0.1,
+    min_probability: float = MIN_PROBABILITY,
     folder: Path | None = None,
     about: dict[str, Any] | None = None,
     observer: Callable[[str], Observer | None] = lambda title: None,

@@ -1,12 +1,13 @@
 """What a run reads: its corpora, and hashes that tell whether they are still the same."""
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from lacuner.analysis.hidden import SpanSet, hidden_against_gold
+from lacuner.bench.knowledge_base import MatchSettings, match_names
 from lacuner.bench.path_templates import PathTemplates
 from lacuner.bench.recipe import SAMPLE, Dataset
 from lacuner.bench.runs import Run
@@ -42,6 +43,17 @@ def read_corpora(run: Run, paths: PathTemplates) -> Corpora:
             raise ConfigError(f"labels can be hidden only where all are known, but there is no {dataset.gold}")
         whole = _some(gold, limits.train)
         train = whole.as_complete() if run.complete else whole.mask(run.hidden, run.seed)
+    elif dataset.dictionary_fraction is not None:
+        if gold is None:
+            raise ConfigError(f"dictionary_fraction annotates the sentences of {dataset.gold}, which is not there")
+        whole = _some(gold, limits.train)
+        names = read_dictionary(run, paths).sample(dataset.dictionary_fraction, run.seed)
+        train = Corpus(
+            tuple(
+                replace(sentence, entities=tuple(found))
+                for sentence, found in match_names(names, whole, MatchSettings())
+            )
+        )
     else:
         everything = merge(_read(folder, name) for name in dataset.train)
         if gold is not None and gold.tokens == everything.tokens:

@@ -19,7 +19,7 @@ from lacuner.analysis.missampling import count_missampling
 from lacuner.analysis.o_values import measure_o_values
 from lacuner.analysis.threshold_size import measure_threshold_size
 from lacuner.analysis.uncertainty import measure_uncertainty
-from lacuner.audit.audit import audit_corpus, fit_audit_model
+from lacuner.audit.audit import MIN_PROBABILITY, audit_corpus, fit_audit_model
 from lacuner.bench import knowledge_base
 from lacuner.bench.corpora import Corpora, check_files, read_corpora, read_dictionary
 from lacuner.bench.knowledge_base import match_names, match_settings
@@ -130,7 +130,11 @@ def _audit(run: Run, corpora: Corpora, paths: PathTemplates, observer: Observer)
         f"{run.method}, ranked by cleanlab": rank_by_cleanlab(fitted.predicted, train, fitted.labels),
     }
     rows = {name: {"audit": measure_audit(ranked, train, gold).as_dict()} for name, ranked in rankings.items()}
+    listed = [
+        (f.sentence, f.start, f.end, f.label) for f in fitted.findings(train, MIN_PROBABILITY) if f.kind == "missing"
+    ]
     rows[run.method]["audit"]["estimate"] = fitted.estimate().as_dict()
+    rows[run.method]["audit"]["listed"] = measure_audit(listed, train, gold).as_dict()
     return {"rows": rows}
 
 

@@ -61,6 +61,12 @@ class Dataset(Settings):
     dev: str = "dev.conll"
     test: str = "test.conll"
     dictionary: str = Field("dictionary.tsv", description="names and labels, for the method kb; may be missing")
+    dictionary_fraction: float | None = Field(
+        None,
+        gt=0,
+        le=1,
+        description="annotate the training sentences anew, with so many of the dictionary's names, drawn with the seed",
+    )
     mask_dev: bool | None = Field(None, description="hide as many labels of the dev data as of the training data")
     complete: bool = Field(False, description="nothing is missing in the training data")
     sentences: Limits = Limits()

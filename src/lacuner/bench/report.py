@@ -11,6 +11,7 @@ from lacuner.bench.tables import (
     difference_table,
     estimate_table,
     gap_table,
+    listed_table,
     main_table,
     missampling_table,
     o_value_table,
@@ -48,6 +49,7 @@ def report(results: Results, figures: Sequence[tuple[str, str]] = ()) -> str:
         ("Missampling", missampling_table),
         ("Thresholds from few dev sentences", threshold_table),
         ("What an audit finds", audit_table),
+        ("What an audit lists", listed_table),
         ("How many are missing", estimate_table),
         ("Cost", cost_table),
     )

@@ -64,9 +64,9 @@ class Run:
         dataset |= {role: [self.files.get(name, name) for name in names] for role, names in named.items()}
         if not self.is_trained:
             dataset |= dict.fromkeys(_LEARNED)
-        elif self.hidden or self.complete:
-            dataset["train"] = None  # it learns from all labels, or from what is left of them
-        if self.is_trained:
+        elif self.hidden or self.complete or dataset.get("dictionary_fraction"):
+            dataset["train"] = None  # it learns from all labels, or what is left of them, or what a dictionary finds
+        if self.is_trained and not dataset.get("dictionary_fraction"):
             dataset["dictionary"] = None
         of_dataset = {name for names in named.values() for name in names}
         return dataset, {name: known for name, known in self.files.items() if name not in of_dataset}

@@ -280,17 +280,36 @@ def estimate_table(results: Results) -> str:
 
     def cell(row: str, column: str) -> str:
         records = [r["audit"] for r in results.cells.get((row, column), ()) if "estimate" in r["audit"]]
-        return ", ".join(
-            f"{r['estimate']['total']:,.0f} [{r['estimate']['low']:,.0f}, {r['estimate']['high']:,.0f}]"
-            f" of {r['missing']:,}: {r['estimate']['total'] / max(r['missing'], 1) - 1:+.0%}"
-            for r in records
-        )
+        return ", ".join(_estimate(r["estimate"], r["missing"]) for r in records)
 
     note = (
         "For each seed: the estimate with its 95 % interval, the true number (entities that overlap nothing annotated), "
-        "and the error of the estimate."
+        "and the error of the estimate. *At least*: most of the missing names are annotated nowhere, so that only a lower "
+        "bound is claimed."
     )
     return f"{_grid(results, cell)}\n\n{note}"
+
+
+def _estimate(estimate: Mapping[str, Any], missing: int) -> str:
+    total, low, high = (estimate[name] for name in ("total", "low", "high"))
+    if estimate.get("at_least"):
+        return f"at least {low:,.0f} ({total:,.0f} expected) of {missing:,}"
+    return f"{total:,.0f} [{low:,.0f}, {high:,.0f}] of {missing:,}: {total / max(missing, 1) - 1:+.0%}"
+
+
+def listed_table(results: Results) -> str:
+    """How many findings an audit lists by default, and how many of them are right."""
+
+    def cell(row: str, column: str) -> str:
+        records = [r["audit"] for r in results.cells.get((row, column), ()) if "listed" in r["audit"]]
+        return ", ".join(
+            f"{r['listed']['found']:,} of {r['missing']:,}, {r['listed']['right'] / max(r['listed']['found'], 1):.0%} right"
+            for r in records
+        )
+
+    table = _grid(results, cell)
+    note = "For each seed: findings of missing entities that are listed by default, the number that is really missing, and "
+    return table and f"{table}\n\n{note}how many of the findings are among them."
 
 
 def cost_table(results: Results) -> str:

@@ -9,6 +9,8 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
+import numpy as np
+
 from lacuner.corpus import Sentence, Source
 from lacuner.corpus.files import ReadingReport, read_lines
 from lacuner.errors import DataError
@@ -112,6 +114,16 @@ class Dictionary:
             return own[0] in starts if joins and own else words.issuperset(own)
 
         return filter(is_there, self.entries)
+
+    def sample(self, fraction: float, seed: int = 1) -> "Dictionary":
+        """So many of the names, drawn at random, in the order of the file.
+
+        >>> names = Dictionary.of((f"name {number}", "PER") for number in range(10))
+        >>> len(names.sample(0.4)), names.sample(0.4, seed=2) == names.sample(0.4, seed=2)
+        (4, True)
+        """
+        drawn = np.random.default_rng(seed).permutation(len(self))[: round(fraction * len(self))]
+        return Dictionary(tuple(self.entries[index] for index in sorted(drawn.tolist())), self.report)
 
     def without(self, surfaces: Collection[str], min_length: int = 0) -> "Dictionary":
         """The same without some names, whatever their case, and without those that have too few characters."""
