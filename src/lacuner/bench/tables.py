@@ -301,7 +301,7 @@ def listed_table(results: Results) -> str:
     """How many findings an audit lists by default, and how many of them are right."""
 
     def cell(row: str, column: str) -> str:
-        records = [r["audit"] for r in results.cells.get((row, column), ()) if "listed" in r["audit"]]
+        records = [r["audit"] for r in results.cells.get((row, column), ()) if "listed" in r.get("audit", ())]
         return ", ".join(
             f"{r['listed']['found']:,} of {r['missing']:,}, {r['listed']['right'] / max(r['listed']['found'], 1):.0%} right"
             for r in records
