@@ -234,7 +234,7 @@ def test_methods_lists_every_kind_of_part(run):
     assert spans["teacher"] == spans["stage"] == "distillation, folds, none"
     assert words.keys() == {"head", "unlabeled", "sampling", "loss", "regularizer", "stage"}
     assert words["head"] == "crf, entity-and-type, one-vs-rest, softmax"
-    assert words["stage"] == "ensemble, entity-confidence, folds, o-values, tag-weights, voters, none"
+    assert words["stage"] == "distillation, ensemble, entity-confidence, folds, o-values, tag-weights, voters, none"
     assert set(registry().methods) <= {line.split()[0] for line in output.splitlines() if line}
 
 

@@ -175,7 +175,8 @@ class Recognizer:
                 [chosen] if chosen.type == "cuda" else []
             ):  # the caller's randomness stays what it was
                 run = TrainingRun(prepared.corpus, dev, settings, folder, resume, observer)
-                model, result = run.train()
+                model, result, trained_with = run.train()
+            settings = settings.with_method(trained_with)
             recognizer = cls(model, settings, choose_split(settings, prepared.corpus), TrainingRecord(fingerprint=key))
             best = result.history[result.best_epoch - 1].get("dev")
             if dev is not None and (model.state or model.threshold):

@@ -7,6 +7,7 @@ from lacuner import Corpus, Entity, Recognizer, Sentence
 from lacuner.audit import folds as audit_folds
 from lacuner.audit.folds import MIN_PROBABILITY, name_groups, predict_by_folds, predict_with, without_names
 from lacuner.corpus import Span
+from lacuner.corpus.sentence import SourceAnnotation
 from lacuner.inference import passages
 from lacuner.models.model import Model
 from lacuner.models.probabilities import predict_proba
@@ -77,6 +78,15 @@ def test_the_names_of_a_group_lose_their_labels_unless_they_would_become_negativ
     assert without_names(named("Bo"), group, 0) == named("Bo")
     assert without_names(named("Ada", complete=True), group, 0) == named("Ada", complete=True)
     assert without_names(named("Ada"), {}, 0) == named("Ada")
+
+
+def test_no_source_tells_about_the_names_of_a_group():
+    ada, bo, nobody = (Entity(0, 1, "PER"), Entity(1, 2, "PER"), Entity(2, 3, "PER"))
+    said = (SourceAnnotation("list", (ada, bo)), SourceAnnotation("model", (ada, nobody)))
+    sentence = Sentence(("Ada", "Bo", "Nobody"), (ada, bo), by_source=said)
+    found = without_names(sentence, {"Ada": 0, "Bo": 1}, 0)
+    assert [e.start for e in found.entities] == [1]
+    assert [[e.start for e in each.entities] for each in found.by_source] == [[1], [2]]
 
 
 def test_a_name_is_new_to_a_model_that_was_not_taught_it(settings, monkeypatch):

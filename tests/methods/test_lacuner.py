@@ -14,6 +14,7 @@ from lacuner.corpus.sentence import SourceAnnotation
 from lacuner.errors import ConfigError
 from lacuner.heads import WidthConfig
 from lacuner.methods import lacuner as module
+from lacuner.methods.crf import CRF
 from lacuner.methods.full import CrossEntropy
 from lacuner.methods.lacuner import METHODS, Distillation, FoldTeacher
 from lacuner.methods.method import SpanMethod
@@ -43,6 +44,8 @@ INCOMPLETE = (
 COMPLETE = tuple(Sentence((f"name{n}", "sleeps"), (Entity(0, 1, "PER"),), complete=True) for n in range(6))
 CORPUS = Corpus((*INCOMPLETE, *COMPLETE))
 DISTANT = Corpus(INCOMPLETE)
+FLAT = Corpus((Sentence(WORDS, (Entity(0, 1, "PER"), Entity(3, 4, "LOC"))), *INCOMPLETE[1:2] * 2))
+DESCRIBED = {name: getattr(CRF, name) for name in ("name", "paper", "summary")}
 
 
 def as_probabilities(predicted: Predicted) -> SpanProbabilities:
@@ -265,10 +268,10 @@ def test_a_teacher_without_sense_is_refused(key: str, value: object) -> None:
         build_part("teacher", {"name": "folds", key: value}, registry().choices("teacher", SpanMethod))
 
 
-def test_the_preset_is_uniform_with_averaged_weights_a_threshold_and_a_teacher() -> None:
+def test_the_preset_is_uniform_with_a_threshold_an_ensemble_and_a_teacher() -> None:
     assert (METHOD.name, METHOD.head, METHOD.negatives) == ("lacuner", WidthConfig(), Uniform())
     assert (METHOD.loss, METHOD.contrast, METHOD.inference) == (CrossEntropy(), None, None)
-    assert (METHOD.stage, METHOD.teacher) == (None, FoldTeacher())
+    assert (METHOD.stage, METHOD.teacher) == (Distillation(), FoldTeacher())
     assert METHOD.training == {"fit_threshold": True, "width_quantile": 0.995}
 
 
@@ -277,7 +280,8 @@ def run_distillation(
     monkeypatch: pytest.MonkeyPatch,
     predicted: Sequence[Predicted],
     corpus: Corpus = DISTANT,
-    has_dev: bool = True,
+    scores: Sequence[float] | None = (0.6, 0.5, 0.5, 0.5),
+    **more: Any,
 ) -> tuple[StageResult | None, list[dict[str, Any]], list[str]]:
     """What an ensemble finds out if its models predict this; how they were trained, and what was kept."""
     trained: list[dict[str, Any]] = []
@@ -298,7 +302,8 @@ def run_distillation(
     asked: list[tuple[list[int], float]] = []
     monkeypatch.setattr(module, "predict_proba", predict)
     never = partial(pytest.fail, "nobody asks for that")
-    found = stage.run(StageContext(corpus, LABELS, METHOD, fit, never, cached, 1, has_dev))
+    score: Any = None if scores is None else scores.__getitem__
+    found = stage.run(StageContext(corpus, LABELS, METHOD, fit, never, cached, 1, score, **more))
     incomplete = [index for index, sentence in enumerate(corpus) if not sentence.complete]
     assert all(indices == incomplete and least < stage.min_probability for indices, least in asked)
     return found, trained, kept
@@ -327,13 +332,46 @@ def test_an_ensemble_has_as_many_models_as_it_is_told(monkeypatch: pytest.Monkey
     assert [model["seed_offset"] for model in trained] == [1, 2, 3, 4]
 
 
-def test_without_dev_data_there_is_no_ensemble_and_that_is_said(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def test_one_model_of_an_ensemble_is_a_tagger_where_that_can_learn_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    def methods(corpus: Corpus, tagger: bool) -> list[str]:
+        _, trained, _ = run_distillation(Distillation(tagger=tagger), monkeypatch, [PREDICTED] * 2, corpus)
+        return [model["method"].name for model in trained]
+
+    assert methods(FLAT, tagger=True) == ["lacuner", "crf"]
+    assert methods(FLAT, tagger=False) == ["lacuner", "lacuner"]
+    assert methods(DISTANT, tagger=True) == ["lacuner", "lacuner"], "entities overlap"
+    assert methods(Corpus((*DISTANT, *FLAT.sentences[:1] * 50)), tagger=True) == ["lacuner", "crf"], "hardly any does"
+
+
+@pytest.mark.parametrize(
+    ("student", "scores", "tags"),
+    [
+        ("auto", (0.6, 0.5), False),
+        ("auto", (0.5, 0.6), True),
+        ("auto", (0.5, 0.5), False),
+        ("tagger", (0.6, 0.5), True),
+        ("spans", (0.5, 0.6), False),
+    ],
+)
+def test_the_model_becomes_what_the_best_of_the_ensemble_is(
+    monkeypatch: pytest.MonkeyPatch, student: Any, scores: Sequence[float], tags: bool
 ) -> None:
-    caplog.set_level(logging.INFO)
-    found, trained, _ = run_distillation(Distillation(), monkeypatch, [], has_dev=False)
+    stage = Distillation(student=student)
+    found, _, _ = run_distillation(stage, monkeypatch, [PREDICTED] * 2, FLAT, scores)
+    assert found is not None
+    assert (found.method is not None) is tags
+    if found.method is not None:
+        assert (found.method.name, found.method.level, found.method.stage) == ("lacuner", "token", stage)
+        assert found.method.model_copy(update={"stage": None, **DESCRIBED}) == CRF
+    nested, trained, _ = run_distillation(stage, monkeypatch, [PREDICTED] * 2, FLAT, scores, nested=True)
+    assert nested is not None
+    assert nested.method is None, "it has to find nested entities"
+    assert [model["method"].level for model in trained] == ["span", "span"]
+
+
+def test_without_dev_data_there_is_no_ensemble(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, trained, _ = run_distillation(Distillation(), monkeypatch, [], scores=None)
     assert (found, trained) == (None, [])
-    assert "Without dev data" in caplog.text
 
 
 def test_an_ensemble_leaves_the_work_to_a_teacher_with_trusted_sentences(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -303,7 +303,7 @@ def test_rounds_go_on_while_dev_data_improves(toy, small_settings, school, monke
     settings = resolve_settings("uniform", overrides=small_settings | TEACHER | {"teacher.max_rounds": 3})
     training = settings.training.model_copy(update={"epochs": 2})
     settings = settings.model_copy(update={"training": training})
-    model, result = TrainingRun(toy, toy, settings, None, False, Observer()).train()
+    model, result, _ = TrainingRun(toy, toy, settings, None, False, Observer()).train()
     assert len(school.models) == 2 + trained
     assert model is school.models[1 + kept]
     assert result.best_quality == qualities[kept - 1]
@@ -420,7 +420,7 @@ def test_a_round_that_dev_data_does_not_like_is_not_kept(toy, small_settings, sc
     settings = resolve_settings(
         "uniform", overrides=small_settings | TEACHER | {"teacher.max_rounds": 4, "training.epochs": 2}
     )
-    model, result = TrainingRun(toy, toy[:5], settings, None, False, Observer()).train()
+    model, result, _ = TrainingRun(toy, toy[:5], settings, None, False, Observer()).train()
     assert result.best_quality == 0.7
     assert model is school.models[3]
     assert len(school.models) == 2 + 3

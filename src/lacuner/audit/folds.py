@@ -127,8 +127,12 @@ def without_names(sentence: Sentence, group: Mapping[str, int], number: int) -> 
     """A sentence without the labels of the names of one group; a complete one as it is, for there they would be negatives."""
     if sentence.complete or not group:
         return sentence
-    kept = tuple(entity for entity in sentence.entities if group[_name(sentence, entity)] != number)
-    return sentence if len(kept) == len(sentence.entities) else replace(sentence, entities=kept)
+
+    def kept(entities: Sequence[Entity]) -> tuple[Entity, ...]:
+        return tuple(entity for entity in entities if group.get(_name(sentence, entity)) != number)
+
+    said = tuple(replace(each, entities=kept(each.entities)) for each in sentence.by_source)
+    return replace(sentence, entities=kept(sentence.entities), by_source=said)
 
 
 def _name(sentence: Sentence, span: Span | Entity) -> str:

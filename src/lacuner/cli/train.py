@@ -162,7 +162,8 @@ def train(
     trusted_corpus = merge(Corpus.read(path, data_format, strict, split) for path in trusted) if trusted else None
     names = read_dictionary(dictionary, strict=strict, label=label)
     if dev_corpus is None:
-        logger.warning("There is no --dev data: all epochs are run, and the last one is kept.")
+        chosen = "there is neither a threshold nor an ensemble, " if resolved.training.fit_threshold else ""
+        logger.warning(f"There is no --dev data: {chosen}all epochs are run, and the last one is kept.")
     if out.exists() and not resume:
         logger.warning("%s exists; it will be replaced at the end of training.", out)
     if dictionary and (dev_corpus is None or resolved.training.metric == "pu"):

@@ -7,13 +7,12 @@ from lacuner.heads import CrfConfig
 from lacuner.methods.method import TokenMethod
 from lacuner.methods.token import Likelihood, Outside
 
-METHODS = (
-    TokenMethod(
-        name="crf",
-        paper="Huang et al. 2015, Bidirectional LSTM-CRF Models for Sequence Tagging (arXiv)",
-        summary="Every word without a tag is outside of all entities; the tags of a sentence are found together.",
-        head=CrfConfig(),
-        unlabeled=Outside(),
-        loss=Likelihood(),
-    ),
+CRF = TokenMethod(
+    name="crf",
+    paper="Huang et al. 2015, Bidirectional LSTM-CRF Models for Sequence Tagging (arXiv)",
+    summary="Every word without a tag is outside of all entities; the tags of a sentence are found together.",
+    head=CrfConfig(),
+    unlabeled=Outside(),
+    loss=Likelihood(),
 )
+METHODS = (CRF,)

@@ -6,7 +6,7 @@ No paper of this folder has either. See docs/methods/lacuner.md for what was tri
 import logging
 from collections.abc import Sequence
 from functools import partial
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from pydantic import Field
@@ -14,8 +14,9 @@ from torch import Tensor
 
 from lacuner.corpus import Corpus
 from lacuner.heads import WidthConfig
+from lacuner.methods.crf import CRF
 from lacuner.methods.full import CrossEntropy
-from lacuner.methods.method import Method, SpanMethod
+from lacuner.methods.method import Method, SpanMethod, count_overlapping
 from lacuner.methods.parts import Stage, StageContext, StageResult, TrainingData
 from lacuner.methods.uniform import Uniform
 from lacuner.models.model import Model
@@ -27,50 +28,68 @@ logger = logging.getLogger(__name__)
 
 _NOTICED = 0.4
 """Models of an ensemble are asked about spans that are less probable by this factor: the mean may be higher."""
+_MAX_OVERLAPPING = 0.02
+"""Where more of the annotated entities overlap others, no tagger is asked: it would learn that they are none."""
 
 
 class Distillation(Stage):
     """``distillation``: several models are trained on everything; what they predict on average is what the model learns.
 
     What one of them has learned by heart, the others have not; a mean of two or three is better than any of them, and one
-    model that has learned it costs no more to use. Needs dev data: without a threshold from it, models that were trained on
-    few negatives find too many entities. Leaves the work to ``teacher`` where that has enough trusted sentences.
+    model that has learned it costs no more to use. A tagger (``crf``) is among them, since it makes other mistakes than a
+    model of spans; if it is the better one, the model itself becomes a tagger. Needs dev data: without a threshold from it,
+    models that were trained on few negatives find too many entities. Leaves the work to ``teacher`` where that has enough
+    trusted sentences.
     """
 
-    levels: ClassVar = ("span",)
     name: Literal["distillation"] = "distillation"
     models: int = Field(2, ge=2, description="how many models are trained first")
+    tagger: bool = Field(True, description="the last of them is a tagger (crf), unless many annotated entities overlap")
+    student: Literal["auto", "tagger", "spans"] = Field(
+        "auto", description="what the model itself is; auto: what the best of them on the dev data is"
+    )
     min_probability: float = Field(
         0.05, gt=0, le=1, description="spans that are less probably an entity, and not annotated, are known negatives"
     )
 
     def run(self, context: StageContext) -> StageResult | None:
         _, incomplete = _divided(context)
-        if not incomplete or _has_teacher(context):
+        score = context.dev_score
+        if not incomplete or score is None or _has_teacher(context):
             return None
-        if not context.has_dev:
-            logger.info(
-                "Without dev data there is no ensemble (stage=distillation): its models would find too many entities."
-            )
-            return None
+
+        methods: list[Method] = [context.method] * self.models
+        lost, entities = count_overlapping(context.corpus)
+        can_tag = not context.nested and lost <= _MAX_OVERLAPPING * entities
+        if self.tagger and can_tag:
+            methods[-1] = CRF
 
         def predict(number: int) -> dict[str, Tensor]:
             title = f"model {number} of {self.models} of the ensemble"
-            model = context.fit(f"distilled-{number}", title, context.method, seed_offset=number)
-            return predict_proba(model, context.corpus, incomplete, _NOTICED * self.min_probability).tensors()
+            model = context.fit(f"distilled-{number}", title, methods[number - 1], seed_offset=number)
+            found = predict_proba(model, context.corpus, incomplete, _NOTICED * self.min_probability)
+            return found.tensors() | {"dev_score": torch.tensor(score(model))}
 
-        found = mean(
-            [
-                SpanProbabilities.from_tensors(
-                    context.cached(f"distilled-{number}-predictions", partial(predict, number))
-                )
-                for number in range(1, self.models + 1)
-            ]
-        )
+        predicted = [
+            context.cached(f"distilled-{number}-predictions", partial(predict, number))
+            for number in range(1, self.models + 1)
+        ]
+        scores = [found.pop("dev_score").item() for found in predicted]
+        found = mean([SpanProbabilities.from_tensors(tensors) for tensors in predicted])
         annotated = annotated_labels(found, context.corpus, context.labels).any(1).numpy()
+        best = methods[scores.index(max(scores))]
+        wanted = self.student == "tagger" or (self.student == "auto" and best is CRF)
+        tags = wanted and can_tag and context.method.level == "span"
         return StageResult(
-            spans=found[annotated | (1 - found.probabilities[:, 0] >= self.min_probability)], rest_as_negative=True
+            spans=found[annotated | (1 - found.probabilities[:, 0] >= self.min_probability)],
+            rest_as_negative=True,
+            method=self._as_tagger(context.method) if tags else None,
         )
+
+    def _as_tagger(self, method: Method) -> Method:
+        """The tagger, under the name of the method that has chosen it."""
+        described = {"name": method.name, "paper": method.paper, "summary": method.summary}
+        return CRF.model_copy(update={**described, "stage": self})
 
 
 class FoldTeacher(Stage):
@@ -193,10 +212,11 @@ METHODS = (
     SpanMethod(
         name="lacuner",
         paper="ours; docs/methods/lacuner.md has what was tried",
-        summary="Few random negatives, a threshold from dev data; trusted sentences correct distant labels.",
+        summary="A model of spans learns what a first one and a tagger predict together; trusted data corrects the labels.",
         head=WidthConfig(),
         negatives=Uniform(),
         loss=CrossEntropy(),
+        stage=Distillation(),
         teacher=FoldTeacher(),
         training={"fit_threshold": True, "width_quantile": 0.995},
     ),

@@ -353,12 +353,17 @@ class TokenMethod(Method):
 
 def lost_to_overlaps(corpus: Corpus) -> str | None:
     """In a sentence, how many annotated entities a method cannot learn that finds only one of those that overlap."""
-    spans = [{(entity.start, entity.end) for entity in sentence.entities} for sentence in corpus]
-    lost = sum(len(found) - len(flat(sentence.entities)) for found, sentence in zip(spans, corpus, strict=True))
+    lost, count = count_overlapping(corpus)
     if not lost:
         return None
-    count = sum(map(len, spans))
     return f"{lost} of {count} entities overlap others; a tagger cannot learn them (a span-level method can)."
+
+
+def count_overlapping(corpus: Corpus) -> tuple[int, int]:
+    """How many annotated entities tags cannot hold, because they overlap others; and how many there are."""
+    spans = [{(entity.start, entity.end) for entity in sentence.entities} for sentence in corpus]
+    lost = sum(len(found) - len(flat(sentence.entities)) for found, sentence in zip(spans, corpus, strict=True))
+    return lost, sum(map(len, spans))
 
 
 def _tag_as_non_entities(weights: Tensor, sampled: Spans, allowed: Tensor, model: TagModel) -> Tensor:

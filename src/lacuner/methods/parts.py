@@ -359,7 +359,9 @@ class StageContext:
     cached: Callable[[str, Callable[[], dict[str, Tensor]]], dict[str, Tensor]]
     """``cached(name, compute)``: what ``compute()`` returns; after an interruption, what it returned before."""
     seed: int = 1  # of everything that a stage draws
-    has_dev: bool = True  # whether dev data chooses epochs and thresholds
+    dev_score: Callable[[Model], float] | None = None
+    """What a trained model reaches on the dev data, by the metric that chooses epochs; none: there is no dev data."""
+    nested: bool = False  # whether the model has to find entities inside others
 
 
 @dataclass(frozen=True)
@@ -371,6 +373,7 @@ class StageResult:
         spans: label probabilities of spans that the model shall learn.
         rest_as_negative: spans without such probabilities, in sentences that are not complete, are known to be no entity.
         clean_fraction: last part of training, in which the model reads complete sentences only.
+        method: how the model itself is trained, if not as it was asked for.
         reports: records for people to look at, each list a JSON Lines file in the model folder; ``sentence`` is an index.
     """
 
@@ -378,6 +381,7 @@ class StageResult:
     spans: SpanProbabilities | None = None
     rest_as_negative: bool = False
     clean_fraction: float = 0.0
+    method: "Method | None" = None
     reports: Mapping[str, Sequence[dict[str, Any]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -45,8 +45,8 @@ class Registry(registries.Registry):
         return self.methods[name]
 
     def method_class(self, name: object, level: object) -> type[Method]:
-        """The class of a stored method; where its package is gone, that of its level."""
-        if isinstance(name, str) and name in self.methods:
+        """The class of a stored method; where its package is gone, or a stage has chosen another level, that of its level."""
+        if isinstance(name, str) and name in self.methods and self.methods[name].level == level:
             return type(self.methods[name])
         if not isinstance(level, str) or level not in LEVELS:
             raise ConfigError(f"method.level={level!r}: there are methods of the levels {', '.join(LEVELS)}")

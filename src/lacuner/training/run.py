@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -31,6 +31,14 @@ _MAX_STRETCH = 2.0
 """Models of a stage that learn from less than the model does read it more often; at most so many times as often."""
 
 
+class Trained(NamedTuple):
+    """A finished model, how its training went, and how it was trained: as it was asked for, or as a stage has decided."""
+
+    model: Model
+    result: TrainingResult
+    method: Method
+
+
 @dataclass(frozen=True)
 class TrainingRun:
     """Everything that is needed to train a model."""
@@ -53,8 +61,8 @@ class TrainingRun:
     def _sampler(self) -> EpochSampler:
         return EpochSampler(self.corpus, self.settings.training.seed, self.settings.trusted.fraction)
 
-    def train(self) -> tuple[Model, TrainingResult]:
-        """The finished model, and how its training went."""
+    def train(self) -> Trained:
+        """The stages of the method, and then the model itself."""
         context = StageContext(
             self.corpus,
             self.labels,
@@ -63,33 +71,34 @@ class TrainingRun:
             self._cross_fit,
             self._cached,
             self.settings.training.seed,
-            self.dev is not None,
+            None if self.dev is None else partial(self._score, self.dev),
+            self.settings.training.nested,
         )
-        sampler, taught = self._sampler, []
+        sampler, taught, method = self._sampler, [], self.settings.method
         for stage in self.settings.method.stages():
             found = stage.run(context)
             if found is not None:
                 sampler = self._with(sampler, found)
                 taught.append(stage)
-        model, result = self._fit("model", "", sampler)
+                method = found.method or method
+        trained = Trained(*self._fit("model", "", sampler, method=method), method)
         for stage in taught:
-            model, result = self._rounds(stage, context, model, result)
-        if isinstance(model, SpanModel):
-            fit_word_filter(model, self.corpus.tokens, () if self.dev is None else self.dev.tokens)
-        return model, result
+            trained = self._rounds(stage, context, trained)
+        if isinstance(trained.model, SpanModel):
+            fit_word_filter(trained.model, self.corpus.tokens, () if self.dev is None else self.dev.tokens)
+        return trained
 
-    def _rounds(
-        self, stage: Stage, context: StageContext, model: Model, result: TrainingResult
-    ) -> tuple[Model, TrainingResult]:
+    def _rounds(self, stage: Stage, context: StageContext, trained: Trained) -> Trained:
         """The best of models that are trained one after the other, each taught by the one before."""
         number = 2
-        while (found := stage.next_round(context, model, number)) is not None:
-            following, reached = self._fit(f"model-{number}", f"round {number}", self._with(self._sampler, found))
-            if reached.best_quality <= result.best_quality and self.dev is not None:
+        while (found := stage.next_round(context, trained.model, number)) is not None:
+            sampler = self._with(self._sampler, found)
+            model, result = self._fit(f"model-{number}", f"round {number}", sampler, method=trained.method)
+            if result.best_quality <= trained.result.best_quality and self.dev is not None:
                 logger.info("Round %d is no better on the dev data than the one before, which is kept.", number)
                 break
-            model, result, number = following, reached, number + 1
-        return model, result
+            trained, number = Trained(model, result, trained.method), number + 1
+        return trained
 
     def _with(self, sampler: EpochSampler, found: StageResult) -> EpochSampler:
         """Epochs that know what a stage has found out."""
@@ -174,6 +183,11 @@ class TrainingRun:
         run = replace(self, corpus=self.corpus.rename_labels(labels), dev=dev)
         return run, method.for_data(self.settings.training_data(run.corpus, dev))
 
+    def _score(self, dev: Corpus, model: Model) -> float:
+        """What a trained model reaches with its own threshold, by the metric that chooses epochs."""
+        found = find_entities(model, dev.tokens, self.settings.training.nested and model.finds_nested)
+        return METRICS[self.settings.training.metric](score_entities(zip(dev, found, strict=True)))
+
     def _cached(self, name: str, compute: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor]:
         """What ``compute()`` returns; after an interruption, what it returned before."""
         return compute() if self.folder is None else self.folder.cached(name, compute, self.resume)
@@ -194,16 +208,17 @@ class TrainingRun:
         self.observer.stage_started(title)
         torch.manual_seed(training.seed)
         model = method.build_model(self.settings.encoder.create(sampler.corpus.tokens), self.labels)
+        nested = training.nested and model.finds_nested  # a stage may train a tagger
 
         def choose_threshold(dev: Corpus) -> Scores:
-            found = fit_threshold(model, dev, lambda pairs: metric(score_entities(pairs)), training.nested)
+            found = fit_threshold(model, dev, lambda pairs: metric(score_entities(pairs)), nested)
             return score_entities(found)
 
         def evaluate() -> Scores:
             assert dev is not None
             if training.fit_threshold:
                 return choose_threshold(dev)
-            found = find_entities(model, dev.tokens, training.nested)
+            found = find_entities(model, dev.tokens, nested)
             return score_entities(zip(dev, found, strict=True))
 
         result = fit(

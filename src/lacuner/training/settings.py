@@ -124,6 +124,13 @@ class RunSettings(Settings):
         method = self.method.for_data(self.training_data(corpus, dev), training.width_quantile)
         return self.model_copy(update={"training": training, "method": method})
 
+    def with_method(self, method: Method) -> "RunSettings":
+        """The same with the method that a stage has chosen; of a tagger, without what only models of spans have."""
+        spans_only = {} if method.level == "span" else {"width_quantile": None, "nested": False}
+        return self.model_copy(
+            update={"method": method, "training": self.training.model_copy(update=spans_only)},
+        )
+
     def training_data(self, corpus: Corpus, dev: Corpus | None) -> TrainingData:
         """What the method and its parts are shown of the data."""
         return TrainingData(corpus, dev, self.training.metric == "pu", self.encoder)
