@@ -93,6 +93,27 @@ def test_dev_data_may_have_as_many_gaps_as_training_data(paths: PathTemplates) -
         plan(recipe(methods=["full"], dataset=masked), paths)
 
 
+def test_training_files_may_be_label_sets_of_one_text(data: Path, paths: PathTemplates, toy: Corpus) -> None:
+    copied(data / "toy", data / "twice")
+    first, second = toy.mask(0.5, 1), toy.mask(0.5, 2)
+    first.write(data / "twice" / "one.conll")
+    second.write(data / "twice" / "two.conll")
+    dataset = {"twice": {"train": ["one.conll", "two.conll"], "same_text": True}}
+    (run,) = plan(recipe(methods=["full"], data=["twice"], dataset=dataset), paths)
+    found = read_corpora(run, paths)
+    assert found.train.tokens == toy.tokens
+    for merged, one, two in zip(found.train, first, second, strict=True):
+        assert {(e.start, e.end, e.label) for e in merged.entities} == {
+            (e.start, e.end, e.label) for e in (*one.entities, *two.entities)
+        }
+        assert [said.source for said in merged.by_source] == ["one", "two"]
+    assert found.hidden is not None
+    apart = {"twice": {"train": ["one.conll", "two.conll"]}}
+    (other,) = plan(recipe(methods=["full"], data=["twice"], dataset=apart), paths)
+    assert len(read_corpora(other, paths).train) == 2 * len(toy)
+    assert other.key != run.key
+
+
 def test_training_data_may_be_annotated_with_a_part_of_the_dictionary(
     data: Path, paths: PathTemplates, toy: Corpus
 ) -> None:

@@ -13,6 +13,7 @@ from lacuner.bench.recipe import SAMPLE, Dataset
 from lacuner.bench.runs import Run
 from lacuner.corpus import Corpus
 from lacuner.corpus.corpus import merge
+from lacuner.corpus.merging import Layer, merge_layers, source_names
 from lacuner.errors import ConfigError, LacunerError
 from lacuner.matching import Dictionary
 from lacuner.sample import read_names, read_sample
@@ -55,7 +56,7 @@ def read_corpora(run: Run, paths: PathTemplates) -> Corpora:
             )
         )
     else:
-        everything = merge(_read(folder, name) for name in dataset.train)
+        everything = _read_training_data(folder, dataset)
         if gold is not None and gold.tokens == everything.tokens:
             whole = _some(gold, limits.train)
         train = _some(everything, limits.train)
@@ -93,7 +94,7 @@ def check_gold(run: Run, paths: PathTemplates) -> None:
     folder = _folder(run.data, dataset, paths)
     if folder is None or not all((folder / name).is_file() for name in dataset.train):
         return
-    if _read(folder, dataset.gold).tokens != merge(_read(folder, name) for name in dataset.train).tokens:
+    if _read(folder, dataset.gold).tokens != _read_training_data(folder, dataset).tokens:
         files = " and ".join(dataset.train)
         raise ConfigError(f"{dataset.gold} has other sentences than {files} — give the same ones, or leave out naive")
 
@@ -146,6 +147,15 @@ def _folder(name: str, dataset: Dataset, paths: PathTemplates) -> Path | None:
     if name == SAMPLE and dataset.folder is None:
         return None
     return paths.data / (dataset.folder or name)
+
+
+def _read_training_data(folder: Path | None, dataset: Dataset) -> Corpus:
+    """The sentences of all training files; or what these say about one text."""
+    corpora = [_read(folder, name) for name in dataset.train]
+    if not dataset.same_text:
+        return merge(corpora)
+    names = source_names(dataset.train)
+    return Corpus(tuple(merge_layers([Layer(*pair) for pair in zip(names, corpora, strict=True)])[0]))
 
 
 def _read(folder: Path | None, file: str) -> Corpus:

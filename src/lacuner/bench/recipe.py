@@ -61,6 +61,7 @@ class Dataset(Settings):
     dev: str = "dev.conll"
     test: str = "test.conll"
     dictionary: str = Field("dictionary.tsv", description="names and labels, for the method kb; may be missing")
+    same_text: bool | None = Field(None, description="the training files are label sets of one text: merged by vote")
     dictionary_fraction: float | None = Field(
         None,
         gt=0,

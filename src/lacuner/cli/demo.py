@@ -23,8 +23,8 @@ def demo(
     """See on the built-in sample what gaps cost, and how much of it is recovered.
 
     Trains four models: one on complete labels, and three on labels of which most are hidden: in the ordinary way, in the
-    ordinary way with a threshold from dev data, and with the method lacuner (few negatives, and a threshold). Takes a minute
-    or two.
+    ordinary way with a threshold from dev data, and with the method lacuner, which learns from two other models. Takes two or
+    three minutes.
 
     Example: `lacuner demo`
     """
