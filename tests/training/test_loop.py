@@ -181,7 +181,8 @@ def test_the_two_learning_rates_rise_and_fall(toy, small_settings, monkeypatch):
 
 def test_weights_of_another_run_never_get_into_this_one(toy, small_settings, tmp_path):
     """A run that was interrupted while its first checkpoint was being written leaves nothing that a later run could take."""
-    arguments = {"epochs": 3, "settings": small_settings, "out": tmp_path / "m"}
+    settings = small_settings | {"stage": "none"}
+    arguments = {"epochs": 3, "settings": settings, "out": tmp_path / "m"}
     with pytest.raises(KeyboardInterrupt):
         Recognizer.train(toy, toy, seed=1, observer=StopAfter(1), **arguments)
     state = tmp_path / "m.training" / "model" / "epoch-0001"
@@ -189,7 +190,7 @@ def test_weights_of_another_run_never_get_into_this_one(toy, small_settings, tmp
     with pytest.raises(KeyboardInterrupt):
         Recognizer.train(toy, toy, seed=2, observer=StopAfter(1), **arguments)
     resumed = Recognizer.train(toy, toy, seed=2, resume=True, **arguments)
-    assert same(resumed, Recognizer.train(toy, toy, seed=2, epochs=3, settings=small_settings))
+    assert same(resumed, Recognizer.train(toy, toy, seed=2, epochs=3, settings=settings))
 
 
 def test_a_transformer_run_resumes_bit_identical(toy, minilm, tmp_path):
@@ -450,7 +451,7 @@ def test_only_spans_of_sentences_with_gaps_are_ever_drawn(toy, small_settings, m
     distant = Corpus(tuple(Sentence(s.tokens, s.entities[:1]) for s in toy[:9]))
     human = toy[9:15]
     drawn = Drawn()
-    settings = small_settings | {"negatives": "all"}
+    settings = small_settings | {"negatives": "all", "stage": "none"}
     trained = Recognizer.train(distant, toy, trusted=human, epochs=1, settings=settings, observer=drawn)
     corpus = [*human, *distant]
     index = trained.model.encoder.index
@@ -473,7 +474,7 @@ def test_a_share_of_trusted_sentences_is_what_an_epoch_consists_of(toy, small_se
         def negatives_drawn(self, sentences, spans):
             self.seen.extend(sentences)
 
-    settings = small_settings | {"trusted.fraction": 0.6}
+    settings = small_settings | {"trusted.fraction": 0.6, "stage": "none"}
     Recognizer.train(toy[5:], toy, trusted=toy[:5], epochs=1, settings=settings, observer=Batches())
     assert len(Batches.seen) == 25
     assert [Batches.seen.count(place) for place in range(5)] == [3] * 5

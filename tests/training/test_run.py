@@ -412,8 +412,8 @@ def test_a_round_that_dev_data_does_not_like_is_not_kept(toy, small_settings, sc
     qualities = iter([0.5, 0.5, 0.6, 0.7, 0.65, 0.9])  # two teachers, then rounds
     real = TrainingRun._fit
 
-    def fit(self, *arguments):
-        model, result = real(self, *arguments)
+    def fit(self, *arguments, **named):
+        model, result = real(self, *arguments, **named)
         return model, replace(result, best_quality=next(qualities))
 
     monkeypatch.setattr(TrainingRun, "_fit", fit)
