@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any, Literal, cast, overload
 
 import torch
-from accelerate import PartialState
 
 from lacuner.corpus import Corpus, Entity, Sentence
 from lacuner.corpus.as_corpus import Data, LabelSets, as_corpus, several_texts
 from lacuner.corpus.as_corpus import same_text as merge_same_text
 from lacuner.corpus.sources import UNNAMED
 from lacuner.corpus.tokenize import CHARACTER_SPLITTINGS, Splitting
-from lacuner.encoders.device import default_device, find_device, on_device
+from lacuner.encoders.device import find_device, on_device
+from lacuner.encoders.processes import Processes
 from lacuner.errors import ConfigError, DataError, ModelError, TrainingError
 from lacuner.evaluation import Scores, score_entities
 from lacuner.evaluation.export import MAX_LOSS, ExportReport, compare_models
@@ -153,8 +153,10 @@ class Recognizer:
             prepared = prepare_passages(corpus, dev, settings)
             key = fingerprint(settings.model_dump_json(), [prepared.corpus, dev], settings.encoder.files)
             # Of several processes that train together, one holds the folder for all, and shows how it goes.
-            is_main = PartialState(cpu=default_device().type == "cpu").is_main_process
-            folder = None
+            processes = Processes.join(chosen)
+            stack.enter_context(processes.reporting_loss())
+            processes.agree(key, "processes read different data or settings — give all of them the same files")
+            is_main, folder = processes.is_main, None
             if out is not None:
                 check_target(Path(out))
                 folder = RunFolder(Path(f"{out}.training"), key)
@@ -168,6 +170,7 @@ class Recognizer:
                     if folder.has_progress():
                         logger.warning("An unfinished run in %s is discarded (--resume continues it).", folder.folder)
                     folder.clear()
+                processes.wait()
             began = time.perf_counter()
             if observer is None:
                 observer = stack.enter_context(shown_progress(progress if is_main else False, settings.training.metric))

@@ -1,12 +1,15 @@
 """``lacuner train``."""
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lacuner.cli.console import print_json, say
+from lacuner.cli.console import print_json, say, set_up_logging
 from lacuner.cli.help import DATA, TRAINING
 from lacuner.cli.options import (
     DataFormat,
@@ -127,6 +130,15 @@ def train(
     ] = None,
     label: NamesLabel = None,
     device: Device = None,
+    processes: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Processes of this machine that train the model together; the same batches and draws as in one.",
+            rich_help_panel=TRAINING,
+        ),
+    ] = 1,
     data_format: DataFormat = None,
     strict: Strict = False,
     json: Json = False,
@@ -136,10 +148,18 @@ def train(
     Example: `lacuner train distant.conll --dev dev.conll --out model`, or with labels of two sources
     `lacuner train dict.conll llm.conll --same-text --dev dev.conll --out model`
     """
-    from accelerate import PartialState
+    given_options = dict(locals())
+    if processes > 1:
+        from lacuner.training.launch import launched_processes, run_together
+
+        if launched_processes() != processes:
+            with _explaining_interruption():
+                run_together(partial(_train_as_one_of_several, given_options), processes)
+            return
 
     from lacuner.cli.progress import TerminalObserver
-    from lacuner.encoders.device import default_device
+    from lacuner.encoders.device import find_device
+    from lacuner.encoders.processes import Processes
     from lacuner.matching.dictionary import Dictionary
     from lacuner.recognizer import Recognizer
     from lacuner.training.progress import describe_dev
@@ -172,9 +192,9 @@ def train(
     say(f"Method {resolved.method.name}, encoder {resolved.encoder.name}{precision}, head {resolved.method.head.name}.")
     named = list(zip(names_of_files, corpora, strict=True))
     train_corpus = merge_same_text(dict(named), weights) if same_text else several_texts(named)
-    main_process = PartialState(cpu=default_device().type == "cpu").is_main_process
-    observer = TerminalObserver(metric=resolved.training.metric) if main_process else None
-    try:
+    is_main = Processes.join(find_device(device)).is_main
+    observer = TerminalObserver(metric=resolved.training.metric) if is_main else None
+    with _explaining_interruption():
         model = Recognizer.train(
             train_corpus,
             dev_corpus,
@@ -186,11 +206,8 @@ def train(
             progress=False,
             observer=observer,
         )
-    except KeyboardInterrupt:
-        say("Interrupted. The same command with --resume continues after the last complete epoch.")
-        raise
     record = model.record
-    if not main_process:
+    if not is_main:
         return
     choice = None
     if dev_corpus is not None and resolved.training.metric != "pu":
@@ -206,6 +223,21 @@ def train(
     say(f"The model of epoch {record.best_epoch}{best} is in {out}, after {record.seconds:,.0f} seconds.")
     if choice is not None:
         say(_describe(choice, out, dictionary, label))
+
+
+@contextmanager
+def _explaining_interruption() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        say("Interrupted. The same command with --resume continues after the last complete epoch.")
+        raise
+
+
+def _train_as_one_of_several(options: dict[str, Any]) -> None:
+    """What each of the processes does that ``--processes`` starts."""
+    set_up_logging()
+    train(**options)
 
 
 def _check_same_text(data: list[Path], same_text: bool, trust: list[str] | None) -> dict[str, float]:

@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 
 from lacuner.corpus import OUTSIDE, Corpus
+from lacuner.encoders.device import default_device
+from lacuner.encoders.processes import Processes
 from lacuner.evaluation import Scores, score_entities
 from lacuner.inference.predict import find_entities
 from lacuner.inference.threshold import fit_threshold
@@ -204,21 +206,21 @@ class TrainingRun:
         """Train a model from fresh weights; unless dev data chooses, its last epoch is kept."""
         dev = self.dev if use_dev else None
         training, method = training or self.settings.training, method or self.settings.method
-        metric = METRICS[training.metric]
+        metric, processes = METRICS[training.metric], Processes.join(default_device())
         self.observer.stage_started(title)
         torch.manual_seed(training.seed)
         model = method.build_model(self.settings.encoder.create(sampler.corpus.tokens), self.labels)
         nested = training.nested and model.finds_nested  # a stage may train a tagger
 
         def choose_threshold(dev: Corpus) -> Scores:
-            found = fit_threshold(model, dev, lambda pairs: metric(score_entities(pairs)), nested)
-            return score_entities(found)
+            quality = lambda pairs: metric(score_entities(pairs))  # noqa: E731
+            return score_entities(fit_threshold(model, dev, quality, nested, processes))
 
         def evaluate() -> Scores:
             assert dev is not None
             if training.fit_threshold:
                 return choose_threshold(dev)
-            found = find_entities(model, dev.tokens, nested)
+            found = find_entities(model, dev.tokens, nested, processes=processes)
             return score_entities(zip(dev, found, strict=True))
 
         result = fit(
