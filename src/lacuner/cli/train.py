@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -25,11 +26,11 @@ from lacuner.cli.options import (
     parse_trust,
     read_dictionary,
 )
-from lacuner.corpus import Corpus
+from lacuner.corpus import Corpus, Sentence
 from lacuner.corpus.as_corpus import same_text as merge_same_text
 from lacuner.corpus.as_corpus import several_texts
-from lacuner.corpus.corpus import merge
-from lacuner.corpus.files import refuse_overwriting
+from lacuner.corpus.corpus import labels_of, merge, stream_sentences
+from lacuner.corpus.files import STANDARD_INPUT, ReadingReport, refuse_overwriting
 from lacuner.corpus.merging import source_names
 from lacuner.corpus.tokenize import Splitting
 from lacuner.errors import ConfigError
@@ -139,6 +140,14 @@ def train(
             rich_help_panel=TRAINING,
         ),
     ] = 1,
+    streaming: Annotated[
+        bool,
+        typer.Option(
+            "--streaming",
+            help="Read the training data from disk, a batch at a time: for a corpus that is larger than memory.",
+            rich_help_panel=TRAINING,
+        ),
+    ] = False,
     data_format: DataFormat = None,
     strict: Strict = False,
     json: Json = False,
@@ -174,8 +183,13 @@ def train(
     refuse_overwriting(out, {"what the encoder is loaded from": files_of(resolved.encoder)})
     split: Splitting = "words" if resolved.split == "auto" else resolved.split
     weights = _check_same_text(data, same_text, trust)
+    if streaming and same_text:
+        raise ConfigError(
+            "--streaming reads one sentence at a time, and --same-text compares files — merge them first (lacuner merge)"
+        )
     names_of_files = source_names(data) if same_text else [source_names([path])[0] for path in data]
-    corpora = [Corpus.read(path, data_format, strict, split) for path in data]
+    read_streaming = partial(_stream, data, data_format, strict, split, partial_labels)
+    corpora = [] if streaming else [Corpus.read(path, data_format, strict, split) for path in data]
     if partial_labels:
         corpora = [corpus.with_annotated_labels(corpus.labels) for corpus in corpora]
     dev_corpus = Corpus.read(dev, data_format, strict, split) if dev else None
@@ -190,18 +204,23 @@ def train(
         logger.warning("--dictionary has no effect: it is compared with the model on complete dev data only.")
     precision = "" if resolved.training.precision == "fp32" else f" in {resolved.training.precision}"
     say(f"Method {resolved.method.name}, encoder {resolved.encoder.name}{precision}, head {resolved.method.head.name}.")
-    named = list(zip(names_of_files, corpora, strict=True))
-    train_corpus = merge_same_text(dict(named), weights) if same_text else several_texts(named)
+    train_data: Corpus | Iterator[Sentence]
+    if streaming:
+        train_data = read_streaming()
+    else:
+        named = list(zip(names_of_files, corpora, strict=True))
+        train_data = merge_same_text(dict(named), weights) if same_text else several_texts(named)
     is_main = Processes.join(find_device(device)).is_main
     observer = TerminalObserver(metric=resolved.training.metric) if is_main else None
     with _explaining_interruption():
         model = Recognizer.train(
-            train_corpus,
+            train_data,
             dev_corpus,
             trusted=trusted_corpus,
             settings=resolved,
             out=out,
             resume=resume,
+            streaming=streaming,
             device=device,
             progress=False,
             observer=observer,
@@ -211,7 +230,9 @@ def train(
         return
     choice = None
     if dev_corpus is not None and resolved.training.metric != "pu":
-        choice = _compare_with_dictionary(model, dev_corpus, names or Dictionary.of_annotation(train_corpus))
+        if names is None and not (streaming and STANDARD_INPUT in map(str, data)):
+            names = Dictionary.of_annotation(read_streaming() if streaming else train_data)
+        choice = None if names is None else _compare_with_dictionary(model, dev_corpus, names)
     if json:
         keys = ("precision", "recall", "f1", *(["pu_estimate"] if dev_incomplete else []))
         scores = record.dev and {key: record.dev[key] for key in keys}
@@ -223,6 +244,19 @@ def train(
     say(f"The model of epoch {record.best_epoch}{best} is in {out}, after {record.seconds:,.0f} seconds.")
     if choice is not None:
         say(_describe(choice, out, dictionary, label))
+
+
+def _stream(
+    paths: list[Path], data_format: str | None, strict: bool, split: Splitting, partial_labels: bool
+) -> Iterator[Sentence]:
+    """The sentences of files, one after the other; none of them is kept."""
+    for path in paths:
+        labels = frozenset(labels_of(stream_sentences(path, data_format, split=split))) if partial_labels else None
+        report = ReadingReport(strict=strict)
+        for sentence in stream_sentences(path, data_format, report, split=split):
+            unsaid = labels is not None and sentence.annotated_labels is None
+            yield replace(sentence, annotated_labels=labels) if unsaid else sentence
+        report.log()
 
 
 @contextmanager

@@ -119,7 +119,8 @@ def fit(
         weight_decay=config.weight_decay,
         fused=True,
     )
-    method.begin_training(model, len(sampler.corpus), [len(sentence) for sentence in sampler.corpus])
+    sizes = [len(sentence) for sentence in sampler.corpus]
+    method.begin_training(model, len(sampler.corpus), sizes)
     model.encoder.train_in(config.precision)
     learner = accelerator.prepare_model(_Objective(model, method, processes), evaluation_mode=True)
     optimizer = accelerator.prepare_optimizer(optimizer)
@@ -137,7 +138,7 @@ def fit(
             break
         began = time.perf_counter()
         chosen = sampler.indices(epoch)
-        words = sum(len(sampler.corpus[index]) for index in chosen)
+        words = sum(sizes[index] for index in chosen)
         observer.epoch_started(epoch + 1, config.epochs, words)
         generator = _seed(config.seed, epoch)
         plan = plan_batches([lengths[index] for index in chosen], config.batch_tokens, (config.seed, epoch))

@@ -26,6 +26,7 @@ from lacuner.training.cross_fit import Fold, cross_fit, plan_folds
 from lacuner.training.epochs import EpochSampler
 from lacuner.training.loop import METRICS, Observer, TrainingResult, fit
 from lacuner.training.settings import RunSettings, TrainingConfig
+from lacuner.training.streaming import refuse_other_models
 
 logger = logging.getLogger(__name__)
 
@@ -131,6 +132,7 @@ class TrainingRun:
         seed_offset: int = 0,
     ) -> Model:
         """See :class:`lacuner.methods.parts.Fit`."""
+        refuse_other_models(self.corpus, title)
         if labels is not None:
             run, method = self._with_labels(labels, method)
             fit = partial(run._fit_for_stage, epochs=epochs, supervision=supervision, seed_offset=seed_offset)
@@ -157,6 +159,7 @@ class TrainingRun:
         vary_seed: bool = False,
     ) -> list[dict[str, Tensor]]:
         """See :class:`lacuner.methods.parts.CrossFit`."""
+        refuse_other_models(self.corpus, title)
         if labels is not None:
             run, method = self._with_labels(labels, method or self.settings.method)
             folds_of = partial(run._cross_fit, train_on=train_on, predict_on=predict_on, vary_seed=vary_seed)
