@@ -120,6 +120,7 @@ class Recognizer:
         out: str | Path | None = None,
         resume: bool = False,
         streaming: bool = False,
+        workers: int = 1,
         device: Device = None,
         progress: bool | None = None,
         observer: Observer | None = None,
@@ -144,6 +145,7 @@ class Recognizer:
             resume: continue from that checkpoint, if there is one.
             streaming: do not hold the training data in memory: it is read once, written beside ``out``, and read from there
                 a batch at a time. ``train`` may be a generator of sentences.
+            workers: how many models of a stage (teachers, voters, an ensemble) are trained at a time, each in a process.
             device: where to train, such as ``cpu`` or ``cuda:1``; by default on a GPU if there is one.
             progress: show how training goes. By default only in a terminal or a notebook; ``True`` also writes plain lines
                 elsewhere, ``False`` is silent.
@@ -157,6 +159,8 @@ class Recognizer:
             trusted = None if trusted is None else as_corpus(trusted, "trusted", split)
             processes = Processes.join(chosen)
             stack.enter_context(processes.reporting_loss())
+            if workers > 1 and processes.count > 1:
+                raise ConfigError("--workers and --processes divide the same cores — give one of them")
             if streaming:
                 _check_streaming(settings, out, same_text)
                 sentences = partial(_stream_training_data, train, trusted, trust, split)
@@ -190,7 +194,7 @@ class Recognizer:
             with torch.random.fork_rng(
                 [chosen] if chosen.type == "cuda" else []
             ):  # the caller's randomness stays what it was
-                run = TrainingRun(prepared.corpus, dev, settings, folder, resume, observer)
+                run = TrainingRun(prepared.corpus, dev, settings, folder, resume, observer, workers)
                 model, result, trained_with = run.train()
             settings = settings.with_method(trained_with)
             recognizer = cls(model, settings, choose_split(settings, prepared.corpus), TrainingRecord(fingerprint=key))

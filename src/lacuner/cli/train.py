@@ -140,6 +140,15 @@ def train(
             rich_help_panel=TRAINING,
         ),
     ] = 1,
+    workers: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Models that a method trains first (teachers, voters, an ensemble) are trained N at a time.",
+            rich_help_panel=TRAINING,
+        ),
+    ] = 1,
     streaming: Annotated[
         bool,
         typer.Option(
@@ -221,6 +230,7 @@ def train(
             out=out,
             resume=resume,
             streaming=streaming,
+            workers=workers,
             device=device,
             progress=False,
             observer=observer,

@@ -196,6 +196,10 @@ class RunFolder:
             shutil.rmtree(self.folder / name, ignore_errors=True)  # its checkpoints are not needed any more
         return result
 
+    def has_result(self, name: str) -> bool:
+        """Whether :meth:`cached` has kept something under this name."""
+        return (self.folder / f"{name}.safetensors").exists()
+
     def has_progress(self) -> bool:
         """Whether there is something to resume from."""
         return any(
