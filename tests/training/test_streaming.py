@@ -24,14 +24,16 @@ def dev() -> Corpus:
 
 def trained(train, dev, out, **options) -> tuple[bytes, list[float]]:
     """The model's bytes, and the losses of its epochs."""
-    model = Recognizer.train(train, dev, out=out, epochs=2, settings=TINY, **options)
+    options = {"method": "uniform", "epochs": 2, "settings": TINY} | options
+    model = Recognizer.train(train, dev, out=out, **options)
     return (out / "model.safetensors").read_bytes(), [record["loss"] for record in model.record.history]
 
 
 @pytest.mark.parametrize("method", ["lacuner", "scl-rai", "eer", "bnpu", "bond"])
 def test_the_model_is_the_same_bit_by_bit(train, dev, tmp_path, method):
-    whole = trained(train, dev, tmp_path / "whole", method=method)
-    streamed = trained(iter(train), dev, tmp_path / "streamed", method=method, streaming=True)
+    options = {"method": method, "settings": TINY | ({"stage": "none"} if method == "lacuner" else {})}
+    whole = trained(train, dev, tmp_path / "whole", **options)
+    streamed = trained(iter(train), dev, tmp_path / "streamed", streaming=True, **options)
     assert streamed == whole
     assert sorted(path.name for path in tmp_path.iterdir()) == ["streamed", "whole"], "nothing else is left"
 
@@ -74,6 +76,7 @@ def with_sources(corpus: Corpus, *sources: str) -> Corpus:
         ({"method": "roster"}, {}, "looks at all training data while it trains"),
         ({"method": "two-step"}, {}, r"trains other models first \(exploration\)"),
         ({"settings": TINY | {"teacher.min_entities": 3}}, {"trusted": True}, r"trains other models first \(teacher\)"),
+        ({}, {}, r"trains other models first \(model 1 of 2 of the ensemble\)"),
         ({"same_text": True}, {}, "merge them first"),
         ({"out": None}, {}, "give out, too"),
         ({}, {"sources": ("one", "two")}, r"several sources \(one, two\)"),

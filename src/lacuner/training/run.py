@@ -217,7 +217,8 @@ class TrainingRun:
 
     def _score(self, dev: Corpus, model: Model) -> float:
         """What a trained model reaches with its own threshold, by the metric that chooses epochs."""
-        found = find_entities(model, dev.tokens, self.settings.training.nested and model.finds_nested)
+        nested = self.settings.training.nested and model.finds_nested
+        found = find_entities(model, dev.tokens, nested, processes=Processes.join(default_device()))
         return METRICS[self.settings.training.metric](score_entities(zip(dev, found, strict=True)))
 
     def _cached(self, name: str, compute: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor]:
