@@ -29,3 +29,7 @@ class ModelError(LacunerError):
 
 class TrainingError(LacunerError):
     """Training that cannot start, continue, or be resumed."""
+
+
+class ProcessLostError(TrainingError):
+    """Another process that trains the same model has ended, and this one cannot go on without it."""

@@ -5,18 +5,21 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, fields
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, cast, overload
 
 import torch
-from accelerate import PartialState
 
 from lacuner.corpus import Corpus, Entity, Sentence
 from lacuner.corpus.as_corpus import Data, LabelSets, as_corpus, several_texts
 from lacuner.corpus.as_corpus import same_text as merge_same_text
+from lacuner.corpus.corpus import stream_sentences
+from lacuner.corpus.files import ReadingReport
 from lacuner.corpus.sources import UNNAMED
 from lacuner.corpus.tokenize import CHARACTER_SPLITTINGS, Splitting
-from lacuner.encoders.device import default_device, find_device, on_device
+from lacuner.encoders.device import find_device, on_device
+from lacuner.encoders.processes import Processes
 from lacuner.errors import ConfigError, DataError, ModelError, TrainingError
 from lacuner.evaluation import Scores, score_entities
 from lacuner.evaluation.export import MAX_LOSS, ExportReport, compare_models
@@ -33,6 +36,7 @@ from lacuner.training.prepare import choose_split, locate_reports, prepare_passa
 from lacuner.training.progress import shown_progress
 from lacuner.training.run import TrainingRun
 from lacuner.training.settings import RunSettings, resolve_settings
+from lacuner.training.streaming import of_one_source, refuse_rescoring, stored_corpus
 
 logger = logging.getLogger(__name__)
 
@@ -115,6 +119,8 @@ class Recognizer:
         settings: Mapping[str, Any] | RunSettings | None = None,
         out: str | Path | None = None,
         resume: bool = False,
+        streaming: bool = False,
+        workers: int = 1,
         device: Device = None,
         progress: bool | None = None,
         observer: Observer | None = None,
@@ -137,6 +143,9 @@ class Recognizer:
             settings: dotted keys and values as with ``--set``; or everything, as :func:`resolve_settings` returns it.
             out: the model folder to write. A checkpoint of each epoch is kept beside it until training has ended.
             resume: continue from that checkpoint, if there is one.
+            streaming: do not hold the training data in memory: it is read once, written beside ``out``, and read from there
+                a batch at a time. ``train`` may be a generator of sentences.
+            workers: how many models of a stage (teachers, voters, an ensemble) are trained at a time, each in a process.
             device: where to train, such as ``cpu`` or ``cuda:1``; by default on a GPU if there is one.
             progress: show how training goes. By default only in a terminal or a notebook; ``True`` also writes plain lines
                 elsewhere, ``False`` is silent.
@@ -148,13 +157,23 @@ class Recognizer:
             split: Splitting = "words" if settings.split == "auto" else settings.split
             dev = None if dev is None else as_corpus(dev, "dev", split)
             trusted = None if trusted is None else as_corpus(trusted, "trusted", split)
-            corpus = with_trusted(_training_data(train, same_text, trust, split), trusted)
+            processes = Processes.join(chosen)
+            stack.enter_context(processes.reporting_loss())
+            if workers > 1 and processes.count > 1:
+                raise ConfigError("--workers and --processes divide the same cores — give one of them")
+            if streaming:
+                _check_streaming(settings, out, same_text)
+                sentences = partial(_stream_training_data, train, trusted, trust, split)
+                stored = stored_corpus(sentences, Path(f"{out}.sentences"), processes)
+                corpus = stack.enter_context(stored)
+            else:
+                corpus = with_trusted(_training_data(train, same_text, trust, split), trusted)
             settings = settings.for_data(corpus, dev)
             prepared = prepare_passages(corpus, dev, settings)
             key = fingerprint(settings.model_dump_json(), [prepared.corpus, dev], settings.encoder.files)
             # Of several processes that train together, one holds the folder for all, and shows how it goes.
-            is_main = PartialState(cpu=default_device().type == "cpu").is_main_process
-            folder = None
+            processes.agree(key, "processes read different data or settings — give all of them the same files")
+            is_main, folder = processes.is_main, None
             if out is not None:
                 check_target(Path(out))
                 folder = RunFolder(Path(f"{out}.training"), key)
@@ -168,13 +187,14 @@ class Recognizer:
                     if folder.has_progress():
                         logger.warning("An unfinished run in %s is discarded (--resume continues it).", folder.folder)
                     folder.clear()
+                processes.wait()
             began = time.perf_counter()
             if observer is None:
                 observer = stack.enter_context(shown_progress(progress if is_main else False, settings.training.metric))
             with torch.random.fork_rng(
                 [chosen] if chosen.type == "cuda" else []
             ):  # the caller's randomness stays what it was
-                run = TrainingRun(prepared.corpus, dev, settings, folder, resume, observer)
+                run = TrainingRun(prepared.corpus, dev, settings, folder, resume, observer, workers)
                 model, result, trained_with = run.train()
             settings = settings.with_method(trained_with)
             recognizer = cls(model, settings, choose_split(settings, prepared.corpus), TrainingRecord(fingerprint=key))
@@ -186,7 +206,7 @@ class Recognizer:
                 seconds=round(time.perf_counter() - began, 2),
                 history=result.history,
                 data={
-                    "sentences": len({sentence for sentence, _ in prepared.origin}),
+                    "sentences": prepared.sentences,
                     "entities": sum(len(sentence.entities) for sentence in prepared.corpus),
                 },
                 dev=best,
@@ -400,6 +420,31 @@ def _training_data(
     if trust:
         raise ConfigError("trust weighs several annotations of the same text — give these, and same_text=True")
     return several_texts([(UNNAMED, as_corpus(cast(Data, train), "train", split))])
+
+
+def _check_streaming(settings: RunSettings, out: str | Path | None, same_text: bool) -> None:
+    if out is None:
+        raise ConfigError("streaming writes the training data beside the model folder — give out, too")
+    if same_text:
+        raise ConfigError("--streaming reads one sentence at a time, and --same-text compares them — merge them first")
+    refuse_rescoring(settings.method)
+
+
+def _stream_training_data(
+    train: Data | LabelSets, trusted: Corpus | None, trust: Mapping[str, float] | None, split: Splitting
+) -> Iterator[Sentence]:
+    """What :func:`_training_data` with trusted sentences before it has, one by one."""
+    if trust:
+        raise ConfigError("trust weighs several annotations of the same text — give these, and same_text=True")
+    yield from () if trusted is None else trusted.as_complete()
+    if isinstance(train, str | Path):
+        report = ReadingReport()
+        yield from of_one_source(stream_sentences(train, report=report, split=split))
+        report.log()
+    elif isinstance(train, Iterator):
+        yield from of_one_source(train)
+    else:
+        yield from of_one_source(as_corpus(cast(Data, train), "train", split))
 
 
 def _resolve(

@@ -120,6 +120,21 @@ def new_folder(path: str | Path, replace: bool = True) -> Iterator[Path]:
         os.close(descriptor)
 
 
+@contextmanager
+def scratch_folder(path: str | Path) -> Iterator[Path]:
+    """An empty folder beside ``path`` that is gone when the context ends; what killed processes have left there is, too."""
+    with reporting(path):
+        target = target_of(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        remove_leftovers(target)
+        descriptor, temporary = _new_locked(target, folder=True)
+    try:
+        yield temporary
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+        os.close(descriptor)
+
+
 def try_writing(path: str | Path, folder: bool = False) -> None:
     """See before long work that its result can be written.
 

@@ -1,12 +1,16 @@
 """``lacuner train``."""
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lacuner.cli.console import print_json, say
+from lacuner.cli.console import print_json, say, set_up_logging
 from lacuner.cli.help import DATA, TRAINING
 from lacuner.cli.options import (
     DataFormat,
@@ -22,11 +26,11 @@ from lacuner.cli.options import (
     parse_trust,
     read_dictionary,
 )
-from lacuner.corpus import Corpus
+from lacuner.corpus import Corpus, Sentence
 from lacuner.corpus.as_corpus import same_text as merge_same_text
 from lacuner.corpus.as_corpus import several_texts
-from lacuner.corpus.corpus import merge
-from lacuner.corpus.files import refuse_overwriting
+from lacuner.corpus.corpus import labels_of, merge, stream_sentences
+from lacuner.corpus.files import STANDARD_INPUT, ReadingReport, refuse_overwriting
 from lacuner.corpus.merging import source_names
 from lacuner.corpus.tokenize import Splitting
 from lacuner.errors import ConfigError
@@ -127,6 +131,32 @@ def train(
     ] = None,
     label: NamesLabel = None,
     device: Device = None,
+    processes: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Processes of this machine that train the model together; the same batches and draws as in one.",
+            rich_help_panel=TRAINING,
+        ),
+    ] = 1,
+    workers: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Models that a method trains first (teachers, voters, an ensemble) are trained N at a time.",
+            rich_help_panel=TRAINING,
+        ),
+    ] = 1,
+    streaming: Annotated[
+        bool,
+        typer.Option(
+            "--streaming",
+            help="Read the training data from disk, a batch at a time: for a corpus that is larger than memory.",
+            rich_help_panel=TRAINING,
+        ),
+    ] = False,
     data_format: DataFormat = None,
     strict: Strict = False,
     json: Json = False,
@@ -136,10 +166,18 @@ def train(
     Example: `lacuner train distant.conll --dev dev.conll --out model`, or with labels of two sources
     `lacuner train dict.conll llm.conll --same-text --dev dev.conll --out model`
     """
-    from accelerate import PartialState
+    given_options = dict(locals())
+    if processes > 1:
+        from lacuner.training.launch import launched_processes, run_together
+
+        if launched_processes() != processes:
+            with _explaining_interruption():
+                run_together(partial(_train_as_one_of_several, given_options), processes)
+            return
 
     from lacuner.cli.progress import TerminalObserver
-    from lacuner.encoders.device import default_device
+    from lacuner.encoders.device import find_device
+    from lacuner.encoders.processes import Processes
     from lacuner.matching.dictionary import Dictionary
     from lacuner.recognizer import Recognizer
     from lacuner.training.progress import describe_dev
@@ -154,8 +192,13 @@ def train(
     refuse_overwriting(out, {"what the encoder is loaded from": files_of(resolved.encoder)})
     split: Splitting = "words" if resolved.split == "auto" else resolved.split
     weights = _check_same_text(data, same_text, trust)
+    if streaming and same_text:
+        raise ConfigError(
+            "--streaming reads one sentence at a time, and --same-text compares files — merge them first (lacuner merge)"
+        )
     names_of_files = source_names(data) if same_text else [source_names([path])[0] for path in data]
-    corpora = [Corpus.read(path, data_format, strict, split) for path in data]
+    read_streaming = partial(_stream, data, data_format, strict, split, partial_labels)
+    corpora = [] if streaming else [Corpus.read(path, data_format, strict, split) for path in data]
     if partial_labels:
         corpora = [corpus.with_annotated_labels(corpus.labels) for corpus in corpora]
     dev_corpus = Corpus.read(dev, data_format, strict, split) if dev else None
@@ -170,31 +213,36 @@ def train(
         logger.warning("--dictionary has no effect: it is compared with the model on complete dev data only.")
     precision = "" if resolved.training.precision == "fp32" else f" in {resolved.training.precision}"
     say(f"Method {resolved.method.name}, encoder {resolved.encoder.name}{precision}, head {resolved.method.head.name}.")
-    named = list(zip(names_of_files, corpora, strict=True))
-    train_corpus = merge_same_text(dict(named), weights) if same_text else several_texts(named)
-    main_process = PartialState(cpu=default_device().type == "cpu").is_main_process
-    observer = TerminalObserver(metric=resolved.training.metric) if main_process else None
-    try:
+    train_data: Corpus | Iterator[Sentence]
+    if streaming:
+        train_data = read_streaming()
+    else:
+        named = list(zip(names_of_files, corpora, strict=True))
+        train_data = merge_same_text(dict(named), weights) if same_text else several_texts(named)
+    is_main = Processes.join(find_device(device)).is_main
+    observer = TerminalObserver(metric=resolved.training.metric) if is_main else None
+    with _explaining_interruption():
         model = Recognizer.train(
-            train_corpus,
+            train_data,
             dev_corpus,
             trusted=trusted_corpus,
             settings=resolved,
             out=out,
             resume=resume,
+            streaming=streaming,
+            workers=workers,
             device=device,
             progress=False,
             observer=observer,
         )
-    except KeyboardInterrupt:
-        say("Interrupted. The same command with --resume continues after the last complete epoch.")
-        raise
     record = model.record
-    if not main_process:
+    if not is_main:
         return
     choice = None
     if dev_corpus is not None and resolved.training.metric != "pu":
-        choice = _compare_with_dictionary(model, dev_corpus, names or Dictionary.of_annotation(train_corpus))
+        if names is None and not (streaming and STANDARD_INPUT in map(str, data)):
+            names = Dictionary.of_annotation(read_streaming() if streaming else train_data)
+        choice = None if names is None else _compare_with_dictionary(model, dev_corpus, names)
     if json:
         keys = ("precision", "recall", "f1", *(["pu_estimate"] if dev_incomplete else []))
         scores = record.dev and {key: record.dev[key] for key in keys}
@@ -206,6 +254,34 @@ def train(
     say(f"The model of epoch {record.best_epoch}{best} is in {out}, after {record.seconds:,.0f} seconds.")
     if choice is not None:
         say(_describe(choice, out, dictionary, label))
+
+
+def _stream(
+    paths: list[Path], data_format: str | None, strict: bool, split: Splitting, partial_labels: bool
+) -> Iterator[Sentence]:
+    """The sentences of files, one after the other; none of them is kept."""
+    for path in paths:
+        labels = frozenset(labels_of(stream_sentences(path, data_format, split=split))) if partial_labels else None
+        report = ReadingReport(strict=strict)
+        for sentence in stream_sentences(path, data_format, report, split=split):
+            unsaid = labels is not None and sentence.annotated_labels is None
+            yield replace(sentence, annotated_labels=labels) if unsaid else sentence
+        report.log()
+
+
+@contextmanager
+def _explaining_interruption() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        say("Interrupted. The same command with --resume continues after the last complete epoch.")
+        raise
+
+
+def _train_as_one_of_several(options: dict[str, Any]) -> None:
+    """What each of the processes does that ``--processes`` starts."""
+    set_up_logging()
+    train(**options)
 
 
 def _check_same_text(data: list[Path], same_text: bool, trust: list[str] | None) -> dict[str, float]:

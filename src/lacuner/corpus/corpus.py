@@ -20,6 +20,7 @@ from lacuner.corpus.formats.datasets import dataset_of, sentences_of_dataset
 from lacuner.corpus.formats.format import ReadOptions, WriteOptions
 from lacuner.corpus.formats.registry import guess_format, reader_of, writable_format
 from lacuner.corpus.formats.tag_schemes import Scheme
+from lacuner.corpus.lazy import LazySentences, LazyTokens
 from lacuner.corpus.masking import mask_sentences
 from lacuner.corpus.sentence import Entity, Sentence, SourceAnnotation
 from lacuner.corpus.statistics import Statistics
@@ -45,11 +46,17 @@ class Corpus(Sequence[Sentence]):
     (1, ('PER',), (Entity(start=0, end=1, label='PER'),))
     """
 
-    sentences: tuple[Sentence, ...]
+    sentences: Sequence[Sentence]
     report: ReadingReport = field(default_factory=ReadingReport, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sentences", tuple(self.sentences))
+        if not self.is_lazy:
+            object.__setattr__(self, "sentences", tuple(self.sentences))
+
+    @property
+    def is_lazy(self) -> bool:
+        """Whether sentences are made when they are asked for, because all of them may need more memory than there is."""
+        return isinstance(self.sentences, LazySentences)
 
     @classmethod
     def read(
@@ -101,16 +108,16 @@ class Corpus(Sequence[Sentence]):
         write_sentences(self, path, format, scheme)
 
     @cached_property
-    def tokens(self) -> tuple[tuple[str, ...], ...]:
+    def tokens(self) -> Sequence[tuple[str, ...]]:
         """The words of every sentence."""
+        if isinstance(self.sentences, LazySentences):
+            return LazyTokens(self.sentences)
         return tuple(sentence.tokens for sentence in self.sentences)
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
         """All labels, sorted."""
-        said = [each for sentence in self.sentences for each in sentence.statements()]
-        found = {entity.label for each in said for entity in each.entities}
-        return tuple(sorted(found.union(*(each.annotated_labels for each in said if each.annotated_labels))))
+        return tuple(sorted(labels_of(self.sentences)))
 
     def statistics(self) -> Statistics:
         """Counts of everything."""
@@ -148,7 +155,7 @@ class Corpus(Sequence[Sentence]):
         return Corpus(tuple(sentences), self.report)
 
     def __add__(self, other: "Corpus") -> "Corpus":
-        return Corpus(self.sentences + other.sentences, self.report + other.report)
+        return Corpus((*self.sentences, *other.sentences), self.report + other.report)
 
     def __len__(self) -> int:
         return len(self.sentences)
@@ -192,6 +199,15 @@ def _rename(said: A, names: Mapping[str, str], old: Mapping[str, set[str]]) -> A
     if looked_for is not None:
         looked_for = frozenset(label for label, before in old.items() if before <= looked_for)
     return replace(said, entities=tuple(renamed.values()), annotated_labels=looked_for)
+
+
+def labels_of(sentences: Iterable[Sentence]) -> set[str]:
+    """All labels that entities have, or that somebody looked for."""
+    found: set[str] = set()
+    for said in itertools.chain.from_iterable(sentence.statements() for sentence in sentences):
+        found.update(entity.label for entity in said.entities)
+        found.update(said.annotated_labels or ())
+    return found
 
 
 def sentence_from_text(text: str, split: Splitting = "words") -> Sentence:

@@ -55,8 +55,16 @@ def is_unspaced(character: str) -> bool:
 
 def is_mostly_unspaced(text: str) -> bool:
     """Whether most letters are of a script without spaces between words; adjacent other letters count once."""
-    letters = [found[0] for found in _CHARACTER.findall(text) if found[0].isalpha()]
-    return 2 * sum(map(is_unspaced, letters)) > len(letters)
+    return _are_mostly_unspaced([text])
+
+
+def _are_mostly_unspaced(texts: Iterable[str]) -> bool:
+    unspaced = letters = 0
+    for text in texts:
+        found = [run[0] for run in _CHARACTER.findall(text) if run[0].isalpha()]
+        unspaced += sum(map(is_unspaced, found))
+        letters += len(found)
+    return 2 * unspaced > letters
 
 
 def guess_splitting(sentences: Iterable[Sequence[str]]) -> Splitting:
@@ -65,18 +73,18 @@ def guess_splitting(sentences: Iterable[Sequence[str]]) -> Splitting:
     >>> guess_splitting([["他", "买", "iPhone"]]), guess_splitting([list("他买iPhone")]), guess_splitting([["Ada", "left"]])
     ('characters', 'single-characters', 'words')
     """
-    cut = list(sentences)
-    words = [word for sentence in cut for word in sentence]
-    single = sum(len(word) == 1 for word in words)
-    if not words or len(words) == len(cut):
+    cut = sentences if isinstance(sentences, Sequence) else list(sentences)
+    words = sum(map(len, cut))
+    single = sum(len(word) == 1 for sentence in cut for word in sentence)
+    if not words or words == len(cut):
         return "words"
-    if single >= _SINGLE * len(words):
+    if single >= _SINGLE * words:
         parted = sum(_is_parted(*pair) for sentence in cut for pair in pairwise(sentence))
-        return "single-characters" if parted > len(words) - single else "characters"
-    kept = sum(len(word) == 1 or LETTER_RUN.fullmatch(word) is not None for word in words)
-    if kept < _SINGLE * len(words) or not is_mostly_unspaced(" ".join(words)):
+        return "single-characters" if parted > words - single else "characters"
+    kept = sum(len(word) == 1 or LETTER_RUN.fullmatch(word) is not None for sentence in cut for word in sentence)
+    if kept < _SINGLE * words or not _are_mostly_unspaced(map(" ".join, cut)):
         return "words"
-    return "characters" if kept >= sum(len(cut_words(word)) == 1 for word in words) else "words"
+    return "characters" if kept >= sum(len(cut_words(word)) == 1 for sentence in cut for word in sentence) else "words"
 
 
 def _is_parted(word: str, following: str) -> bool:

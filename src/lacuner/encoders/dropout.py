@@ -1,7 +1,12 @@
 """Dropout that costs a third of torch's on a CPU."""
 
+import math
+from functools import partial
+
 import torch
 from torch import Tensor, nn
+
+from lacuner.encoders.rows import draw, draws_all
 
 _STEPS = 256
 
@@ -21,7 +26,16 @@ class Dropout(nn.Module):
         if not self.training or not self.threshold:
             return values
         if values.device.type != "cpu":
-            return nn.functional.dropout(values, self.threshold / _STEPS)
-        draws = torch.empty((values.numel() + 7) // 8, dtype=torch.int64).random_(-(2**63), None)
-        kept = draws.view(torch.uint8)[: values.numel()].view(values.shape) >= self.threshold
+            dropout = partial(nn.functional.dropout, p=self.threshold / _STEPS)
+            return (
+                dropout(values) if draws_all() else values * draw(values.shape, lambda s: dropout(values.new_ones(s)))
+            )
+        kept = draw(values.shape, _bytes) >= self.threshold
         return values * (kept * (_STEPS / (_STEPS - self.threshold))).to(values.dtype)
+
+
+def _bytes(shape: tuple[int, ...]) -> Tensor:
+    """Random bytes of this shape."""
+    count = math.prod(shape)
+    draws = torch.empty((count + 7) // 8, dtype=torch.int64).random_(-(2**63), None)
+    return draws.view(torch.uint8)[:count].view(shape)

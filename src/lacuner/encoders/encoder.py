@@ -23,6 +23,9 @@ class Inputs(Protocol):
 
     def to(self, device: torch.device) -> Self: ...
 
+    def rows(self, begin: int, end: int) -> Self:
+        """The rows ``[begin, end)`` alone, padded as they are; needed only where several processes divide a batch."""
+
 
 class Index(Protocol):
     """Turns words into inputs."""
@@ -41,6 +44,11 @@ class Encoder(nn.Module, ABC):
     size: int
     precision: Precision = "fp32"
     """What it is trained in; :meth:`train_in` sets it."""
+    draws_rows: ClassVar[bool] = False
+    """Whether all that it draws in training is drawn by :func:`~lacuner.encoders.rows.draw`, a row for each sentence.
+
+    Then processes that divide a batch draw what one process would draw. Otherwise each draws for itself.
+    """
 
     @property
     def pretrained(self) -> nn.Module:

@@ -59,6 +59,8 @@ class FlatEncoder(Encoder):
     the square of their number.
     """
 
+    draws_rows: ClassVar = True
+
     def __init__(
         self, config: FlatConfig, vocabulary: Vocabulary, tokens: VectorTable, lexicon: Lexicon, words: VectorTable
     ) -> None:

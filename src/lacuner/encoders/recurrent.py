@@ -47,6 +47,8 @@ class RecurrentEncoder(Encoder):
     the file keep theirs. Case is in the characters.
     """
 
+    draws_rows: ClassVar = True
+
     def __init__(self, config: RecurrentConfig, vocabulary: Vocabulary, word_size: int) -> None:
         super().__init__()
         self.config = config

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
+from lacuner.encoders.rows import draw
 from lacuner.encoders.vectors import WordVectors
 from lacuner.errors import ModelError
 from lacuner.features.stored import read_json
@@ -65,7 +66,7 @@ def look_up(numbers: Tensor, trained: nn.Embedding, fixed: Tensor) -> Tensor:
 def replace_rare(numbers: Tensor, rare: Tensor, fraction: float) -> Tensor:
     """Words with this fraction of the ``rare`` ones ``(trained rows,)`` replaced by *unknown*, so that it is learned."""
     trained = numbers.clamp(max=len(rare) - 1)
-    drawn = (torch.rand(numbers.shape) < fraction).to(numbers.device)
+    drawn = (draw(numbers.shape, torch.rand) < fraction).to(numbers.device)
     return numbers.masked_fill(rare[trained] & (numbers == trained) & drawn, UNKNOWN)
 
 

@@ -142,6 +142,10 @@ class Cover:
     def to(self, device: torch.device) -> "Cover":
         return Cover(self.words.to(device), self.index.to(device))
 
+    def rows(self, begin: int, end: int) -> "Cover":
+        """The sentences ``[begin, end)`` alone."""
+        return Cover(self.words, self.index[begin:end])
+
 
 @dataclass(frozen=True)
 class CoveredPieces:
@@ -156,6 +160,10 @@ class CoveredPieces:
 
     def to(self, device: torch.device) -> "CoveredPieces":
         return CoveredPieces(self.pieces.to(device), self.cover.to(device))
+
+    def rows(self, begin: int, end: int) -> "CoveredPieces":
+        """The rows ``[begin, end)`` alone."""
+        return CoveredPieces(self.pieces.rows(begin, end), self.cover.rows(begin, end))
 
 
 class CoveredPieceIndex:
@@ -186,6 +194,10 @@ class Lattice:
 
     def to(self, device: torch.device) -> "Lattice":
         return Lattice(**{name: value.to(device) for name, value in vars(self).items()})
+
+    def rows(self, begin: int, end: int) -> "Lattice":
+        """The rows ``[begin, end)`` alone."""
+        return Lattice(**{name: value[begin:end] for name, value in vars(self).items()})
 
 
 class LatticeIndex:

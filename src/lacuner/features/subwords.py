@@ -40,6 +40,23 @@ class PieceInputs:
     def to(self, device: torch.device) -> "PieceInputs":
         return PieceInputs(**{name: value.to(device) for name, value in vars(self).items() if value is not None})
 
+    def rows(self, begin: int, end: int) -> "PieceInputs":
+        """The rows ``[begin, end)`` alone, with the windows that cover them."""
+        longest, width = self.first.shape[1], self.pieces.shape[1]
+        owner = self.word.amax(1) // longest  # (W,) the row that each window belongs to
+        own = (owner >= begin) & (owner < end)
+        before = int((owner < begin).sum()) * width  # pieces
+        word = self.word[own]
+        return PieceInputs(
+            lengths=self.lengths[begin:end],
+            pieces=self.pieces[own],
+            attention=self.attention[own],
+            first=(self.first[begin:end] - before).clamp(min=0),  # the padding's is 0
+            last=(self.last[begin:end] - before).clamp(min=0),
+            word=torch.where(word < 0, word, word - begin * longest),
+            segments=None if self.segments is None else self.segments[own],
+        )
+
 
 class PieceIndex:
     """Turns words into pieces with a fast tokenizer.

@@ -41,6 +41,11 @@ class WordInputs:
     def to(self, device: torch.device) -> "WordInputs":
         return WordInputs(**{name: value.to(device) for name, value in vars(self).items()})
 
+    def rows(self, begin: int, end: int) -> "WordInputs":
+        """The rows ``[begin, end)`` alone, and only the characters of their words."""
+        used, forms = torch.unique(self.forms[begin:end], return_inverse=True)
+        return WordInputs(self.lengths[begin:end], self.words[begin:end], forms, self.characters[used])
+
 
 @dataclass(frozen=True)
 class Vocabulary:

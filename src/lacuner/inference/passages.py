@@ -1,11 +1,14 @@
 """Long texts in passages: what is predicted in passages is trained and evaluated in passages, too."""
 
+from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from typing import Any
 
 from lacuner.corpus import Corpus, Entity, Sentence
 from lacuner.corpus.documents import slice_sentence, words_inside_spans
+from lacuner.corpus.lazy import LazySentences
 from lacuner.corpus.tokenize import Passage, sentence_ends, split_passages
 
 MAX_PASSAGE = 256
@@ -89,29 +92,70 @@ class TrainingPassages:
     """
 
     corpus: Corpus
-    origin: tuple[tuple[int, int], ...]
+    origin: Sequence[tuple[int, int]]
     long: int
     lost: int
+
+    @property
+    def sentences(self) -> int:
+        """How many sentences they come from."""
+        return sum(first == 0 for _, first in self.origin)
+
+
+class _LazyPassages(LazySentences):
+    """Passages of sentences, each of which is cut when it is asked for; 24 bytes each are kept."""
+
+    def __init__(self, sentences: Sequence[Sentence]) -> None:
+        self._sentences = sentences
+        self._bounds = array("q")  # sentence, begin and end of each passage, one after the other
+
+    def add(self, sentence: int, begin: int, end: int) -> None:
+        self._bounds.extend((sentence, begin, end))
+
+    def __len__(self) -> int:
+        return len(self._bounds) // 3
+
+    def sentence(self, index: int) -> Sentence:
+        number, begin, end = self._bounds[3 * index : 3 * index + 3]
+        whole = self._sentences[number]
+        return whole if end - begin == len(whole) else slice_sentence(whole, begin, end)
+
+
+class _Origins(Sequence[tuple[int, int]]):
+    """Where each of lazy passages comes from: its sentence, and its first word there."""
+
+    def __init__(self, passages: _LazyPassages) -> None:
+        self._passages = passages
+
+    def __len__(self) -> int:
+        return len(self._passages)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return tuple(self[each] for each in range(*index.indices(len(self))))
+        if not 0 <= index < len(self):
+            raise IndexError(index)
+        return tuple(self._passages._bounds[3 * index : 3 * index + 2])
 
 
 def cut_for_training(corpus: Corpus) -> TrainingPassages:
     """Sentences in passages that end where sentences do, or else where no annotated or rejected span is cut in two."""
-    passages: list[Sentence] = []
-    origin: list[tuple[int, int]] = []
+    passages = _LazyPassages(corpus.sentences)
     long = lost = 0
     for index, sentence in enumerate(corpus):
-        if not sentence.tokens:
-            continue
         if len(sentence) <= MAX_PASSAGE:
-            passages.append(sentence)
-            origin.append((index, 0))
+            if sentence.tokens:
+                passages.add(index, 0, len(sentence))
             continue
         long += 1
-        parts = [(begin, slice_sentence(sentence, begin, end)) for begin, end in _cuts(sentence)]
-        passages += [part for _, part in parts]
-        origin += [(index, begin) for begin, _ in parts]
-        kept = sum(len(part.entities) + len(part.non_entities) for _, part in parts)
-        lost += len(sentence.entities) + len(sentence.non_entities) - kept
+        lost += len(sentence.entities) + len(sentence.non_entities)
+        for begin, end in _cuts(sentence):
+            passages.add(index, begin, end)
+            part = slice_sentence(sentence, begin, end)
+            lost -= len(part.entities) + len(part.non_entities)
+    origin = _Origins(passages)
+    if corpus.is_lazy:
+        return TrainingPassages(Corpus(passages, corpus.report), origin, long, lost)
     return TrainingPassages(Corpus(tuple(passages), corpus.report), tuple(origin), long, lost)
 
 

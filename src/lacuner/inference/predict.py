@@ -6,6 +6,7 @@ from itertools import islice
 
 from lacuner.corpus import Entity, Sentence
 from lacuner.corpus.tokenize import Passage, Splitting, split_passages, split_words
+from lacuner.encoders.processes import ALONE, Processes
 from lacuner.inference.backends import Backend, TorchBackend
 from lacuner.inference.combination import combine
 from lacuner.inference.passages import MAX_PASSAGE, SearchPassages, collect, passages_of
@@ -23,6 +24,7 @@ def find_entities(
     nested: bool = False,
     min_score: float = 0.0,
     backend: Backend | None = None,
+    processes: Processes = ALONE,
 ) -> list[list[Entity]]:
     """The entities of sentences, in words; long sentences are searched in passages.
 
@@ -32,16 +34,17 @@ def find_entities(
         nested: keep entities that overlap better ones.
         min_score: leave out entities that are less probable.
         backend: computes the word vectors; by default the model's own encoder.
+        processes: that divide the work; each of them gets all entities.
     """
     backend = backend or TorchBackend(model)
     passages = SearchPassages.of(sentences)
-    found: list[list[Entity]] = [[] for _ in passages.tokens]
+    found: dict[int, list[Entity]] = {}
     with evaluating(model):
-        for chosen, tokens in batches_of(model, passages.tokens, passages.filled):
+        for chosen, tokens in processes.own(batches_of(model, passages.tokens, passages.filled)):
             entities = model.entities(backend.encode(tokens), nested, min_score)
-            for index, inside in zip(chosen, entities, strict=True):
-                found[index] = inside
-    return passages.collect(found)
+            found |= zip(chosen, entities, strict=True)
+    found = processes.merge(found)
+    return passages.collect(found.get(index, []) for index in range(len(passages.tokens)))
 
 
 def predict_pairs(

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from functools import cache
 
 from lacuner.corpus import Corpus, Entity, Sentence
+from lacuner.encoders.processes import ALONE, Processes
 from lacuner.inference.passages import SearchPassages
 from lacuner.models.model import Decodable, Model, batches_of, evaluating
 
@@ -14,7 +15,7 @@ Pairs = Iterable[tuple[Sentence, list[Entity]]]
 
 
 def fit_threshold(
-    model: Model, dev: Corpus, quality: Callable[[Pairs], float], nested: bool = False
+    model: Model, dev: Corpus, quality: Callable[[Pairs], float], nested: bool = False, processes: Processes = ALONE
 ) -> list[tuple[Sentence, list[Entity]]]:
     """Give a model the threshold with which it does best on dev data; of equals the one nearest to 0.
 
@@ -23,6 +24,7 @@ def fit_threshold(
         dev: annotated sentences.
         quality: of what the model finds in them: the greater, the better.
         nested: keep entities that overlap better ones.
+        processes: that divide the work.
 
     Returns:
         The dev sentences, and what the model finds in them.
@@ -30,15 +32,16 @@ def fit_threshold(
     passages = SearchPassages.of(dev.tokens)
     scored: list[tuple[list[int], Decodable]] = []
     with evaluating(model):
-        for chosen, tokens in batches_of(model, passages.tokens, passages.filled):
+        for chosen, tokens in processes.own(batches_of(model, passages.tokens, passages.filled)):
             scored.append((chosen, model.score(model.encode(tokens))))
 
     def found(threshold: float) -> list[tuple[Sentence, list[Entity]]]:
-        entities: list[list[Entity]] = [[] for _ in passages.tokens]
+        entities: dict[int, list[Entity]] = {}
         for chosen, batch in scored:
-            for index, inside in zip(chosen, batch.decode(threshold, nested), strict=True):
-                entities[index] = inside
-        return list(zip(dev, passages.collect(entities), strict=True))
+            entities |= zip(chosen, batch.decode(threshold, nested), strict=True)
+        entities = processes.merge(entities)
+        every = (entities.get(index, []) for index in range(len(passages.tokens)))
+        return list(zip(dev, passages.collect(every), strict=True))
 
     @cache
     def reached(threshold: float) -> float:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from lacuner.inference.passages import SearchPassages
+from lacuner.inference.passages import MAX_PASSAGE, SearchPassages
 from lacuner.models.model import batches_of, evaluating
 from lacuner.models.span_model import SpanModel
 from lacuner.models.word_filter import WordFilter
@@ -50,9 +50,7 @@ def fit_word_filter(
             ``sentences``.
     """
     model.word_filter = None
-    passages, checked = SearchPassages.of(sentences), SearchPassages.of(others)
-    chosen = _sample([passages.tokens[index] for index in passages.filled])
-    held_out = [checked.tokens[index] for index in checked.filled]
+    chosen, held_out = _sample(_passages(sentences)), list(_passages(others))
     if not held_out:
         chosen, held_out = [each for index, each in enumerate(chosen) if index % 4], chosen[::4]
     if not chosen or not held_out:
@@ -76,6 +74,14 @@ def fit_word_filter(
         return None
     model.word_filter = fitted
     return fitted
+
+
+def _passages(sentences: Sequence[Sequence[str]]) -> Sequence[Sequence[str]]:
+    """Passages with words. Training data, which may be larger than memory, has nothing else, and stays where it is."""
+    if all(0 < len(words) <= MAX_PASSAGE for words in sentences):
+        return sentences
+    cut = SearchPassages.of(sentences)
+    return [cut.tokens[index] for index in cut.filled]
 
 
 def _sample(passages: Sequence[Sequence[str]]) -> list[Sequence[str]]:

@@ -184,7 +184,7 @@ def type_priors(data: TrainingData, given: Mapping[str, float] | None, coverage:
 
 def annotated_fractions(data: TrainingData) -> dict[str, float]:
     """The fraction of words that are annotated with each label, in sentences that are not complete."""
-    return type_fractions([sentence for sentence in data.corpus if not sentence.complete], data.corpus.labels)
+    return type_fractions((sentence for sentence in data.corpus if not sentence.complete), data.corpus.labels)
 
 
 def type_fractions(sentences: Iterable[Sentence], labels: Sequence[str]) -> dict[str, float]:

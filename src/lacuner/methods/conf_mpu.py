@@ -5,12 +5,14 @@ ACL 2022.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import ClassVar, Literal, NamedTuple
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
+from lacuner.corpus import Corpus
 from lacuner.errors import ConfigError
 from lacuner.heads import SoftmaxConfig, TagHead
 from lacuner.methods.bnpu import (
@@ -58,11 +60,7 @@ class EntityConfidence(Stage):
     def run(self, context: StageContext) -> StageResult:
         labels = dict.fromkeys(context.labels[1:], _ENTITY)
         method = self._binary_method(context.method)
-
-        def predict(model: Model, indices: Sequence[int]) -> dict[str, Tensor]:
-            assert isinstance(model, TagModel)
-            tags = model.tag_weights(context.corpus, indices, any_tag=True)
-            return {str(index): 1 - table[:, 0] for index, table in tags.items()}
+        predict = partial(_entity_probabilities, context.corpus)
 
         def judge_all() -> dict[str, Tensor]:
             model = context.fit("confidence", "entity or not", method, labels=labels)
@@ -93,6 +91,13 @@ class EntityConfidence(Stage):
             unlabeled=Marginalize(),
             loss=BoundedNonNegative(weight=self.weight, prior=prior),
         )
+
+
+def _entity_probabilities(corpus: Corpus, model: Model, indices: Sequence[int]) -> dict[str, Tensor]:
+    """How probably each word of sentences is part of an entity."""
+    assert isinstance(model, TagModel)
+    tags = model.tag_weights(corpus, indices, any_tag=True)
+    return {str(index): 1 - table[:, 0] for index, table in tags.items()}
 
 
 class ConfidenceRisk(TokenLoss):

@@ -46,9 +46,8 @@ class Voters(Stage):
             raise ConfigError("stage=voters is for losses that know a confidence — set loss=curriculum")
 
     def run(self, context: StageContext) -> StageResult:
-        found = [
-            context.cached(f"voter-{number}", partial(self._vote, context, number)) for number in range(self.voters)
-        ]
+        votes_of = {f"voter-{number}": partial(self._vote, context, number) for number in range(self.voters)}
+        found = context.cached_all(votes_of)
         votes = [torch.stack([vote[str(index)] for vote in found]) for index in range(len(context.corpus))]  # (K, n, T)
         difficulty = ranks(torch.cat([disagreement(vote) for vote in votes]))
         parts = torch.split(difficulty, [vote.shape[1] for vote in votes])

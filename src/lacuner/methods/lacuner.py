@@ -63,17 +63,11 @@ class Distillation(Stage):
         can_tag = not context.nested and lost <= _MAX_OVERLAPPING * entities
         if self.tagger and can_tag:
             methods[-1] = CRF
-
-        def predict(number: int) -> dict[str, Tensor]:
-            title = f"model {number} of {self.models} of the ensemble"
-            model = context.fit(f"distilled-{number}", title, methods[number - 1], seed_offset=number)
-            found = predict_proba(model, context.corpus, incomplete, _NOTICED * self.min_probability)
-            return found.tensors() | {"dev_score": torch.tensor(score(model))}
-
-        predicted = [
-            context.cached(f"distilled-{number}-predictions", partial(predict, number))
-            for number in range(1, self.models + 1)
-        ]
+        tasks = {
+            f"distilled-{number}-predictions": partial(self._predict, context, method, number)
+            for number, method in enumerate(methods, 1)
+        }
+        predicted = context.cached_all(tasks)
         scores = [found.pop("dev_score").item() for found in predicted]
         found = mean([SpanProbabilities.from_tensors(tensors) for tensors in predicted])
         annotated = annotated_labels(found, context.corpus, context.labels).any(1).numpy()
@@ -85,6 +79,15 @@ class Distillation(Stage):
             rest_as_negative=True,
             method=self._as_tagger(context.method) if tags else None,
         )
+
+    def _predict(self, context: StageContext, method: Method, number: int) -> dict[str, Tensor]:
+        """What one model of the ensemble says of the sentences with gaps, and what it reaches on the dev data."""
+        assert context.dev_score is not None
+        title = f"model {number} of {self.models} of the ensemble"
+        model = context.fit(f"distilled-{number}", title, method, seed_offset=number)
+        _, incomplete = _divided(context)
+        found = predict_proba(model, context.corpus, incomplete, _NOTICED * self.min_probability)
+        return found.tensors() | {"dev_score": torch.tensor(context.dev_score(model))}
 
     def _as_tagger(self, method: Method) -> Method:
         """The tagger, under the name of the method that has chosen it."""
@@ -144,18 +147,12 @@ class FoldTeacher(Stage):
         if not incomplete or not self.can_teach(context, complete):
             return None
         on_trusted = self.train_on == "trusted"
-
-        def predict(model: Model, unseen: Sequence[int]) -> dict[str, Tensor]:
-            # A teacher that was trained on all negatives needs no threshold: see predict_proba.
-            found = predict_proba(model, context.corpus, unseen, self.min_probability, use_threshold=not on_trusted)
-            return found.tensors() | {"asked": torch.tensor(unseen, dtype=torch.long)}
-
         folds = context.cross_fit(
             "teacher",
             "teacher",
             complete if on_trusted else incomplete,
             self.folds,
-            predict,
+            partial(self._predict, context.corpus),
             train_on=complete if on_trusted else None,
             predict_on=incomplete if on_trusted else None,
             vary_seed=True,
@@ -165,6 +162,11 @@ class FoldTeacher(Stage):
         if not on_trusted:
             return self._result(context, concatenate(parts))
         return self._result(context, mean(parts, asked))
+
+    def _predict(self, corpus: Corpus, model: Model, unseen: Sequence[int]) -> dict[str, Tensor]:
+        # A teacher that was trained on all negatives needs no threshold: see predict_proba.
+        found = predict_proba(model, corpus, unseen, self.min_probability, use_threshold=self.train_on != "trusted")
+        return found.tensors() | {"asked": torch.tensor(unseen, dtype=torch.long)}
 
     def next_round(self, context: StageContext, model: Model, number: int) -> StageResult | None:
         if number > self.max_rounds:

@@ -285,6 +285,10 @@ class Regularizer(MethodPart, ABC):
         """What to add to the loss of a batch in which this fraction of the words is expected to belong to entities."""
 
 
+Compute = Callable[[], dict[str, Tensor]]
+"""Part of what a stage does, of which the result is kept."""
+
+
 class Fit(Protocol):
     """Trains a model."""
 
@@ -362,6 +366,18 @@ class StageContext:
     dev_score: Callable[[Model], float] | None = None
     """What a trained model reaches on the dev data, by the metric that chooses epochs; none: there is no dev data."""
     nested: bool = False  # whether the model has to find entities inside others
+    run_tasks: Callable[[Mapping[str, Compute]], list[dict[str, Tensor]]] | None = None
+    """Runs independent tasks; by default one after the other."""
+
+    def cached_all(self, tasks: Mapping[str, Compute]) -> list[dict[str, Tensor]]:
+        """What tasks return that do not depend on each other, by the names under which results are kept.
+
+        They may run in other processes, several at a time, if they can be pickled: methods of the stage with
+        :func:`functools.partial`, but no functions inside of functions.
+        """
+        if self.run_tasks is not None:
+            return self.run_tasks(tasks)
+        return [self.cached(name, compute) for name, compute in tasks.items()]
 
 
 @dataclass(frozen=True)

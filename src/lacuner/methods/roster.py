@@ -77,23 +77,25 @@ class Ensemble(Stage):
     def run(self, context: StageContext) -> StageResult:
         method = context.method
         assert isinstance(method, Roster)
-        alone = method.model_copy(update={"self_training": None})
-
-        def compute(number: int) -> dict[str, Tensor]:
-            generator = np.random.default_rng([context.seed, number, 31])
-            known = drop_untagged(context.corpus, self.dropped, generator)
-            title = f"model {number}/{self.models}"
-            model = context.fit(f"ensemble-{number}", title, alone, supervision=known, seed_offset=number)
-            assert isinstance(model, TagModel)
-            return {"probabilities": tag_probabilities(model, context.corpus)}
-
-        found = [context.cached(f"ensemble-{number}", partial(compute, number)) for number in range(1, self.models + 1)]
+        found = context.cached_all(
+            {f"ensemble-{number}": partial(self._member, context, number) for number in range(1, self.models + 1)}
+        )
         mean = torch.stack([one["probabilities"] for one in found]).mean(0)  # (words, T)
         tags = TagSet(method.head.scheme, tuple(context.labels))
         tables = torch.split(mean, [len(sentence) for sentence in context.corpus])
         pairs = zip(tables, context.corpus, strict=True)
         supervision = [TokenSupervision(tag_weights=as_known(table, sentence, tags).log()) for table, sentence in pairs]
         return StageResult(tokens=dict(enumerate(supervision)))
+
+    def _member(self, context: StageContext, number: int) -> dict[str, Tensor]:
+        """What one model of the ensemble says of all words."""
+        generator = np.random.default_rng([context.seed, number, 31])
+        known = drop_untagged(context.corpus, self.dropped, generator)
+        alone = context.method.model_copy(update={"self_training": None})
+        title = f"model {number}/{self.models}"
+        model = context.fit(f"ensemble-{number}", title, alone, supervision=known, seed_offset=number)
+        assert isinstance(model, TagModel)
+        return {"probabilities": tag_probabilities(model, context.corpus)}
 
 
 def drop_untagged(corpus: Corpus, fraction: float, generator: np.random.Generator) -> dict[int, TokenSupervision]:

@@ -4,11 +4,13 @@ Jie, Xie, Lu, Ding, Li: *Better Modeling of Incomplete Annotations for Named Ent
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import ClassVar, Literal
 
 from pydantic import Field
 from torch import Tensor
 
+from lacuner.corpus import Corpus
 from lacuner.heads import CrfConfig
 from lacuner.methods.method import TokenMethod
 from lacuner.methods.partial_crf import Marginalize
@@ -40,12 +42,7 @@ class WeightedFolds(Stage):
         incomplete = [index for index, sentence in enumerate(context.corpus) if not sentence.complete]
         outside = context.method.model_copy(update={"unlabeled": Outside()})
         known: dict[int, TokenSupervision] = {}
-
-        def predict(model: Model, unseen: Sequence[int]) -> dict[str, Tensor]:
-            assert isinstance(model, TagModel)
-            weights = model.tag_weights(context.corpus, unseen, self.hard)
-            return {str(index): table.clamp(min=_MIN_WEIGHT).log() for index, table in weights.items()}
-
+        predict = partial(self._predict, context.corpus)
         for number in range(1, self.rounds + 1):
             found = context.cross_fit(
                 f"fold-{number}",
@@ -60,6 +57,12 @@ class WeightedFolds(Stage):
                 int(index): TokenSupervision(tag_weights=weights) for part in found for index, weights in part.items()
             }
         return StageResult(tokens=known)
+
+    def _predict(self, corpus: Corpus, model: Model, unseen: Sequence[int]) -> dict[str, Tensor]:
+        """Logs of the weights of all tags, ``(n, T)`` for each sentence."""
+        assert isinstance(model, TagModel)
+        weights = model.tag_weights(corpus, unseen, self.hard)
+        return {str(index): table.clamp(min=_MIN_WEIGHT).log() for index, table in weights.items()}
 
 
 PARTS = (WeightedFolds,)

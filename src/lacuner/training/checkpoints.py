@@ -55,8 +55,9 @@ class CheckpointFolder:
         progress: Progress,
         best: dict[str, Tensor],
         average: "WeightAverage | None" = None,
+        processes: int = 1,
     ) -> None:
-        """Write the state after an epoch."""
+        """Write the state after an epoch of so many processes."""
         state = optimizer.state_dict()["state"]
         files = {
             "model": trained_weights(model),
@@ -67,7 +68,12 @@ class CheckpointFolder:
         }
         if average is not None:
             files["average"] = average.weights | {_STEPS: torch.tensor(average.steps)}
-        described = {"fingerprint": self.fingerprint, "threads": torch.get_num_threads(), **vars(progress)}
+        described = {
+            "fingerprint": self.fingerprint,
+            "processes": processes,
+            "threads": torch.get_num_threads(),
+            **vars(progress),
+        }
         name = f"epoch-{progress.epochs_done:04d}"
         with new_folder(self.folder / name) as unfinished, reporting(self.folder):
             for file, tensors in files.items():
@@ -78,7 +84,7 @@ class CheckpointFolder:
                 shutil.rmtree(old, ignore_errors=True)
 
     def load(
-        self, model: Model, optimizer: Any, average: "WeightAverage | None" = None
+        self, model: Model, optimizer: Any, average: "WeightAverage | None" = None, processes: int = 1
     ) -> tuple[Progress, dict[str, Tensor]] | None:
         """Put the last state into model, optimizer and average; return how far it came and its best weights."""
         states = sorted(path for path in self.folder.glob("epoch-*") if path.suffix != ".tmp")
@@ -86,7 +92,13 @@ class CheckpointFolder:
             return None
         described = json.loads((states[-1] / "progress.json").read_text(encoding="utf-8"))
         _check_fingerprint(described.pop("fingerprint"), self.fingerprint, self.folder)
-        _check_threads(described.pop("threads", None), self.folder)
+        before, threads = described.pop("processes", 1), described.pop("threads", None)
+        if before == processes:
+            _check_threads(threads, self.folder)
+        else:
+            logger.info(
+                "The run began in %d processes, and goes on in %d: sums are rounded differently.", before, processes
+            )
         progress = Progress(**described)
         put_weights(model, load_file(states[-1] / "model.safetensors"))
         tensors = load_file(states[-1] / "optimizer.safetensors")
@@ -183,6 +195,10 @@ class RunFolder:
                 file.write(save(result, {"fingerprint": fingerprint or self.fingerprint}))
             shutil.rmtree(self.folder / name, ignore_errors=True)  # its checkpoints are not needed any more
         return result
+
+    def has_result(self, name: str) -> bool:
+        """Whether :meth:`cached` has kept something under this name."""
+        return (self.folder / f"{name}.safetensors").exists()
 
     def has_progress(self) -> bool:
         """Whether there is something to resume from."""

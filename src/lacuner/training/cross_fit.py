@@ -98,14 +98,28 @@ def cross_fit(
         cached: keeps results.
         name: what results are kept under, with the fold's number.
     """
+    tasks = fold_tasks(corpus, folds, fit, predict, name)
+    return [cached(task, compute) for task, compute in tasks.items()]
+
+
+def fold_tasks(
+    corpus: Corpus,
+    folds: Sequence[Fold],
+    fit: Callable[[Fold], Model],
+    predict: Callable[[Model, Sequence[int]], dict[str, Tensor]],
+    name: str,
+) -> dict[str, Callable[[], dict[str, Tensor]]]:
+    """What :func:`cross_fit` has to compute, by the name that each result is kept under; no task depends on another."""
     for fold in folds:
         if not any(corpus[index].entities for index in fold.train):
             raise TrainingError(
                 f"without fold {fold.number} of {len(folds)} no annotated entity is left to learn from — "
                 "annotate more sentences, or choose a method without folds (teacher=none, stage=none, --method crf)"
             )
+    return {f"{name}-{fold.number}": partial(_compute, fit, predict, fold) for fold in folds}
 
-    def compute(fold: Fold) -> dict[str, Tensor]:
-        return predict(fit(fold), fold.held_out)
 
-    return [cached(f"{name}-{fold.number}", partial(compute, fold)) for fold in folds]
+def _compute(
+    fit: Callable[[Fold], Model], predict: Callable[[Model, Sequence[int]], dict[str, Tensor]], fold: Fold
+) -> dict[str, Tensor]:
+    return predict(fit(fold), fold.held_out)

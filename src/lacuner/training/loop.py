@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from accelerate import Accelerator, PartialState
+from accelerate import Accelerator
 from torch import Tensor, nn
 
 from lacuner.corpus import Corpus, Sentence
 from lacuner.encoders.device import default_device
+from lacuner.encoders.processes import Processes
 from lacuner.errors import TrainingError
 from lacuner.evaluation import Scores
 from lacuner.features.batches import plan_batches
@@ -66,14 +67,15 @@ class TrainingResult:
 
 
 class _Objective(nn.Module):
-    """The training loss as a module: what is distributed over processes has to be one."""
+    """The training loss as a module, which is what Accelerate knows how to prepare."""
 
-    def __init__(self, model: Model, method: Method) -> None:
+    def __init__(self, model: Model, method: Method, processes: Processes) -> None:
         super().__init__()
-        self.model, self.method = model, method
+        self.model, self.method, self.processes = model, method, processes
 
     def forward(self, inputs: Any, targets: Any, step: Step) -> Tensor:
-        return self.method.training_loss(self.model, inputs, targets, step)
+        with self.processes.dividing(self.model.encoder, step.number):
+            return self.method.training_loss(self.model, inputs, targets, step)
 
 
 def fit(
@@ -101,7 +103,7 @@ def fit(
     assert config.epochs is not None, "TrainingConfig.for_corpus fills it in"
     assert config.precision != "auto", "TrainingConfig.for_encoder decides it"
     observer = observer or Observer()
-    accelerator, device = training_place()
+    accelerator, device, processes = training_place()
     model.to(device)
     pretrained = list(model.encoder.pretrained.parameters())
     known = set(map(id, pretrained))
@@ -117,27 +119,30 @@ def fit(
         weight_decay=config.weight_decay,
         fused=True,
     )
-    method.begin_training(model, len(sampler.corpus), [len(sentence) for sentence in sampler.corpus])
+    sizes = [len(sentence) for sentence in sampler.corpus]
+    method.begin_training(model, len(sampler.corpus), sizes)
     model.encoder.train_in(config.precision)
-    learner, optimizer = accelerator.prepare(_Objective(model, method), optimizer)
+    learner = accelerator.prepare_model(_Objective(model, method, processes), evaluation_mode=True)
+    optimizer = accelerator.prepare_optimizer(optimizer)
     progress, best = Progress(), trained_weights(model)
     average = None if config.ema_epochs is None else WeightAverage(model)
     if resume and checkpoints is not None:
-        found = checkpoints.load(model, optimizer, average)
+        found = checkpoints.load(model, optimizer, average, processes.count)
         if found is not None:
             progress, best = found
             logger.info("Resuming after epoch %d.", progress.epochs_done)
+    processes.agree(progress.epochs_done, "processes find different checkpoints — give an --out that all of them share")
     lengths = list(model.encoder.index.lengths(sentence.tokens for sentence in sampler.corpus))
     for epoch in range(progress.epochs_done, config.epochs):
         if _out_of_patience(progress, config):
             break
         began = time.perf_counter()
         chosen = sampler.indices(epoch)
-        words = sum(len(sampler.corpus[index]) for index in chosen)
+        words = sum(sizes[index] for index in chosen)
         observer.epoch_started(epoch + 1, config.epochs, words)
-        generator = _seed(config.seed, epoch, accelerator.process_index)
+        generator = _seed(config.seed, epoch)
         plan = plan_batches([lengths[index] for index in chosen], config.batch_tokens, (config.seed, epoch))
-        batches = _share([[chosen[number] for number in batch] for batch in plan], accelerator)
+        batches = [[chosen[number] for number in batch] for batch in plan]
         learner.train()
         total = 0.0
         for number, indices in enumerate(batches):
@@ -159,12 +164,14 @@ def fit(
             if method.rescores_at(step):
                 everything = range(len(sampler.corpus))
                 taken = [sampler.sentence(index, epoch) for index in everything]
-                method.rescore(model, taken, sampler.supervision_of(everything), step)
+                with processes.dividing(model.encoder, step.number):
+                    method.rescore(model, taken, sampler.supervision_of(everything), step)
             method.before_step(model, step)
             loss: Tensor = learner(inputs, targets, step)
             _check_finite(loss, indices, sentences)
             optimizer.zero_grad()
             accelerator.backward(loss)
+            processes.average_gradients(learner.parameters())
             norm = accelerator.clip_grad_norm_(learner.parameters(), config.max_grad_norm)
             if accelerator.scaler is None:  # half precision overflows now and then, and skips the step by itself
                 _check_finite(norm, indices, sentences)
@@ -172,7 +179,7 @@ def fit(
             if average is not None and config.ema_epochs is not None:
                 average.update(model, config.ema_epochs * len(batches))
             total += loss.item()
-            observer.batch_done(sum(map(len, sentences)) * accelerator.num_processes)
+            observer.batch_done(sum(map(len, sentences)))
         seconds = time.perf_counter() - began
         record: dict[str, Any] = {"epoch": epoch + 1, "loss": total / len(batches), "seconds": round(seconds, 2)}
         record["words_per_second"] = round(words / seconds)
@@ -194,23 +201,23 @@ def fit(
             best = trained_weights(model)
         if unaveraged is not None:
             put_weights(model, unaveraged)
-        if checkpoints is not None and accelerator.is_main_process:
-            checkpoints.save(model, optimizer, progress, best, average)
+        if checkpoints is not None and processes.is_main:
+            checkpoints.save(model, optimizer, progress, best, average, processes.count)
         observer.epoch_ended(record)
     put_weights(model, best)
     model.eval()
     return TrainingResult(progress.best_epoch, tuple(progress.history), progress.best_quality)
 
 
-def training_place() -> tuple[Accelerator, torch.device]:
-    """What connects processes that train together, and where this one computes.
+def training_place() -> tuple[Accelerator, torch.device, Processes]:
+    """What connects processes that train together, where this one computes, and which of them it is.
 
     Accelerate decides once a process which device it is; someone who trains twice may want another one the second time.
     So a process that trains alone places tensors itself, and only those that train together leave it to Accelerate.
     """
-    PartialState(cpu=default_device().type == "cpu")
+    processes = Processes.join(default_device())
     accelerator = Accelerator(device_placement=False)
-    return accelerator, default_device() if accelerator.num_processes == 1 else accelerator.device
+    return accelerator, default_device() if processes.count == 1 else accelerator.device, processes
 
 
 def fingerprint(settings: str, corpora: Sequence[Corpus | None], files: Sequence[Path] = ()) -> str:
@@ -249,20 +256,11 @@ def _out_of_patience(progress: Progress, config: TrainingConfig) -> bool:
     return progress.epochs_done - progress.best_epoch >= config.patience
 
 
-def _seed(seed: int, epoch: int, process: int) -> torch.Generator:
-    """Fix all randomness of an epoch, so that one that is repeated after an interruption is the same."""
-    dropout, drawing = np.random.SeedSequence([seed, epoch, process]).generate_state(2)
+def _seed(seed: int, epoch: int) -> torch.Generator:
+    """Fix all randomness of an epoch, so that one that is repeated after an interruption is the same, in all processes."""
+    dropout, drawing = np.random.SeedSequence([seed, epoch, 0]).generate_state(2)
     torch.manual_seed(int(dropout))
     return torch.Generator().manual_seed(int(drawing))
-
-
-def _share(batches: list[list[int]], accelerator: Accelerator) -> list[list[int]]:
-    """This process's batches; every process gets equally many, if need be one of another's again."""
-    count = -(-len(batches) // accelerator.num_processes)
-    return [
-        batches[(number * accelerator.num_processes + accelerator.process_index) % len(batches)]
-        for number in range(count)
-    ]
 
 
 def _set_rates(optimizer: Any, done: float, warmup: float) -> None:

@@ -105,6 +105,8 @@ def _check(corpus: Corpus, dev: Corpus | None, settings: RunSettings) -> None:
 
 
 def _with_words(corpus: Corpus) -> Corpus:
+    if corpus.is_lazy:
+        return corpus
     return Corpus(tuple(sentence for sentence in corpus if sentence.tokens), corpus.report)
 
 

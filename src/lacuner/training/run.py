@@ -10,20 +10,25 @@ import torch
 from torch import Tensor
 
 from lacuner.corpus import OUTSIDE, Corpus
+from lacuner.encoders.device import default_device
+from lacuner.encoders.processes import Processes
 from lacuner.evaluation import Scores, score_entities
 from lacuner.inference.predict import find_entities
 from lacuner.inference.threshold import fit_threshold
 from lacuner.inference.word_filter import fit_word_filter
 from lacuner.methods.method import Method
-from lacuner.methods.parts import Stage, StageContext, StageResult
+from lacuner.methods.parts import Compute, Stage, StageContext, StageResult
 from lacuner.models.model import Model
 from lacuner.models.span_model import SpanModel
+from lacuner.streams.engine import make_engine
 from lacuner.supervision.tags import TokenSupervision
 from lacuner.training.checkpoints import RunFolder
-from lacuner.training.cross_fit import Fold, cross_fit, plan_folds
+from lacuner.training.cross_fit import Fold, fold_tasks, plan_folds
 from lacuner.training.epochs import EpochSampler
 from lacuner.training.loop import METRICS, Observer, TrainingResult, fit
 from lacuner.training.settings import RunSettings, TrainingConfig
+from lacuner.training.streaming import refuse_other_models
+from lacuner.training.tasks import run_tasks
 
 logger = logging.getLogger(__name__)
 
@@ -49,6 +54,8 @@ class TrainingRun:
     folder: RunFolder | None
     resume: bool
     observer: Observer
+    workers: int = 1
+    """Models of a stage that are trained at a time."""
     reports: dict[str, Sequence[dict[str, Any]]] = field(default_factory=dict)
     """What stages have found out, for people to look at."""
 
@@ -73,6 +80,7 @@ class TrainingRun:
             self.settings.training.seed,
             None if self.dev is None else partial(self._score, self.dev),
             self.settings.training.nested,
+            self._run_tasks,
         )
         sampler, taught, method = self._sampler, [], self.settings.method
         for stage in self.settings.method.stages():
@@ -129,6 +137,7 @@ class TrainingRun:
         seed_offset: int = 0,
     ) -> Model:
         """See :class:`lacuner.methods.parts.Fit`."""
+        refuse_other_models(self.corpus, title)
         if labels is not None:
             run, method = self._with_labels(labels, method)
             fit = partial(run._fit_for_stage, epochs=epochs, supervision=supervision, seed_offset=seed_offset)
@@ -155,27 +164,50 @@ class TrainingRun:
         vary_seed: bool = False,
     ) -> list[dict[str, Tensor]]:
         """See :class:`lacuner.methods.parts.CrossFit`."""
+        refuse_other_models(self.corpus, title)
         if labels is not None:
             run, method = self._with_labels(labels, method or self.settings.method)
             folds_of = partial(run._cross_fit, train_on=train_on, predict_on=predict_on, vary_seed=vary_seed)
             return folds_of(name, title, indices, folds, predict, method=method, supervision=supervision)
         plan = plan_folds(self.corpus, folds, self.settings.training.seed, indices, train_on, predict_on)
 
-        def fit_fold(fold: Fold) -> Model:
-            part = Corpus(tuple(self.corpus[index] for index in fold.train))
-            training = self.settings.training
-            sampler = replace(self._sampler, corpus=part)
-            if vary_seed:  # the more models differ, the more their mean is worth
-                training = training.stretched(min(_MAX_STRETCH, _words(self.corpus) / _words(part)))
-                training = training.model_copy(update={"seed": training.seed + fold.number - 1})
-                sampler = EpochSampler(part, training.seed)
-            known = supervision or {}
-            numbered = {number: known[index] for number, index in enumerate(fold.train) if index in known}
-            sampler = replace(sampler, supervision=numbered)
-            named = f"{name}-{fold.number}"
-            return self._fit(named, f"{title} {fold.number}/{folds}", sampler, training, method)[0]
+        fit_fold = partial(self._fit_fold, name, f"{title} {{}}/{folds}", method, supervision or {}, vary_seed)
+        return self._run_tasks(fold_tasks(self.corpus, plan, fit_fold, predict, name))
 
-        return cross_fit(self.corpus, plan, fit_fold, predict, self._cached, name)
+    def _fit_fold(
+        self,
+        name: str,
+        title: str,
+        method: Method | None,
+        supervision: Mapping[int, TokenSupervision],
+        vary_seed: bool,
+        fold: Fold,
+    ) -> Model:
+        """A model of a fold; see :meth:`_cross_fit`. ``title`` has a place for its number."""
+        part = Corpus(tuple(self.corpus[index] for index in fold.train))
+        training = self.settings.training
+        sampler = replace(self._sampler, corpus=part)
+        if vary_seed:  # the more models differ, the more their mean is worth
+            training = training.stretched(min(_MAX_STRETCH, _words(self.corpus) / _words(part)))
+            training = training.model_copy(update={"seed": training.seed + fold.number - 1})
+            sampler = EpochSampler(part, training.seed)
+        numbered = {number: supervision[index] for number, index in enumerate(fold.train) if index in supervision}
+        sampler = replace(sampler, supervision=numbered)
+        return self._fit(f"{name}-{fold.number}", title.format(fold.number), sampler, training, method)[0]
+
+    def _run_tasks(self, tasks: Mapping[str, Compute]) -> list[dict[str, Tensor]]:
+        """See :meth:`lacuner.methods.parts.StageContext.cached_all`."""
+        known = self.folder if self.resume else None
+        left = {name: task for name, task in tasks.items() if known is None or not known.has_result(name)}
+        if self.workers == 1 or len(left) <= 1:
+            return [self._cached(name, compute) for name, compute in tasks.items()]
+        found = run_tasks(left, self._cached, make_engine("local", self.workers, "spawn"))
+        computed = dict(zip(left, found, strict=True))
+        return [computed[name] if name in computed else self._cached(name, tasks[name]) for name in tasks]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For the process of a task, which trains one model and shows nothing."""
+        return vars(self) | {"observer": Observer(), "workers": 1}
 
     def _with_labels(self, labels: Mapping[str, str], method: Method) -> "tuple[TrainingRun, Method]":
         """The same run on data with other names of labels, and the method with what depends on that data filled in."""
@@ -185,7 +217,8 @@ class TrainingRun:
 
     def _score(self, dev: Corpus, model: Model) -> float:
         """What a trained model reaches with its own threshold, by the metric that chooses epochs."""
-        found = find_entities(model, dev.tokens, self.settings.training.nested and model.finds_nested)
+        nested = self.settings.training.nested and model.finds_nested
+        found = find_entities(model, dev.tokens, nested, processes=Processes.join(default_device()))
         return METRICS[self.settings.training.metric](score_entities(zip(dev, found, strict=True)))
 
     def _cached(self, name: str, compute: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor]:
@@ -204,21 +237,21 @@ class TrainingRun:
         """Train a model from fresh weights; unless dev data chooses, its last epoch is kept."""
         dev = self.dev if use_dev else None
         training, method = training or self.settings.training, method or self.settings.method
-        metric = METRICS[training.metric]
+        metric, processes = METRICS[training.metric], Processes.join(default_device())
         self.observer.stage_started(title)
         torch.manual_seed(training.seed)
         model = method.build_model(self.settings.encoder.create(sampler.corpus.tokens), self.labels)
         nested = training.nested and model.finds_nested  # a stage may train a tagger
 
         def choose_threshold(dev: Corpus) -> Scores:
-            found = fit_threshold(model, dev, lambda pairs: metric(score_entities(pairs)), nested)
-            return score_entities(found)
+            quality = lambda pairs: metric(score_entities(pairs))  # noqa: E731
+            return score_entities(fit_threshold(model, dev, quality, nested, processes))
 
         def evaluate() -> Scores:
             assert dev is not None
             if training.fit_threshold:
                 return choose_threshold(dev)
-            found = find_entities(model, dev.tokens, nested)
+            found = find_entities(model, dev.tokens, nested, processes=processes)
             return score_entities(zip(dev, found, strict=True))
 
         result = fit(

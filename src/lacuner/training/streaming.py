@@ -1,0 +1,70 @@
+"""Training data that is larger than memory: written to disk once, and read from there a batch at a time."""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+
+from lacuner.corpus import Corpus, Sentence
+from lacuner.corpus.sources import UNNAMED, named_sources
+from lacuner.corpus.stored import StoredSentences, store_sentences
+from lacuner.encoders.processes import Processes
+from lacuner.errors import ConfigError
+from lacuner.methods.method import Method
+from lacuner.methods.parts import MethodPart
+from lacuner.storage import scratch_folder
+
+_IN_MEMORY = "which needs all of it in memory — leave out --streaming"
+
+
+@contextmanager
+def stored_corpus(sentences: Callable[[], Iterable[Sentence]], beside: Path, processes: Processes) -> Iterator[Corpus]:
+    """Sentences as a corpus on disk, which is gone when the context ends. Only the main process reads them.
+
+    Args:
+        sentences: called in the main process only.
+        beside: the corpus is written beside this path.
+        processes: that all need it, and all see this path.
+    """
+    with scratch_folder(beside) if processes.is_main else nullcontext() as folder:
+        if folder is not None:
+            store_sentences(sentences(), folder)
+        written = processes.merge({} if folder is None else {0: str(folder)})
+        yield Corpus(StoredSentences(Path(written[0])))
+        processes.wait()  # nobody needs it any more
+
+
+def of_one_source(sentences: Iterable[Sentence], name: str = UNNAMED) -> Iterator[Sentence]:
+    """The same sentences, refused if their entities name several sources: to weigh these, all have to be known first.
+
+    Args:
+        sentences: of one file, say.
+        name: the source of entities that name none.
+    """
+    known: dict[str, None] = {}
+    for sentence in sentences:
+        known |= named_sources([sentence], name)
+        if len(known) > 1:
+            raise ConfigError(
+                f"--streaming: the training data names several sources ({', '.join(known)}), {_IN_MEMORY}, or merge them "
+                "first (lacuner merge)"
+            )
+        yield sentence
+
+
+def refuse_rescoring(method: Method) -> None:
+    """Refuse methods that look at all training data again in the middle of training."""
+    for kind, part in method.parts():
+        if type(part).rescores_at is not MethodPart.rescores_at:
+            raise ConfigError(
+                f"--streaming: {kind}={part.name} looks at all training data while it trains, {_IN_MEMORY}, or choose "
+                "another method"
+            )
+
+
+def refuse_other_models(corpus: Corpus, title: str) -> None:
+    """Refuse to train models of stages on a corpus on disk."""
+    if corpus.is_lazy:
+        raise ConfigError(
+            f"--streaming: the method trains other models first ({title}) and asks them about the training data, "
+            f"{_IN_MEMORY}, or the stage (--set teacher=none, --set stage=none)"
+        )
