@@ -630,3 +630,17 @@ def test_training_is_shown_where_somebody_asks_for_it(toy, small_settings, capfd
     assert out == ""
     assert [line.split("  loss")[0] for line in err.splitlines()] == ["epoch  1/2", "epoch  2/2"]
     assert err.count(" F1 ") == 2
+
+
+def test_a_model_that_a_stage_made_a_tagger_is_one_when_it_is_loaded(toy, small_settings, tmp_path):
+    settings = small_settings | {"stage.student": "tagger"}
+    trained = Recognizer.train(toy, toy, method="lacuner", epochs=2, settings=settings, out=tmp_path / "m")
+    loaded = Recognizer.from_pretrained(tmp_path / "m")
+    for model in (trained, loaded):
+        method = model.settings.method
+        assert (method.name, method.level, method.head.name) == ("lacuner", "token", "crf")
+        assert method.stage.name == "distillation"
+        assert model.settings.training.width_quantile is None
+    assert loaded.predict(toy.tokens) == trained.predict(toy.tokens)
+    again = Recognizer.train(toy, toy, method="lacuner", epochs=2, settings=settings, out=tmp_path / "m", resume=True)
+    assert again.record == loaded.record, "it is done already"
