@@ -359,13 +359,21 @@ def test_the_model_becomes_what_the_best_of_the_ensemble_is(
     stage = Distillation(student=student)
     found, _, _ = run_distillation(stage, monkeypatch, [PREDICTED] * 2, FLAT, scores)
     assert found is not None
-    assert (found.method is not None) is tags
-    if found.method is not None:
+    assert found.method is not None
+    if tags:
         assert (found.method.name, found.method.level, found.method.stage) == ("lacuner", "token", stage)
         assert found.method.model_copy(update={"stage": None, **DESCRIBED}) == CRF
+    else:
+        assert found.method is METHOD
+    best = max(scores)
+    if student == "auto":
+        assert found.rival is not None
+        assert (found.rival.method, found.rival.dev_score) == (found.method, best)
+    else:
+        assert found.rival is None, "the best is of the other kind"
     nested, trained, _ = run_distillation(stage, monkeypatch, [PREDICTED] * 2, FLAT, scores, nested=True)
     assert nested is not None
-    assert nested.method is None, "it has to find nested entities"
+    assert nested.method is METHOD, "it has to find nested entities"
     assert [model["method"].level for model in trained] == ["span", "span"]
 
 

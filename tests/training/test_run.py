@@ -6,10 +6,12 @@ from watching import Log
 
 from lacuner import Corpus, Recognizer, Sentence, TrainingError
 from lacuner.methods import lacuner as lacuner_method
+from lacuner.models.model import Model
 from lacuner.models.probabilities import predict_proba
 from lacuner.models.span_model import SpanModel
 from lacuner.supervision.posterior import SpanProbabilities
 from lacuner.training import run as training_run
+from lacuner.training.checkpoints import RunFolder
 from lacuner.training.epochs import EpochSampler
 from lacuner.training.loop import Observer, TrainingResult
 from lacuner.training.run import TrainingRun
@@ -424,3 +426,38 @@ def test_a_round_that_dev_data_does_not_like_is_not_kept(toy, small_settings, sc
     assert result.best_quality == 0.7
     assert model is school.models[3]
     assert len(school.models) == 2 + 3
+
+
+class Epochs(Observer):
+    count = 0
+
+    def epoch_started(self, epoch, epochs, words):
+        self.count += 1
+
+
+@pytest.mark.parametrize("better", [True, False])
+@pytest.mark.parametrize("stored", [True, False])
+def test_a_model_of_a_stage_is_kept_if_it_is_better_on_dev_data(
+    toy, small_settings, tmp_path, monkeypatch, better, stored
+):
+    scores = iter([0.2, 0.6, 0.5 if better else 0.6])  # spans, tagger, what learned from both
+    monkeypatch.setattr(TrainingRun, "_score", lambda self, dev, model: next(scores))
+    fitted: dict[str, Model] = {}
+    real = TrainingRun._fit
+
+    def fit(self, name, *arguments, **named):
+        fitted[name], result = real(self, name, *arguments, **named)
+        return fitted[name], result
+
+    monkeypatch.setattr(TrainingRun, "_fit", fit)
+    settings = resolve_settings("lacuner", overrides=small_settings | {"training.epochs": 2}).for_data(toy, toy[:5])
+    folder, epochs = None, Epochs()
+    if stored:  # as if other processes had trained them
+        folder = RunFolder(tmp_path / "run", "key")
+        folder.folder.mkdir()
+        monkeypatch.setattr(TrainingRun, "_forget_models", lambda self, needed: self.stage_models.clear())
+    model, _, method = TrainingRun(toy, toy[:5], settings, folder, False, epochs).train()
+    assert method.level == "token"
+    assert epochs.count == 3 * 2, "none is trained again"
+    assert model is fitted["distilled-2" if better else "model"]
+    assert fitted.keys() == {"distilled-1", "distilled-2", "model"}

@@ -17,7 +17,7 @@ from lacuner.heads import WidthConfig
 from lacuner.methods.crf import CRF
 from lacuner.methods.full import CrossEntropy
 from lacuner.methods.method import Method, SpanMethod, count_overlapping
-from lacuner.methods.parts import Stage, StageContext, StageResult, TrainingData
+from lacuner.methods.parts import Rival, Stage, StageContext, StageResult, TrainingData
 from lacuner.methods.uniform import Uniform
 from lacuner.models.model import Model
 from lacuner.models.probabilities import predict_proba
@@ -37,7 +37,8 @@ class Distillation(Stage):
 
     What one of them has learned by heart, the others have not; a mean of two or three is better than any of them, and one
     model that has learned it costs no more to use. A tagger (``crf``) is among them, since it makes other mistakes than a
-    model of spans; if it is the better one, the model itself becomes a tagger. Needs dev data: without a threshold from it,
+    model of spans; if it is the better one, the model itself becomes a tagger. If the model is no better on the dev data than
+    the best of them, that one is kept. Needs dev data: without a threshold from it,
     models that were trained on few negatives find too many entities. Leaves the work to ``teacher`` where that has enough
     trusted sentences.
     """
@@ -64,30 +65,37 @@ class Distillation(Stage):
         if self.tagger and can_tag:
             methods[-1] = CRF
         tasks = {
-            f"distilled-{number}-predictions": partial(self._predict, context, method, number)
+            f"{_name(number)}-predictions": partial(self._predict, context, method, number)
             for number, method in enumerate(methods, 1)
         }
         predicted = context.cached_all(tasks)
         scores = [found.pop("dev_score").item() for found in predicted]
         found = mean([SpanProbabilities.from_tensors(tensors) for tensors in predicted])
         annotated = annotated_labels(found, context.corpus, context.labels).any(1).numpy()
-        best = methods[scores.index(max(scores))]
-        wanted = self.student == "tagger" or (self.student == "auto" and best is CRF)
+        best = scores.index(max(scores))
+        wanted = self.student == "tagger" or (self.student == "auto" and methods[best] is CRF)
         tags = wanted and can_tag and context.method.level == "span"
+        method = self._as_tagger(context.method) if tags else context.method
+        same_kind = (methods[best].level == "token") == (method.level == "token")
+        fit = partial(self._fit, context, methods[best], best + 1)
         return StageResult(
             spans=found[annotated | (1 - found.probabilities[:, 0] >= self.min_probability)],
             rest_as_negative=True,
-            method=self._as_tagger(context.method) if tags else None,
+            method=method,
+            rival=Rival(_name(best + 1), method, scores[best], fit) if same_kind else None,
         )
 
     def _predict(self, context: StageContext, method: Method, number: int) -> dict[str, Tensor]:
         """What one model of the ensemble says of the sentences with gaps, and what it reaches on the dev data."""
         assert context.dev_score is not None
-        title = f"model {number} of {self.models} of the ensemble"
-        model = context.fit(f"distilled-{number}", title, method, seed_offset=number)
+        model = self._fit(context, method, number)
         _, incomplete = _divided(context)
         found = predict_proba(model, context.corpus, incomplete, _NOTICED * self.min_probability)
-        return found.tensors() | {"dev_score": torch.tensor(context.dev_score(model))}
+        return found.tensors() | {"dev_score": torch.tensor(context.dev_score(model), dtype=torch.float64)}
+
+    def _fit(self, context: StageContext, method: Method, number: int) -> Model:
+        title = f"model {number} of {self.models} of the ensemble"
+        return context.fit(_name(number), title, method, seed_offset=number)
 
     def _as_tagger(self, method: Method) -> Method:
         """The tagger, under the name of the method that has chosen it."""
@@ -195,6 +203,11 @@ class FoldTeacher(Stage):
                 self.min_entities,
             )
         return False
+
+
+def _name(number: int) -> str:
+    """Of a model of an ensemble."""
+    return f"distilled-{number}"
 
 
 def _has_teacher(context: StageContext) -> bool:

@@ -380,6 +380,15 @@ class StageContext:
         return [self.cached(name, compute) for name, compute in tasks.items()]
 
 
+class Rival(NamedTuple):
+    """A model that a stage has trained, and that may be as good as what learns from the stage."""
+
+    name: str  # under which it was trained
+    method: "Method"  # that it is a model of
+    dev_score: float
+    fit: Callable[[], Model]  # as it was trained; what is there already is not trained again
+
+
 @dataclass(frozen=True)
 class StageResult:
     """What a stage has found out.
@@ -390,6 +399,7 @@ class StageResult:
         rest_as_negative: spans without such probabilities, in sentences that are not complete, are known to be no entity.
         clean_fraction: last part of training, in which the model reads complete sentences only.
         method: how the model itself is trained, if not as it was asked for.
+        rival: is kept instead if it is better on the dev data.
         reports: records for people to look at, each list a JSON Lines file in the model folder; ``sentence`` is an index.
     """
 
@@ -398,6 +408,7 @@ class StageResult:
     rest_as_negative: bool = False
     clean_fraction: float = 0.0
     method: "Method | None" = None
+    rival: Rival | None = None
     reports: Mapping[str, Sequence[dict[str, Any]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

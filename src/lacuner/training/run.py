@@ -1,7 +1,7 @@
 """How a model is made: the stages of its method first, then the model itself."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ from lacuner.inference.predict import find_entities
 from lacuner.inference.threshold import fit_threshold
 from lacuner.inference.word_filter import fit_word_filter
 from lacuner.methods.method import Method
-from lacuner.methods.parts import Compute, Stage, StageContext, StageResult
+from lacuner.methods.parts import Compute, Rival, Stage, StageContext, StageResult
 from lacuner.models.model import Model
 from lacuner.models.span_model import SpanModel
 from lacuner.streams.engine import make_engine
@@ -58,6 +58,8 @@ class TrainingRun:
     """Models of a stage that are trained at a time."""
     reports: dict[str, Sequence[dict[str, Any]]] = field(default_factory=dict)
     """What stages have found out, for people to look at."""
+    stage_models: dict[str, Trained] = field(default_factory=dict)
+    """Models that stages have trained in this process, by name; those that a stage's result does not need are forgotten."""
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
@@ -83,15 +85,20 @@ class TrainingRun:
             self._run_tasks,
         )
         sampler, taught, method = self._sampler, [], self.settings.method
+        rivals: list[Rival] = []
         for stage in self.settings.method.stages():
             found = stage.run(context)
             if found is not None:
                 sampler = self._with(sampler, found)
                 taught.append(stage)
                 method = found.method or method
+                rivals += [] if found.rival is None else [found.rival]
+            self._forget_models({rival.name for rival in rivals})
         trained = Trained(*self._fit("model", "", sampler, method=method), method)
         for stage in taught:
             trained = self._rounds(stage, context, trained)
+        for rival in rivals:
+            trained = self._better(trained, rival)
         if isinstance(trained.model, SpanModel):
             fit_word_filter(trained.model, self.corpus.tokens, () if self.dev is None else self.dev.tokens)
         return trained
@@ -107,6 +114,18 @@ class TrainingRun:
                 break
             trained, number = Trained(model, result, trained.method), number + 1
         return trained
+
+    def _forget_models(self, needed: Set[str]) -> None:
+        for name in self.stage_models.keys() - needed:
+            del self.stage_models[name]
+
+    def _better(self, trained: Trained, rival: Rival) -> Trained:
+        """The model, or the rival, if that is better on the dev data."""
+        if self.dev is None or self._score(self.dev, trained.model) >= rival.dev_score:
+            return trained
+        logger.info("A model that was trained first is better on the dev data than what learned from it, and is kept.")
+        rival.fit()  # from its last checkpoint, or it is at hand
+        return self.stage_models[rival.name]._replace(method=rival.method)
 
     def _with(self, sampler: EpochSampler, found: StageResult) -> EpochSampler:
         """Epochs that know what a stage has found out."""
@@ -138,6 +157,8 @@ class TrainingRun:
     ) -> Model:
         """See :class:`lacuner.methods.parts.Fit`."""
         refuse_other_models(self.corpus, title)
+        if name in self.stage_models:
+            return self.stage_models[name].model
         if labels is not None:
             run, method = self._with_labels(labels, method)
             fit = partial(run._fit_for_stage, epochs=epochs, supervision=supervision, seed_offset=seed_offset)
@@ -146,7 +167,9 @@ class TrainingRun:
         sampler = replace(self._sampler, seed=seed, supervision=supervision or {})
         changed = {"seed": seed} if epochs is None else {"seed": seed, "epochs": epochs}
         training = self.settings.training.model_copy(update=changed)
-        return self._fit(name, title, sampler, training, method, use_dev=epochs is None)[0]
+        model, result = self._fit(name, title, sampler, training, method, use_dev=epochs is None, resume=True)
+        self.stage_models[name] = Trained(model, result, method)
+        return model
 
     def _cross_fit(
         self,
@@ -207,7 +230,7 @@ class TrainingRun:
 
     def __getstate__(self) -> dict[str, Any]:
         """For the process of a task, which trains one model and shows nothing."""
-        return vars(self) | {"observer": Observer(), "workers": 1}
+        return vars(self) | {"observer": Observer(), "workers": 1, "stage_models": {}}
 
     def _with_labels(self, labels: Mapping[str, str], method: Method) -> "tuple[TrainingRun, Method]":
         """The same run on data with other names of labels, and the method with what depends on that data filled in."""
@@ -233,8 +256,13 @@ class TrainingRun:
         training: TrainingConfig | None = None,
         method: Method | None = None,
         use_dev: bool = True,
+        resume: bool = False,
     ) -> tuple[Model, TrainingResult]:
-        """Train a model from fresh weights; unless dev data chooses, its last epoch is kept."""
+        """Train a model from fresh weights; unless dev data chooses, its last epoch is kept.
+
+        With ``resume``, it continues after its last checkpoint, also in a run that is not resumed: what is in its folder then
+        is of this run.
+        """
         dev = self.dev if use_dev else None
         training, method = training or self.settings.training, method or self.settings.method
         metric, processes = METRICS[training.metric], Processes.join(default_device())
@@ -261,7 +289,7 @@ class TrainingRun:
             training,
             None if dev is None else evaluate,
             None if self.folder is None else self.folder.stage(name),
-            self.resume,
+            resume or self.resume,
             self.observer,
         )
         method.finish_training(model, sampler.corpus)
