@@ -2,6 +2,8 @@
 
 import logging
 import os
+import pickle
+import socket
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import suppress
@@ -16,6 +18,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 _PAUSE = 0.5  # seconds between two calls of ``watch``
+_PATIENCE = 10.0  # seconds in which the head of a cluster answers
 _OBJECT_STORE = 256 * 2**20
 """Bytes for what Ray hands to workers, where we start it: a dictionary, and names of files. Results are small."""
 
@@ -186,6 +189,7 @@ class RayEngine:
         quiet = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": True}
         try:
             if self.address is not None:
+                _check_reachable(self.address)
                 ray.init(address=self.address, **quiet)
             else:
                 cores = max(self._workers or 1, available_cores())
@@ -227,6 +231,13 @@ def _import_ray() -> Any:
     return ray
 
 
+def _check_reachable(address: str) -> None:
+    """Ray itself would wait for minutes, and print what concerns nobody."""
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if colon and port.isdecimal():
+        socket.create_connection((host.strip("[]"), int(port)), _PATIENCE).close()
+
+
 def _pack(value: object) -> bytes:
     from ray import cloudpickle
 
@@ -266,8 +277,6 @@ class _Worker:
         return attempt(task, item)
 
     def _load(self) -> Callable[[Any], Any]:
-        import pickle
-
         if self._task is None:
             assert self._packed is not None
             self._task, self._packed = pickle.loads(self._packed)(), None
@@ -276,8 +285,6 @@ class _Worker:
 
 
 def _run_task(packed: bytes, threads: int) -> Answer:
-    import pickle
-
     limit_threads(threads)
     try:
         task, item = pickle.loads(packed)
