@@ -27,6 +27,7 @@ from typing import Any
 NAMES = 10_000
 WORDS = 165  # of about six letters: a line of a kilobyte
 SMALL = 10 * 2**20
+SHARDS = 200
 LIMIT = 1.5
 TABLE = (10**9, 10**10, 10**11, 10**12)
 
@@ -84,7 +85,7 @@ class Family:
                 with suppress(psutil.Error):
                     if "python" in member.name() or "ray::" in member.name():
                         self.peak = max(self.peak, member.memory_info().rss - _shared(member.pid))
-            time.sleep(0.2)
+            time.sleep(min(0.2, seconds))
         return self.process.poll() is None
 
     def kill_one(self, generator: random.Random) -> str:
@@ -142,27 +143,27 @@ def measure_peak(arguments: Sequence[str]) -> int:
 
 
 def survive_kills(
-    arguments: Sequence[str], out: Path, kills: int, seconds: float, generator: random.Random
+    arguments: Sequence[str], out: Path, shards: int, kills: int, generator: random.Random
 ) -> tuple[list[str], int]:
-    """Start a command again after each kill, and let it finish in the end: what was killed, and the peak memory."""
+    """Start a command again after each kill, and let it finish in the end: what was killed, and the peak memory.
+
+    Kills are spread over the work: each comes when a random number of further shards is done.
+    """
     killed: list[str] = []
     peak = 0
     while len(killed) < kills:
         family = Family(arguments)
-        before = len(list(out.glob("part-*")))
-        if family.watch(generator.uniform(0.2, 1.8) * seconds / max(kills, 1) + _start_seconds(arguments)):
-            killed.append(family.kill_one(generator))
-            family.watch(generator.uniform(0, 5))
-        elif family.process.returncode == 0 and len(list(out.glob("part-*"))) == before:
-            print(f"everything was done after {len(killed)} kills; give it more to do", flush=True)
-            break
+        target = (len(killed) + generator.random()) / (kills + 1) * shards
+        while len(list(out.glob("part-*"))) < target and family.watch(0.05):
+            pass
+        family.watch(generator.uniform(0, 0.3))  # in the middle of a shard
+        if family.process.poll() is not None:
+            raise SystemExit(f"it ended before kill {len(killed) + 1}: {family.process.communicate()[1]}")
+        killed.append(family.kill_one(generator))
+        family.watch(generator.uniform(0, 3))
         family.end()
         peak = max(peak, family.peak)
     return killed, max(peak, measure_peak(arguments))
-
-
-def _start_seconds(arguments: Sequence[str]) -> float:
-    return 12.0 if "ray" in arguments else 2.0
 
 
 def check_equality(
@@ -173,12 +174,10 @@ def check_equality(
     names = write_names(names_file, generator)
     write_text(small, names, generator, min(SMALL, int(gigabytes * 2**30)))
     lines = write_text(large, names, generator, int(gigabytes * 2**30))
-    began = time.monotonic()
     subprocess.run(
         command(large, names_file, str(folder / "one.jsonl"), "--workers", 1), check=True, capture_output=True
     )
-    alone = time.monotonic() - began
-    size = max(0.05, gigabytes * 1024 / 200)  # some 200 shards
+    size = min(16.0, gigabytes * 1024 / SHARDS)
     rows = []
     for engine in engines:
         options = [
@@ -193,7 +192,7 @@ def check_equality(
         ]
         before = measure_peak(command(small, names_file, f"{folder / engine}-small/", *options))
         out = folder / engine
-        killed, peak = survive_kills(command(large, names_file, f"{out}/", *options), out, kills, alone / 2, generator)
+        killed, peak = survive_kills(command(large, names_file, f"{out}/", *options), out, SHARDS, kills, generator)
         same = filecmp.cmp(folder / "one.jsonl", folder / f"{engine}.jsonl", shallow=False)
         row = {"engine": engine, "bytes": large.stat().st_size, "lines": lines, "kills": killed, "same": same}
         rows.append(row | {"peak": peak, "peak_small": before, "memory_ratio": round(peak / max(before, 1), 3)})
