@@ -317,7 +317,7 @@ def _unpack_zstd(stored: BinaryIO, path: str | Path) -> Iterator[BinaryIO]:
         import zstandard
     except ImportError:
         what = "zstd is not unpacked, because the package zstandard is not installed"
-        raise DataError(what, "install it: pip install 'lacuner[zstd]'", path) from None
+        raise DataError(what, "install it with: pip install zstandard", path) from None
     try:
         reader = cast(Any, _ZstdReader(stored, zstandard.ZstdDecompressor().decompressobj))
         with io.BufferedReader(reader, 1 << 20) as unpacked:

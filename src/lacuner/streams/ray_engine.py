@@ -228,7 +228,7 @@ def _import_ray() -> Any:
     try:
         import ray
     except ImportError:
-        raise ConfigError("the engine ray needs Ray — install it: pip install 'lacuner[ray]'") from None
+        raise ConfigError("the engine ray needs Ray — install it with: pip install ray") from None
     return ray
 
 
