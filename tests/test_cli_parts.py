@@ -232,9 +232,9 @@ def start(corpus: Path, out: Path, *others: str) -> "subprocess.Popen[str]":
     return subprocess.Popen([sys.executable, "-c", code, *given], stderr=subprocess.PIPE, text=True, process_group=0)
 
 
-def wait_for_parts(out: Path, count: int) -> None:
+def wait_for_parts(process: "subprocess.Popen[str]", out: Path, count: int) -> None:
     deadline = time.monotonic() + 60
-    while len(list(out.glob("part-*"))) < count and time.monotonic() < deadline:
+    while process.poll() is None and len(list(out.glob("part-*"))) < count and time.monotonic() < deadline:
         time.sleep(0.01)
 
 
@@ -242,7 +242,7 @@ def test_ctrl_c_ends_it_cleanly(run, corpus: Path, tmp_path: Path) -> None:
     (corpus / "0.txt").write_text("Ada Lovelace slept in Turin .\n" * 5_000)
     out = tmp_path / "out"
     with start(corpus, out) as process:
-        wait_for_parts(out, 5)
+        wait_for_parts(process, out, 5)
         process.send_signal(signal.SIGINT)
         _, log = process.communicate(timeout=60)
     assert process.returncode == 130
@@ -261,12 +261,12 @@ def test_kills_at_random_moments_lose_and_repeat_nothing(run, corpus: Path, tmp_
     generator, out, done = random.Random(seed), tmp_path / "out", 0
     for attempt in range(4):
         with start(corpus, out) as process:
-            wait_for_parts(out, done + generator.randrange(1, 60))
+            wait_for_parts(process, out, done + generator.randrange(1, 30))
             workers = children(process.pid)
             victim = process.pid if attempt % 2 == 0 or not workers else generator.choice(workers)
             kill(victim)
             if victim != process.pid:
-                wait_for_parts(out, done + 80)
+                wait_for_parts(process, out, done + 40)
                 kill(process.pid)
             process.communicate(timeout=60)
         done = len(list(out.glob("part-*")))
