@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup browser demo test properties fuzz mutants lint types speed length load soak catalog results clean
+.PHONY: help setup browser demo test properties fuzz mutants lint types speed length scale load soak catalog results clean
 
 help: ## What can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -49,6 +49,10 @@ speed: setup ## Cost of models against the bare encoder, of annotate against spa
 
 length: setup ## Cost of one sentence of 100 to 100,000 words, as the table and figure of docs/architecture.md
 	$(BIN)/python benchmarks/length.py --figure docs/images/length.png
+
+scale: setup ## Many kills, memory and cost of large inputs (hours; make scale GIGABYTES=1 KILLS=20 MODEL=FOLDER)
+	$(BIN)/python benchmarks/scale.py --gigabytes $(or $(GIGABYTES),1) --kills $(or $(KILLS),20) \
+		$(if $(MODEL),--model $(MODEL)) --figure docs/images/scale.png
 
 load: setup ## How long 50 reviewers wait for answers about 60,000 findings
 	$(BIN)/python benchmarks/review_load.py

@@ -3,7 +3,7 @@
 Every step of ours is followed (or preceded, in turns) by the bare encoder's step on the same batch, so that a noisy machine
 hurts both alike; only the ratio counts. Batches are those of CoNLL-03 if LACUNER_DATA has it, else of the built-in sample.
 
-Rows about backends and other libraries are in prediction.py.
+Rows about backends and other libraries are in prediction.py, those about engines in engines.py.
 
     python benchmarks/speed.py [--batches N] [--encoder FOLDER] [--methods NAME …]
 """
@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from engines import compare_engines
 from prediction import compare_backends, compare_spacy, compare_span_libraries
 from serve_load import measure_latency
 
@@ -316,6 +317,7 @@ def main() -> None:
     rows += compare_spacy(corpus[2000:], corpus[:2000])
     torch.set_num_threads(threads)
     rows += compare_matchers(corpus)
+    rows += compare_engines()
     rows += measure_start()
     rows += measure_latency()
     rows += [peak_memory(name) for name in arguments.methods]

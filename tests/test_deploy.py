@@ -16,11 +16,11 @@ CONTAINER = DEPLOY / "Containerfile"
 SERVICE = DEPLOY / "lacuner.service"
 
 
-def options() -> set[str]:
+def options(verb: str = "serve") -> set[str]:
     from typer.main import get_command
 
-    serve = get_command(app).commands["serve"]  # type: ignore[attr-defined]
-    return {name for parameter in serve.params for name in parameter.opts}
+    command = get_command(app).commands[verb]  # type: ignore[attr-defined]
+    return {name for parameter in command.params for name in parameter.opts}
 
 
 def test_the_container_file_has_no_known_faults() -> None:
@@ -53,3 +53,27 @@ def test_the_service_is_one_that_systemd_understands() -> None:
     if "Failed to" in said:
         pytest.skip(f"systemd-analyze does not run here: {said.splitlines()[0]}")
     assert [line for line in said.splitlines() if "is not executable" not in line] == []
+
+
+def test_the_cluster_files_are_whole_and_their_commands_exist() -> None:
+    yaml = pytest.importorskip("yaml")
+    cluster = yaml.safe_load((DEPLOY / "ray-cluster.yaml").read_text(encoding="utf-8"))
+    assert cluster["max_workers"] == len(cluster["provider"]["worker_ips"])
+    assert any("lacuner[ray]" in command for command in cluster["setup_commands"])
+    job = yaml.safe_load((DEPLOY / "kuberay.yaml").read_text(encoding="utf-8"))
+    assert (job["apiVersion"], job["kind"]) == ("ray.io/v1", "RayJob")
+    program, verb, *given = job["spec"]["entrypoint"].split()
+    assert program == "lacuner"
+    assert {option for option in given if option.startswith("--")} <= options(verb)
+    pods = [job["spec"]["rayClusterSpec"]["headGroupSpec"], *job["spec"]["rayClusterSpec"]["workerGroupSpecs"]]
+    for pod in pods:
+        (container,) = pod["template"]["spec"]["containers"]
+        mounted = {mount["name"] for mount in container["volumeMounts"]}
+        assert mounted == {volume["name"] for volume in pod["template"]["spec"]["volumes"]}
+
+
+def test_rays_own_schema_accepts_the_cluster_file() -> None:
+    ray_private = pytest.importorskip("ray.autoscaler._private.util")
+    yaml = pytest.importorskip("yaml")
+    cluster = yaml.safe_load((DEPLOY / "ray-cluster.yaml").read_text(encoding="utf-8"))
+    ray_private.validate_config(ray_private.prepare_config(cluster))

@@ -67,7 +67,8 @@ def environment(tmp_path: Path) -> dict[str, str]:
     (installed / "tiny_runtime.py").write_text(MODULE, encoding="utf-8")
     (information / "METADATA").write_text("Metadata-Version: 2.1\nName: tiny-runtime\nVersion: 1.0\n")
     (information / "entry_points.txt").write_text(POINTS)
-    return os.environ | {"PYTHONPATH": str(installed)}
+    others = os.environ.get("PYTHONPATH", "")
+    return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, [str(installed), others]))}
 
 
 @pytest.fixture
@@ -124,4 +125,4 @@ def test_an_engine_that_is_not_there_is_refused(environment: dict[str, str], tmp
     given = ("annotate", text, "--dictionary", names, "--out", tmp_path / "out.jsonl", "--engine", "cloud")
     done = lacuner(environment, *given)
     assert done.returncode == 2
-    assert done.stderr.splitlines()[-1] == "there is no engine 'cloud'; choose local, careful"
+    assert done.stderr.splitlines()[-1] == "there is no engine 'cloud'; choose local, ray, careful"

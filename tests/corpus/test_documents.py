@@ -10,7 +10,7 @@ from lacuner.corpus.tokenize import SPLITTINGS
 
 
 def texts(text: str, split: str = "words") -> list[str | None]:
-    return [sentence.text for sentence in cut_into_sentences(sentence_from_text(text, split), 1)]  # type: ignore[arg-type]
+    return [sentence.text for sentence in cut_into_sentences(sentence_from_text(text, split))]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -33,12 +33,20 @@ def test_a_text_is_cut_where_sentences_end(text: str, expected: list[str]) -> No
 
 def test_sentences_say_where_they_were_cut_out() -> None:
     document = Sentence(("Ada", "left", ".", "Bob", "stayed", "."), text=" Ada left.  Bob stayed.", extra={"a": 1})
-    first, second = cut_into_sentences(document, 7)
-    assert dict(first.extra) == {"a": 1, "document": 7, "offset": 1}
-    assert dict(second.extra) == {"a": 1, "document": 7, "offset": 12}
+    first, second = cut_into_sentences(document)
+    name = first.extra["document"]
+    assert dict(first.extra) == {"a": 1, "document": name, "offset": 1}
+    assert dict(second.extra) == {"a": 1, "document": name, "offset": 12}
     assert (second.tokens, second.text) == (("Bob", "stayed", "."), "Bob stayed.")
     assert document.text is not None
     assert document.text[12:] == second.text
+
+
+def test_a_document_without_a_name_is_named_by_its_text() -> None:
+    names = [
+        cut_into_sentences(sentence_from_text(text))[0].extra["document"] for text in ("A b. C", "A b. D", "A b. C")
+    ]
+    assert names[0] == names[2] != names[1]
 
 
 def test_a_document_that_has_a_name_keeps_it_and_begins_once() -> None:
@@ -47,21 +55,21 @@ def test_a_document_that_has_a_name_keeps_it_and_begins_once() -> None:
         text="Ada left. Bob sat",
         extra={"id": "x", DOCUMENT_MARK: True, "offset": 100},
     )
-    first, second = cut_into_sentences(document, 7)
+    first, second = cut_into_sentences(document)
     assert dict(first.extra) == {"id": "x", DOCUMENT_MARK: True, "offset": 100}
     assert dict(second.extra) == {"id": "x", "offset": 110}
 
 
 def test_no_span_is_cut_in_two() -> None:
     words, text = ("Yahoo", "!", "Inc", ".", "Ada", "left"), "Yahoo! Inc. Ada left"
-    assert len(cut_into_sentences(Sentence(words, text=text), 1)) == 2
+    assert len(cut_into_sentences(Sentence(words, text=text))) == 2
     for annotation in ({"entities": (Entity(0, 3, "ORG"),)}, {"non_entities": (Span(1, 3),)}):
-        assert [s.text for s in cut_into_sentences(Sentence(words, text=text, **annotation), 1)] == [text]
+        assert [s.text for s in cut_into_sentences(Sentence(words, text=text, **annotation))] == [text]
 
 
 def test_words_without_a_text_stay_as_they_are() -> None:
     sentence = Sentence(("Ada", "left", ".", "Bob", "sat", "."))
-    assert cut_into_sentences(sentence, 1) == [sentence]
+    assert cut_into_sentences(sentence) == [sentence]
 
 
 @given(
@@ -77,7 +85,7 @@ def test_cutting_loses_no_word_and_no_span(text, split, spans, complete) -> None
     unknown = frozenset(range(0, len(bare), 3))
     document = Sentence(bare.tokens, tuple(entities), complete=complete, unknown_tokens=unknown, text=text)
     position, found, marked = 0, set(), set()
-    for sentence in cut_into_sentences(document, 1):
+    for sentence in cut_into_sentences(document):
         offset = sentence.extra.get("offset", 0)
         assert sentence.text is not None
         assert text[offset : offset + len(sentence.text)] == sentence.text

@@ -137,6 +137,67 @@ def _die_at_seven(number: int) -> int:
     return number
 
 
+@every_engine
+def test_independent_items_do_not_harm_each_other(engine: LocalEngine) -> None:
+    outcomes = {outcome.item: outcome for outcome in engine.map_each(partial(failing, ValueError), range(20))}
+    assert [outcomes[number].result for number in range(20) if number != 7] == [n for n in range(20) if n != 7]
+    assert isinstance(outcomes[7].error, ValueError)
+
+
+@every_engine
+def test_an_independent_map_over_nothing_gives_nothing(engine: LocalEngine) -> None:
+    assert list(engine.map_each(doubling, [])) == []
+
+
+@every_engine
+def test_a_map_whose_workers_cannot_begin_says_why(engine: LocalEngine, capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(ModelError, match="there is no such model"):
+        list(engine.map_each(broken, range(20)))
+    assert "Traceback" not in capfd.readouterr().err
+
+
+@other_processes
+def test_an_item_that_kills_its_workers_is_given_up_and_the_others_are_done(engine: LocalEngine) -> None:
+    outcomes = {outcome.item: outcome for outcome in engine.map_each(dying, range(20))}
+    assert [outcomes[number].result for number in range(20)] == [None if n == 7 else n for n in range(20)]
+    assert str(outcomes[7].error) == "3 workers have died of it; the last one was killed (out of memory?)"
+
+
+@other_processes
+def test_an_item_whose_worker_dies_once_is_tried_again(engine: LocalEngine, tmp_path: Path) -> None:
+    outcomes = list(engine.map_each(partial(dying_once, tmp_path / "died"), range(20)))
+    assert sorted(outcome.result for outcome in outcomes if outcome.result is not None) == list(range(20))
+
+
+def dying_once(path: Path) -> Callable[[int], int]:
+    return partial(_die_once, path)
+
+
+def _die_once(path: Path, number: int) -> int:
+    if number == 7 and not path.exists():
+        path.touch()
+        os._exit(3)
+    return number
+
+
+@other_processes
+def test_workers_that_die_as_they_start_end_the_map(engine: LocalEngine) -> None:
+    with pytest.raises(
+        LacunerError, match=r"^3 workers in a row have died as they started; .* ended with code 4 — if memory"
+    ):
+        list(engine.map_each(stillborn, range(20)))
+
+
+def stillborn() -> Callable[[int], int]:
+    os._exit(4)
+
+
+@other_processes
+def test_what_a_worker_needs_is_loaded_once_for_many_independent_items(engine: LocalEngine, tmp_path: Path) -> None:
+    list(engine.map_each(partial(counting_starts, tmp_path / "log"), range(20)))
+    assert len((tmp_path / "log").read_text().splitlines()) == 2
+
+
 @other_processes
 @pytest.mark.parametrize(("given", "expected"), [(None, "3"), ("1", "1"), ("64", "3"), ("2,2", "3")])
 def test_workers_share_the_cores(
@@ -230,7 +291,12 @@ def working():
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background inherits that it is ignored
     engine = LocalEngine(2, sys.argv[1])
-    results = engine.map(working, [0, 600, 600]) if sys.argv[2] == "map" else engine.run_each(time.sleep, [0, 600, 600])
+    items = [0, 600, 600]
+    results = {
+        "map": lambda: engine.map(working, items),
+        "pool": lambda: engine.map_each(working, items),
+        "each": lambda: engine.run_each(time.sleep, items),
+    }[sys.argv[2]]()
     with closing(results):  # a signal may come while nothing is being waited for
         next(results)
         print("ready", flush=True)
@@ -254,7 +320,7 @@ def test_a_map_that_is_left_while_a_result_is_on_its_way_ends(attempt: int) -> N
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are others there")
 @pytest.mark.parametrize("start_method", ["fork", "spawn"])
-@pytest.mark.parametrize("kind", ["map", "each"])
+@pytest.mark.parametrize("kind", ["map", "pool", "each"])
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL, signal.SIGTERM])
 def test_no_worker_outlives_its_parent(tmp_path: Path, start_method: str, kind: str, sent: signal.Signals) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)

@@ -1,19 +1,23 @@
+import io
 import json
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TextIO
 
 import pytest
 
-from lacuner.errors import ConfigError
+from lacuner.errors import ConfigError, DataError, LacunerError
+from lacuner.storage import WriteError
 from lacuner.streams.engine import LocalEngine
-from lacuner.streams.resumable import FINGERPRINT, Part, map_to_files
-from lacuner.streams.shards import Shard, cut_into_shards, read_shard
+from lacuner.streams.folders import LocalFolder, folder_at
+from lacuner.streams.resumable import MANIFEST, Part, Plan, conclude, map_to_files, merge_parts
+from lacuner.streams.shards import InputFile, Shard, read_shard
 
 LINES = [f"line {number:02}" for number in range(40)]
 
@@ -25,24 +29,30 @@ def text(tmp_path: Path) -> Path:
     return path
 
 
-def shouting(log: Path) -> Callable[[Shard, TextIO], int]:
+def shouting(log: Path) -> Callable[[Sequence[Shard], TextIO], int]:
     return partial(_shout, log)
 
 
-def _shout(log: Path, shard: Shard, file: TextIO) -> int:
-    with log.open("a") as worked_on:
-        worked_on.write(f"{shard.begin}\n")
+def _shout(log: Path, shards: Sequence[Shard], file: TextIO) -> int:
     count = 0
-    for line in read_shard(shard):
-        file.write(line.upper() + "\n")
-        count += 1
+    for shard in shards:
+        with log.open("a") as worked_on:
+            worked_on.write(f"{shard.path.name} {shard.begin}\n")  # type: ignore[union-attr]
+        for line in read_shard(shard):
+            if line == "poison":
+                raise DataError("it is poison", "do not drink it", shard.path)
+            file.write(line.upper() + "\n")
+            count += 1
     return count
 
 
-def run(text: Path, folder: Path, workers: int = 1, **fingerprint: object) -> list[Part]:
+def plan_of(*paths: Path, size: int = 32, **made_with: object) -> Plan:
+    return Plan([InputFile.of(path) for path in paths], made_with, size, suffix=".txt")
+
+
+def run(text: Path, folder: Path, workers: int = 1, **made_with: object) -> list[Part]:
     start = partial(shouting, text.parent / "log.txt")
-    shards = cut_into_shards(text, 32)
-    return list(map_to_files(LocalEngine(workers), start, shards, folder, fingerprint, ".txt"))
+    return list(map_to_files(LocalEngine(workers), start, plan_of(text, **made_with), LocalFolder(folder)))
 
 
 def content(folder: Path) -> str:
@@ -53,12 +63,11 @@ def content(folder: Path) -> str:
 def test_every_shard_becomes_a_file(text: Path, tmp_path: Path, workers: int) -> None:
     parts = run(text, tmp_path / "out", workers)
     assert content(tmp_path / "out") == text.read_text().upper()
-    assert [part.path.name for part in parts] == [f"part-{number:05}.txt" for number in range(10)]
+    assert sorted(part.name for part in parts) == [f"part-{number:05}.txt" for number in range(10)]
     assert [(part.summary, part.reused) for part in parts] == [(4, False)] * 10
-    assert {path.name for path in (tmp_path / "out").iterdir() if not path.name.startswith("part-")} == {
-        FINGERPRINT,
-        "summaries",
-    }
+    others = {path.name for path in (tmp_path / "out").iterdir() if not path.name.startswith("part-")}
+    assert others == {MANIFEST, "_summaries", ".lock"}
+    assert json.loads((tmp_path / "out" / MANIFEST).read_text())["complete"]
 
 
 def test_a_second_run_makes_only_what_is_missing(text: Path, tmp_path: Path) -> None:
@@ -66,10 +75,59 @@ def test_a_second_run_makes_only_what_is_missing(text: Path, tmp_path: Path) -> 
     (tmp_path / "out" / "part-00003.txt").unlink()
     (tmp_path / "log.txt").unlink()
     parts = run(text, tmp_path / "out")
-    assert (tmp_path / "log.txt").read_text() == "96\n"
-    assert [part.reused for part in parts] == [number != 3 for number in range(10)]
+    assert (tmp_path / "log.txt").read_text() == "text.txt 96\n"
+    assert {part.name for part in parts if not part.reused} == {"part-00003.txt"}
     assert sum(part.summary for part in parts) == 40
     assert content(tmp_path / "out") == text.read_text().upper()
+
+
+def test_parts_are_joined_in_order_when_all_are_there(text: Path, tmp_path: Path) -> None:
+    plan, folder, out = plan_of(text), folder_at(tmp_path / "out"), io.BytesIO()
+    run(text, tmp_path / "out", 2)
+    conclude(plan, folder, {"lines": 40})
+    manifest = json.loads((tmp_path / "out" / MANIFEST).read_text())
+    assert (manifest["parts"], manifest["counts"]) == (10, {"lines": 40})
+    merge_parts(plan, folder, out)
+    assert out.getvalue().decode() == text.read_text().upper()
+    (tmp_path / "out" / "part-00009.txt").unlink()
+    with pytest.raises(LacunerError, match="out does not hold the results of all shards yet — run the command again"):
+        merge_parts(plan, folder, io.BytesIO())
+
+
+def test_small_files_are_worked_on_together_and_large_ones_alone(text: Path, tmp_path: Path) -> None:
+    small = [tmp_path / f"small-{number:03}.txt" for number in range(30)]
+    for path in small:
+        path.write_text("abc\n")
+    paths = [*small[:20], text, *small[20:]]
+    plan = plan_of(*paths, size=40)
+    start = partial(shouting, tmp_path / "log.txt")
+    parts = list(map_to_files(LocalEngine(), start, plan, LocalFolder(tmp_path / "out")))
+    names = [part.name for part in parts]
+    assert names[:3] == ["part-00000-00009.txt", "part-00010-00019.txt", "part-00020.txt"]
+    assert names[-1] == "part-00028-00037.txt"
+    assert content(tmp_path / "out") == "ABC\n" * 20 + text.read_text().upper() + "ABC\n" * 10
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_poison_file_among_small_ones_is_found_and_the_others_are_done(tmp_path: Path, workers: int) -> None:
+    paths = [tmp_path / f"{number:02}.txt" for number in range(20)]
+    for number, path in enumerate(paths):
+        path.write_text("poison\n" if number == 13 else f"{number}\n")
+    plan, start = plan_of(*paths, size=10**6), partial(shouting, tmp_path / "log.txt")
+
+    def work() -> list[Part]:
+        return list(map_to_files(LocalEngine(workers), start, plan, LocalFolder(tmp_path / "out")))
+
+    (failed,) = [part for part in work() if part.error is not None]
+    assert str(failed.batch) == f"{paths[13]}, bytes 0 to 7"
+    assert str(failed.error) == f"{paths[13]}: it is poison — do not drink it"
+    assert content(tmp_path / "out") == "".join(f"{number}\n" for number in range(20) if number != 13)
+    manifest = json.loads((tmp_path / "out" / MANIFEST).read_text())
+    assert not manifest["complete"]
+    assert manifest["failed"] == [{"shard": str(failed.batch), "reason": str(failed.error)}]
+    (tmp_path / "log.txt").unlink()
+    work()  # what is done is not done again, in whichever parts it is
+    assert set((tmp_path / "log.txt").read_text().splitlines()) == {"13.txt 0"}
 
 
 def test_a_folder_of_another_run_is_refused(text: Path, tmp_path: Path) -> None:
@@ -77,7 +135,7 @@ def test_a_folder_of_another_run_is_refused(text: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"out holds the results of another run, with other model, nested — choose"):
         run(text, tmp_path / "out", model="b", nested=True)
     text.write_text("something else\n")
-    with pytest.raises(ConfigError, match="with other shards — choose"):
+    with pytest.raises(ConfigError, match=r"with other inputs \(.*text\.txt has changed since then\) — choose"):
         run(text, tmp_path / "out", model="a", nested=False)
 
 
@@ -86,13 +144,13 @@ def test_a_folder_with_something_else_is_refused(text: Path, tmp_path: Path) -> 
     (tmp_path / "out" / "thesis.tex").write_text("precious")
     with pytest.raises(ConfigError, match="out is not empty, and holds no results of this command"):
         run(text, tmp_path / "out")
-    assert [path.name for path in (tmp_path / "out").iterdir()] == ["thesis.tex"]
+    assert (tmp_path / "out" / "thesis.tex").read_text() == "precious"
 
 
-def test_a_damaged_fingerprint_is_said(text: Path, tmp_path: Path) -> None:
+def test_a_damaged_manifest_is_said(text: Path, tmp_path: Path) -> None:
     run(text, tmp_path / "out")
-    (tmp_path / "out" / FINGERPRINT).write_text("{")
-    with pytest.raises(ConfigError, match=r"fingerprint\.json is damaged"):
+    (tmp_path / "out" / MANIFEST).write_text("{")
+    with pytest.raises(ConfigError, match=r"_manifest\.json is damaged"):
         run(text, tmp_path / "out")
 
 
@@ -102,35 +160,109 @@ def test_a_file_in_the_way_is_said(text: Path, tmp_path: Path) -> None:
         run(text, tmp_path / "out")
 
 
+def test_two_runs_do_not_write_into_one_folder(text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lacuner.streams.folders._PATIENCE", 0.3)
+    first = map_to_files(
+        LocalEngine(), partial(shouting, tmp_path / "log.txt"), plan_of(text), LocalFolder(tmp_path / "out")
+    )
+    next(first)
+    with pytest.raises(
+        LacunerError, match=r"another run writes into .*out — wait until it has ended, or choose another"
+    ):
+        run(text, tmp_path / "out")
+    first.close()
+    monkeypatch.setattr("lacuner.streams.folders._PATIENCE", 30)
+    held = map_to_files(
+        LocalEngine(), partial(shouting, tmp_path / "log.txt"), plan_of(text), LocalFolder(tmp_path / "out")
+    )
+    next(held)
+    threading.Timer(0.5, held.close).start()  # as a killed process gives its lock back a little later
+    assert len(run(text, tmp_path / "out")) == 10
+
+
 def test_work_that_fails_leaves_no_half_of_a_file(text: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="third") as raised:
-        list(map_to_files(LocalEngine(), failing, cut_into_shards(text, 32), tmp_path / "out", {}))
-    assert raised.value.__notes__ == [f"while working on {text}, bytes 64 to 96"]
+    parts = list(map_to_files(LocalEngine(), failing, plan_of(text), LocalFolder(tmp_path / "out")))
+    (failed,) = [part for part in parts if part.error is not None]
+    assert (str(failed.batch), str(failed.error)) == (f"{text}, bytes 64 to 96", "third")
     names = {path.name for path in (tmp_path / "out").iterdir()}
-    assert names == {"part-00000.jsonl", "part-00001.jsonl", FINGERPRINT, "summaries"}
+    assert names == {f"part-{number:05}.txt" for number in range(10) if number != 2} | {MANIFEST, "_summaries", ".lock"}
+    assert len(list((tmp_path / "out" / "_summaries").iterdir())) == 9
 
 
-def failing() -> Callable[[Shard, TextIO], int]:
+def failing() -> Callable[[Sequence[Shard], TextIO], int]:
     return _fail_at_the_third
 
 
-def _fail_at_the_third(shard: Shard, file: TextIO) -> int:
+def _fail_at_the_third(shards: Sequence[Shard], file: TextIO) -> int:
     file.write("begun")
-    if shard.begin == 64:
+    if shards[0].begin == 64:
         raise ValueError("third")
     return 0
+
+
+def test_a_full_disk_ends_it_at_once(text: Path, tmp_path: Path) -> None:
+    made = []
+
+    def start() -> Callable[[Sequence[Shard], TextIO], int]:
+        def work(shards: Sequence[Shard], file: TextIO) -> int:
+            made.append(shards)
+            raise WriteError(OSError(28, "No space left on device"), "part")
+
+        return work
+
+    with pytest.raises(WriteError, match="No space left on device"):
+        list(map_to_files(LocalEngine(), start, plan_of(text), LocalFolder(tmp_path / "out")))
+    assert len(made) == 1
+
+
+def test_results_can_be_in_a_store_of_objects() -> None:
+    import fsspec
+
+    store = fsspec.filesystem("memory")
+    store.pipe("/in/a.txt", "".join(f"{line}\n" for line in LINES).encode())
+    try:
+        plan = Plan([InputFile.of("memory://in/a.txt")], {}, 32, suffix=".txt")
+        folder, out = folder_at("memory://out/"), io.BytesIO()
+        store.pipe("/out/.part-00001.txt.0123456789abcdef.lacuner", b"left behind")
+        store.pipe("/out/_manifest.json", json.dumps(plan.fingerprint()).encode())
+        parts = list(map_to_files(LocalEngine(), upper, plan, folder))
+        assert [part.summary for part in parts] == [4] * 10
+        merge_parts(plan, folder, out)
+        assert out.getvalue().decode().splitlines() == [line.upper() for line in LINES]
+        assert not [name for name in folder.names() if name.startswith(".")]
+        assert all(part.reused for part in map_to_files(LocalEngine(), upper, plan, folder))
+        store.pipe("/in/a.txt", b"other\n")
+        with pytest.raises(ConfigError, match="with other inputs"):
+            list(
+                map_to_files(
+                    LocalEngine(), upper, Plan([InputFile.of("memory://in/a.txt")], {}, 32, suffix=".txt"), folder
+                )
+            )
+    finally:
+        store.store.clear()
+
+
+def upper() -> Callable[[Sequence[Shard], TextIO], int]:
+    return _upper
+
+
+def _upper(shards: Sequence[Shard], file: TextIO) -> int:
+    lines = [line for shard in shards for line in read_shard(shard)]
+    file.writelines(f"{line.upper()}\n" for line in lines)
+    return len(lines)
 
 
 SCRIPT = """
 import sys, time
 from functools import partial
-from pathlib import Path
 from lacuner.streams.engine import LocalEngine
-from lacuner.streams.resumable import map_to_files
-from lacuner.streams.shards import cut_into_shards, read_shard
+from lacuner.streams.folders import folder_at
+from lacuner.streams.resumable import Plan, map_to_files
+from lacuner.streams.shards import InputFile, read_shard
 
 def start(pause, log):
-    def work(shard, file):
+    def work(shards, file):
+        (shard,) = shards
         for number, line in enumerate(read_shard(shard)):
             file.write(line.upper() + "\\n")
             file.flush()
@@ -142,9 +274,9 @@ def start(pause, log):
 
 if __name__ == "__main__":
     text, out, log, pause = sys.argv[1:]
-    shards = cut_into_shards(text, 32)
-    for part in map_to_files(LocalEngine(2, "fork"), partial(start, float(pause), log), shards, Path(out), {}):
-        print(part.path.name, part.reused, part.summary, flush=True)
+    plan = Plan([InputFile.of(text)], {}, 32)
+    for part in map_to_files(LocalEngine(2, "fork"), partial(start, float(pause), log), plan, folder_at(out)):
+        print(part.name, part.reused, part.summary, flush=True)
 """
 
 
@@ -168,11 +300,11 @@ def test_what_was_done_before_a_kill_is_not_done_again(text: Path, tmp_path: Pat
 
     done = subprocess.run([*command, "0"], capture_output=True, text=True, check=True)
     lines = [line.split() for line in done.stdout.splitlines()]
-    assert [name for name, _, _ in lines] == [f"part-{number:05}.jsonl" for number in range(10)]
+    assert sorted(name for name, _, _ in lines) == [f"part-{number:05}.jsonl" for number in range(10)]
     assert {name for name, reused, _ in lines if reused == "True"} == before.keys()
     assert {path.name: path.stat().st_mtime_ns for path in out.glob("part-*")}.items() >= before.items()
     assert "".join(path.read_text() for path in sorted(out.glob("part-*"))) == text.read_text().upper()
     assert list(out.glob(".part-*")) == []
     worked_on = log.read_text().splitlines()
     assert len(worked_on) - len(set(worked_on)) <= 2  # at most what was finished, but not yet renamed, by two workers
-    assert json.loads((out / FINGERPRINT).read_text())["shards"][0]["bytes"] == text.stat().st_size
+    assert json.loads((out / MANIFEST).read_text())["inputs"][0]["size"] == text.stat().st_size

@@ -39,7 +39,7 @@ def test_every_line_is_in_exactly_one_shard(path: Path, lines: list[str], end: s
 @given(LINES, ENDS, st.booleans(), st.integers(1, 60))
 def test_no_block_is_cut(path: Path, lines: list[str], end: str, last: bool, size: int) -> None:
     path.write_bytes((end.join(lines) + (end if last else "")).encode())
-    parts = [list(read_shard(shard, "block")) for shard in cut_into_shards(path, size)]
+    parts = [list(read_shard(shard)) for shard in cut_into_shards(path, size, "block")]
     assert [block for part in parts for block in blocks(part)] == blocks([line for _, line in read_lines(path)])
 
 
@@ -52,8 +52,8 @@ def test_a_line_belongs_to_the_shard_in_which_it_begins(path: Path) -> None:
 
 def test_a_long_line_of_spaces_is_empty_too(path: Path) -> None:
     path.write_text("a\n" + " " * 10_000 + "\nb\nc\n")
-    assert list(read_shard(Shard(path, 10_003, 10_007), "block")) == ["b", "c"]
-    assert list(read_shard(Shard(path, 10_005, 10_007), "block")) == []
+    assert list(read_shard(Shard(path, 10_003, 10_007, "block"))) == ["b", "c"]
+    assert list(read_shard(Shard(path, 10_005, 10_007, "block"))) == []
 
 
 def test_a_byte_order_mark_is_no_text(path: Path) -> None:

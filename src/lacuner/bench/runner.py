@@ -12,7 +12,7 @@ from lacuner.bench.path_templates import PathTemplates
 from lacuner.bench.runs import Run
 from lacuner.bench.worker import Job, execute
 from lacuner.errors import LacunerError
-from lacuner.streams.engine import Engine, available_cores, make_engine
+from lacuner.streams.engine import Engine, available_cores, cluster_cores, make_engine
 
 
 class RunObserver:
@@ -47,18 +47,21 @@ class Outcome:
         return [result for result in found if result is not None]
 
 
-def engine_for(runs: Sequence[Run], workers: int | None = None, name: str = "local") -> Engine:
-    """An engine for runs; processes of this machine share the cores evenly.
+def engine_for(
+    runs: Sequence[Run], workers: int | None = None, name: str = "local", address: str | None = None
+) -> Engine:
+    """An engine for runs, which share the cores evenly.
 
     Args:
         runs: all of the recipe, also those that are done: after an interruption, the rest gets the same number of threads.
         workers: processes at a time; by default one for each core. No more than there are different runs.
-        name: ``local``, or that of an engine that a package brings.
+        name: ``local``, ``ray``, or that of an engine that a package brings.
+        address: of a Ray cluster, which sees the folders of the runs and of the data.
     """
-    count = max(1, min(workers or available_cores(), len({run.key for run in runs})))
-    return make_engine(
-        name, count, "spawn"
-    )  # a fresh process: its peak memory is its own, and torch is not safe to fork
+    cores = workers or (cluster_cores(address) if address is not None and name == "ray" else available_cores())
+    count = max(1, min(cores, len({run.key for run in runs})))
+    # A fresh process: its peak memory is its own, and torch is not safe to fork.
+    return make_engine(name, count, "spawn", address)
 
 
 def execute_runs(

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from functools import cache, partial
 from itertools import chain, groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -11,7 +10,18 @@ import typer
 
 from lacuner.cli.console import print_json, say, track
 from lacuner.cli.help import DATA, MATCHING, OUTPUT, RUNNING
-from lacuner.cli.options import Engine, InputFormat, Json, NamesLabel, Strict, Texts, check_inputs, read_names
+from lacuner.cli.options import (
+    Address,
+    Engine,
+    InputFormat,
+    Json,
+    MergeFile,
+    NamesLabel,
+    ShardSize,
+    Strict,
+    Texts,
+    read_names,
+)
 from lacuner.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -40,8 +50,15 @@ def annotate(
         ),
     ],
     out: Annotated[
-        Path,
-        typer.Option("--out", "-o", metavar="FILE", help="File to write; - is standard output.", show_default=False),
+        str,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="FILE",
+            help="File to write; - is standard output. FOLDER/: one file for each shard of the input, so that an interrupted "
+            "command resumes.",
+            show_default=False,
+        ),
     ],
     label: NamesLabel = None,
     phrases: Annotated[
@@ -106,6 +123,19 @@ def annotate(
         typer.Option(min=1, help="Processes.", show_default="one for each available core", rich_help_panel=RUNNING),
     ] = None,
     engine: Engine = "local",
+    address: Address = None,
+    shard_size: ShardSize = 16,
+    merge: MergeFile = None,
+    format: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            metavar="NAME",
+            help="Format of the output: jsonl, conll, or another that is written line by line.",
+            show_default="from the name of --out; jsonl in a folder",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
     unmatched: Annotated[
         Path | None,
         typer.Option(
@@ -122,34 +152,44 @@ def annotate(
 
     Example: `lacuner annotate news.txt --dictionary names.tsv --out distant.jsonl`
     """
+    from lacuner.cli.parts import check_output, exit_unless, is_folder, make_parts, plan_parts
     from lacuner.corpus.corpus import log_losses, open_for_writing
     from lacuner.corpus.files import STANDARD_INPUT, ReadingReport, refuse_overwriting
     from lacuner.corpus.formats.registry import format_of
     from lacuner.matching.annotation import AnnotationReport
     from lacuner.matching.case import SpreadSample, estimate_ignoring_case
     from lacuner.matching.dictionary import Dictionary, read_stop_list
-    from lacuner.matching.matcher import Matcher
-    from lacuner.streams.annotate import annotate_stream
-    from lacuner.streams.engine import available_cores, make_engine
+    from lacuner.streams.annotate import Matchers, ShardAnnotator, ShardSummary, annotate_stream
+    from lacuner.streams.engine import make_engine
+    from lacuner.streams.fingerprints import digest_of
+    from lacuner.streams.inputs import expand
 
-    written = format_of(out).name if str(out) != STANDARD_INPUT else "jsonl"
-    check_inputs(inputs)
-    read: dict[str, Sequence[Path | None]] = {
-        "an input": inputs,
+    check_output(out, merge)
+    in_parts = is_folder(out)
+    if in_parts:
+        written = format_of(merge or out, format or (None if merge else "jsonl")).name
+    else:
+        written = format_of(out, format).name if out != STANDARD_INPUT else format or "jsonl"
+    files = expand(inputs)
+    read: dict[str, Sequence[str | Path | None]] = {
+        "an input": files,
         "the dictionary": [dictionary],
         "the stop list": [stop],
         "the phrases": [phrases],
     }
-    refuse_overwriting(out, read)
+    for option, path in (("--out", out), ("--merge", merge)):
+        if path is not None:
+            refuse_overwriting(path, read, option)
     if unmatched is not None:
-        refuse_overwriting(unmatched, read | {"the output": [out]}, "--unmatched")
+        refuse_overwriting(unmatched, read | {"the output": [out, merge]}, "--unmatched")
     report = ReadingReport(strict=strict)
     found = AnnotationReport()
     estimates: list[CaseEstimate | None] = []
-    pool = make_engine(engine, workers or available_cores())
-    with ExitStack() as files:
-        file = files.enter_context(open_for_writing(out))
-        rest = None if unmatched is None else files.enter_context(open_for_writing(unmatched))
+    pool = make_engine(engine, workers, address=address)
+    done, characters = True, False
+    with ExitStack() as opened:
+        file = None if in_parts else opened.enter_context(open_for_writing(out))
+        rest = None if unmatched is None else opened.enter_context(open_for_writing(unmatched))
         names = read_names(dictionary, strict, label)
         listed = Dictionary.read_phrases(phrases, strict) if phrases else None
         stopped = read_stop_list(stop) if stop else []
@@ -158,33 +198,46 @@ def annotate(
             raise ConfigError("--stop and --min-length leave no name of the list")
         untyped = None if listed is None else listed.without(stopped, min_length)
         max_words = {"auto": _MAX_WORDS, "split": 0, "keep": None}[documents]
-        matcher_for = cache(partial(Matcher, used, ignore_case, ambiguous, variants, stopped=stopped))
-        phrases_for = cache(partial(_phrase_matcher, untyped, ignore_case, variants, stopped))
-        opened = _open_inputs(inputs, input_format, split, report)
-        for (chosen, characters), group in groupby(opened, lambda texts: (texts.split, texts.characters)):
-            matcher = matcher_for(characters=characters)
-            sample = SpreadSample()
-            texts = sample.watch(track(chain.from_iterable(each.texts for each in group), "texts"))
-            first, unknown = found.texts + 1, phrases_for(characters)
-            found.add(annotate_stream(matcher, texts, file, written, chosen, pool, str(out), first, unknown, max_words))
-            if not ignore_case:
-                estimates.append(estimate_ignoring_case(matcher, sample.texts, chosen))
+        matchers = Matchers(used, untyped, ignore_case, ambiguous, variants, stopped)
+        if file is None:
+            digests = {"dictionary": digest_of(dictionary), "stop": digest_of(stop), "phrases": digest_of(phrases)}
+            options = {"label": label, "ignore_case": ignore_case, "variants": variants, "min_length": min_length}
+            options |= {"ambiguous": ambiguous, "split": split, "documents": documents, "strict": strict}
+            made_with = {"command": "annotate", **digests, **options}
+            plan = plan_parts(files, made_with, shard_size, input_format, f".{written}")
+            matchers.get(characters=False)  # before processes are copied, which share it then
+            work = ShardAnnotator(matchers, written, input_format, split, max_words, strict)
+            total = ShardSummary()
+
+            def add(content: dict[str, Any]) -> int:
+                total.add(content)
+                return int(content["found"]["texts"])
+
+            def counts() -> dict[str, Any]:
+                keys = ("texts", "sentences", "words", "labels")
+                return {key: value for key, value in total.found.as_dict().items() if key in keys}
+
+            done = make_parts(pool, work, plan, out, merge, add, counts)
+            found, report, characters = total.found, total.reading, total.characters
+            _say_notes(total.notes)
+        else:
+            sources = _open_inputs(files, input_format, split, report)
+            for (chosen, characters), group in groupby(sources, lambda texts: (texts.split, texts.characters)):
+                matcher, unknown = matchers.get(characters)
+                sample = SpreadSample()
+                texts = sample.watch(track(chain.from_iterable(each.texts for each in group), "texts"))
+                first = found.texts + 1
+                found.add(annotate_stream(matcher, texts, file, written, chosen, pool, out, first, unknown, max_words))
+                if not ignore_case:
+                    estimates.append(estimate_ignoring_case(matcher, sample.texts, chosen))
+        matcher, _ = matchers.get(characters)
         never = list(found.never_found(matcher))
         if rest is not None:
             rest.writelines(f"{entry.surface}\t{entry.label}\n" for entry in never)
     report.log()
     log_losses(found.losses, out)
     _show(found, names, matcher, len(never), ambiguous, _total(estimates), json)
-
-
-def _phrase_matcher(
-    phrases: "Dictionary | None", ignore_case: bool, variants: bool, stopped: Sequence[str], characters: bool
-) -> "Matcher | None":
-    from lacuner.matching.matcher import Matcher
-
-    if phrases is None or not phrases.entries:
-        return None
-    return Matcher(phrases, ignore_case, "first", variants, characters, stopped)
+    exit_unless(done)
 
 
 def _total(estimates: "Sequence[CaseEstimate | None]") -> "CaseEstimate | None":
@@ -194,34 +247,36 @@ def _total(estimates: "Sequence[CaseEstimate | None]") -> "CaseEstimate | None":
 
 
 def _open_inputs(
-    inputs: Sequence[Path],
+    inputs: Sequence[str | Path],
     input_format: str | None,
     split: Literal["auto", "words", "whitespace", "characters", "single-characters"],
     report: "ReadingReport",
 ) -> "Iterator[TextSource]":
     """The inputs, one after the other; what is special about one is said, unless the one before it was alike."""
-    from lacuner.corpus.files import STANDARD_INPUT
-    from lacuner.corpus.tokenize import CHARACTER_SPLITTINGS
     from lacuner.matching.annotation import read_texts
+    from lacuner.streams.annotate import notes_about
 
-    said = None
+    said: list[str] = []
     for path in inputs:
         texts = read_texts(path, input_format, split, report)
-        notes = []
-        if split != "auto" and texts.cut_already:
-            notes.append("words that are cut already stay as they are; --split has no effect on them.")
-        if split == "auto" and texts.split == "characters":
-            notes.append(
-                "most of it has no spaces between words, so it is split into characters, and so are names "
-                "(--split words changes that)."
-            )
-        elif texts.characters and texts.split not in CHARACTER_SPLITTINGS:
-            notes.append("its words are single characters, so names are split into characters, too.")
+        notes = notes_about(texts, split)
         if notes != said:
-            for note in notes:
-                say(f"{'standard input' if str(path) == STANDARD_INPUT else path}: {note}")
+            _say_notes({str(path): notes})
         said = notes
         yield texts
+
+
+def _say_notes(notes: dict[str, list[str]]) -> None:
+    """What is special about files; of those that are alike, the first one is named."""
+    from lacuner.corpus.files import STANDARD_INPUT
+
+    alike: dict[str, list[str]] = {}
+    for path, said in sorted(notes.items()):
+        for note in said:
+            alike.setdefault(note, []).append("standard input" if path == STANDARD_INPUT else path)
+    for note, paths in alike.items():
+        others = f" (and {len(paths) - 1:,} other files)" if len(paths) > 1 else ""
+        say(f"{paths[0]}{others}: {note}")
 
 
 def _show(

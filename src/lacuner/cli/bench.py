@@ -9,7 +9,7 @@ import typer
 from lacuner.cli.bench_data import data as bench_data
 from lacuner.cli.console import print_json, say
 from lacuner.cli.help import Verb, Verbs
-from lacuner.cli.options import Device, Engine, Json
+from lacuner.cli.options import Address, Device, Engine, Json
 
 if TYPE_CHECKING:
     from lacuner.bench.results import Results
@@ -61,6 +61,7 @@ def run(
         int | None, typer.Option(min=1, help="Runs at a time.", show_default="one for each core")
     ] = None,
     engine: Engine = "local",
+    address: Address = None,
     device: Device = None,
     reuse: Annotated[
         list[Path] | None,
@@ -142,7 +143,7 @@ def run(
             with error_context(path):
                 check_encoders(missing, paths)
             title.write(folder)
-            pool = engine_for(runs, workers, engine)
+            pool = engine_for(runs, workers, engine, address)
             outcome = execute_runs(runs, folder, paths, known, pool, observer, chosen, device)
     except KeyboardInterrupt:
         say(f"Stopped. {observer.count} runs are done; the same command resumes.")

@@ -47,7 +47,38 @@ Device = Annotated[
 Engine = Annotated[
     str,
     typer.Option(
-        metavar="NAME", help="Where the work runs: local, or an engine that a package adds.", rich_help_panel=RUNNING
+        metavar="NAME",
+        help="Where the work runs: local (processes of this machine), ray, or an engine that a package adds.",
+        rich_help_panel=RUNNING,
+    ),
+]
+Address = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="Ray cluster that is running: auto, HOST:6379 or ray://HOST:10001.",
+        show_default="Ray is started on this machine",
+        rich_help_panel=RUNNING,
+    ),
+]
+MergeFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--merge",
+        metavar="FILE",
+        help="With a folder as --out: also write all parts, in order, as one file.",
+        show_default=False,
+        rich_help_panel=OUTPUT,
+    ),
+]
+ShardSize = Annotated[
+    float,
+    typer.Option(
+        "--shard-size",
+        metavar="MB",
+        min=0.000001,
+        help="How much of the input a worker takes at a time, in MiB.",
+        rich_help_panel=RUNNING,
     ),
 ]
 MinScore = Annotated[
@@ -60,10 +91,11 @@ ModelPath = Annotated[
     ),
 ]
 Texts = Annotated[
-    list[Path],
+    list[str],
     typer.Argument(
         metavar="INPUT...",
-        help="Raw text (one text per line), or annotated files such as .conll and .jsonl; - is standard input.",
+        help="Raw text (one text per line), or annotated files such as .conll and .jsonl; folders of files, patterns such as "
+        "'data/*.txt.gz', URLs such as s3://bucket/news.txt; - is standard input.",
         show_default=False,
     ),
 ]

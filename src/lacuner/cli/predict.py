@@ -10,16 +10,19 @@ import typer
 
 from lacuner.cli.console import say, terminal_colors, track
 from lacuner.cli.help import DATA, OUTPUT, RUNNING
-from lacuner.cli.inputs import is_waited_for, sort_inputs
+from lacuner.cli.inputs import Url, files_of_inputs, is_waited_for, sort_inputs
 from lacuner.cli.options import (
+    Address,
     Device,
     DictionaryFile,
     Engine,
     IgnoreCase,
     InputFormat,
+    MergeFile,
     MinScore,
     ModelPath,
     NamesLabel,
+    ShardSize,
     read_dictionary,
 )
 from lacuner.corpus.corpus import open_for_writing
@@ -41,7 +44,7 @@ def predict(
         typer.Argument(
             metavar="INPUT",
             help="A text in quotes; files of raw text (one text per line), or annotated ones such as .conll and .jsonl; "
-            "- is standard input, which is read if there is no INPUT.",
+            "folders, patterns such as 'data/*.txt.gz', URLs; - is standard input, which is read if there is no INPUT.",
             show_default=False,
         ),
     ] = None,
@@ -56,11 +59,15 @@ def predict(
         ),
     ] = None,
     out: Annotated[
-        Path,
+        str,
         typer.Option(
-            "--out", "-o", metavar="FILE", help="File to write, such as x.jsonl or x.html; - is standard output."
+            "--out",
+            "-o",
+            metavar="FILE",
+            help="File to write, such as x.jsonl or x.html; - is standard output. FOLDER/: one file for each shard of the "
+            "input, so that an interrupted command resumes.",
         ),
-    ] = Path("-"),
+    ] = "-",
     format: Annotated[
         Literal["jsonl", "conll", "html", "text"] | None,
         typer.Option(
@@ -81,10 +88,18 @@ def predict(
     label: NamesLabel = None,
     ignore_case: IgnoreCase = False,
     workers: Annotated[
-        int,
-        typer.Option(min=1, help="Processes; each loads the model, and they share the cores.", rich_help_panel=RUNNING),
-    ] = 1,
+        int | None,
+        typer.Option(
+            min=1,
+            help="Processes; each loads the model, and they share the cores.",
+            show_default="1; one for each core of a Ray cluster",
+            rich_help_panel=RUNNING,
+        ),
+    ] = None,
     engine: Engine = "local",
+    address: Address = None,
+    shard_size: ShardSize = 16,
+    merge: MergeFile = None,
     device: Device = None,
 ) -> None:
     """Find entities in text. Inputs of any size are streamed.
@@ -94,35 +109,70 @@ def predict(
 
     Example: `lacuner predict model news.txt --out entities.jsonl`, or `lacuner predict model "Ada moved to Turin."`
     """
-    from lacuner.inference.files import predict_stream
-    from lacuner.inference.output import OutputOptions
+    from lacuner.cli.parts import check_output, exit_unless, is_folder, make_parts, plan_parts
+    from lacuner.hub import find_model_folder
+    from lacuner.inference.files import ShardPredictor, predict_stream
+    from lacuner.inference.output import OutputOptions, PredictionReport
     from lacuner.streams.engine import make_engine
+    from lacuner.streams.fingerprints import digest_of
 
-    chosen = format or _format_of(out)
+    check_output(out, merge)
+    in_parts = is_folder(out)
+    chosen = format or _format_of(str(merge) if merge else "parts.jsonl" if in_parts else out)
     if nested and chosen == "conll":
         raise ConfigError("--nested: tags cannot hold entities that overlap — use --format jsonl")
+    if in_parts and chosen == "html":
+        raise ConfigError("a page cannot be written in parts — use --format jsonl, or write one file: --out x.html")
     given = sort_inputs(inputs or (), texts or ())
-    files = [item for item in given if isinstance(item, Path)]
-    refuse_overwriting(out, {"an input": files, "a file of the model": [model], "the dictionary": [dictionary]})
+    files = files_of_inputs(given)
+    read: dict[str, Sequence[str | Path | None]] = {
+        "an input": files,
+        "a file of the model": [model],
+        "the dictionary": [dictionary],
+    }
+    for option, path in (("--out", out), ("--merge", merge)):
+        if path is not None:
+            refuse_overwriting(path, read, option)
     names = read_dictionary(dictionary, ignore_case, label=label)
-    load, pool = partial(_load, model, device, names, ignore_case), make_engine(engine, workers, "spawn")
-    output = OutputOptions(chosen, _title(given), terminal_colors() if str(out) == STANDARD_INPUT else None)
-    shown = str(out) == STANDARD_INPUT and sys.stdout.isatty()
-    read = _read(given, input_format)
-    with open_for_writing(out) as file:
-        # A bar would run into the answers.
-        counted = read if shown else track(read, "texts")
-        report = predict_stream(load, counted, file, output, pool, nested, min_score, is_waited_for(given))
+    load = partial(_load, model, device, names, ignore_case)
+    pool = make_engine(engine, workers or (None if address else 1), "spawn", address)
+    done = True
+    if in_parts:
+        if len(files) < len(given):
+            raise ConfigError(
+                "a text on the command line has no shards — write it to a file, or leave out the / of --out"
+            )
+        report = PredictionReport()
+        options = {"nested": nested, "min_score": min_score, "label": label, "ignore_case": ignore_case}
+        digests = {"model": digest_of(find_model_folder(str(model))), "dictionary": digest_of(dictionary)}
+        made_with = {"command": "predict", **digests, **options}
+        plan = plan_parts(files, made_with, shard_size, input_format, f".{'txt' if chosen == 'text' else chosen}")
+        work = ShardPredictor(load, OutputOptions(chosen), input_format, nested, min_score)
+
+        def add(content: dict[str, Any]) -> int:
+            report.add(PredictionReport.from_dict(content))
+            return int(content["texts"])
+
+        done = make_parts(pool, work, plan, out, merge, add, report.as_dict)
+    else:
+        output = OutputOptions(chosen, _title(given), terminal_colors() if out == STANDARD_INPUT else None)
+        shown = out == STANDARD_INPUT and sys.stdout.isatty()
+        searched = _read(given, input_format, max(1, round(shard_size * 2**20)))
+        with open_for_writing(out) as file:
+            # A bar would run into the answers.
+            counted = searched if shown else track(searched, "texts")
+            report = predict_stream(load, counted, file, output, pool, nested, min_score, is_waited_for(given))
     listed = "" if names is None else f", {report.from_dictionary:,} of them from the dictionary"
     say(f"{report.entities:,} entities in {report.texts:,} texts{listed}.")
     if report.without_words:
         say(f"warning: {report.without_words:,} texts have no words, which columns cannot show; they are left out.")
     if report.with_fields:
         say(f"warning: {report.with_fields:,} records have other fields, which {chosen} does not show; jsonl has them.")
+    exit_unless(done)
 
 
-def _format_of(out: Path) -> "OutputFormat":
-    if str(out) == STANDARD_INPUT:
+def _format_of(out: str) -> "OutputFormat":
+    if out == STANDARD_INPUT:
         return "text" if sys.stdout.isatty() else "jsonl"
     if name_of(out).endswith((".html", ".htm")):
         return "html"
@@ -139,15 +189,26 @@ def _title(given: Sequence[Path | str]) -> str:
     return f"Entities in {', '.join(names[:3])}{more}" if names else "Entities"
 
 
-def _read(given: Sequence[Path | str], input_format: str | None) -> "Iterator[PredictionInput]":
-    from lacuner.inference.files import read_inputs
+def _read(given: Sequence[Path | str], input_format: str | None, size: int) -> "Iterator[PredictionInput | None]":
+    """What is to be searched; files in the same batches in which workers would search them."""
+    from lacuner.inference.files import read_batches, read_inputs
     from lacuner.inference.output import PredictionInput
+    from lacuner.streams.inputs import with_states
+    from lacuner.streams.shards import cut_all, group_shards
 
+    files = files_of_inputs(given)
+    if len(files) == len(given) and all(map(_can_be_cut, files)):
+        yield from read_batches(group_shards(cut_all(with_states(files), size, input_format), size), input_format)
+        return
     for item in given:
-        if isinstance(item, str):
-            yield PredictionInput(item, {"text": item})
-        else:
+        if isinstance(item, Path | Url):
             yield from read_inputs(item, input_format)
+        else:
+            yield PredictionInput(str(item), {"text": str(item)})
+
+
+def _can_be_cut(file: Path | str) -> bool:
+    return isinstance(file, str) or (str(file) != STANDARD_INPUT and file.is_file())
 
 
 def _load(model: Path, device: str | None, names: "Dictionary | None", ignore_case: bool) -> "Predictor":

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any, BinaryIO, TextIO, TypeVar, cast, overload
 
 from lacuner.corpus.data_frames import entities_frame
-from lacuner.corpus.files import STANDARD_INPUT, ReadingReport, name_of
+from lacuner.corpus.files import STANDARD_INPUT, FileRange, ReadingReport, Unit, is_compressed, name_of
 from lacuner.corpus.formats.datasets import dataset_of, sentences_of_dataset
 from lacuner.corpus.formats.format import ReadOptions, WriteOptions
-from lacuner.corpus.formats.registry import guess_format, reader_of, writable_format
+from lacuner.corpus.formats.registry import get_format, guess_format, reader_of, writable_format
 from lacuner.corpus.formats.tag_schemes import Scheme
 from lacuner.corpus.lazy import LazySentences, LazyTokens
 from lacuner.corpus.masking import mask_sentences
@@ -221,10 +221,12 @@ def stream_sentences(
     report: ReadingReport | None = None,
     tagged: bool = True,
     split: Splitting = "words",
+    range: FileRange | None = None,
 ) -> Iterator[Sentence]:
-    """Sentences of a file one by one, in constant memory; the caller logs the report when it is done."""
+    """Sentences of a file, or of a range of it, one by one, in constant memory; the caller logs the report when it is done."""
     report = report if report is not None else ReadingReport()
-    return _noting_emptiness(reader_of(path, format)(path, report, ReadOptions(split, tagged)), path, report)
+    sentences = reader_of(path, format)(path, report, ReadOptions(split, tagged, range))
+    return sentences if range is not None else _noting_emptiness(sentences, path, report)
 
 
 def _noting_emptiness(sentences: Iterator[Sentence], path: str | Path, report: ReadingReport) -> Iterator[Sentence]:
@@ -287,6 +289,17 @@ def format_of_texts(path: str | Path) -> str:
     plain = str(path) == STANDARD_INPUT or name_of(path).endswith(".txt")
     guessed = None if plain else guess_format(path)
     return "text" if guessed is None else guessed.name
+
+
+def unit_of_texts(path: str | Path, format: str | None = None) -> Unit:
+    """What a file of texts consists of that can be read independently."""
+    if is_compressed(path):
+        return "file"
+    chosen = format or format_of_texts(path)
+    if chosen == "text":
+        return "line"
+    unit = get_format(chosen).unit
+    return "file" if unit is None else unit(path)
 
 
 @contextmanager

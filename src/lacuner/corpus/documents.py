@@ -1,7 +1,8 @@
 """Documents: which one a sentence belongs to, and how one is cut into sentences without cutting a span in two."""
 
+import hashlib
 from bisect import bisect_left
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import Any, TypeVar
@@ -29,14 +30,14 @@ def document_of(sentence: Sentence) -> tuple[str, str] | None:
     return None
 
 
-def cut_into_sentences(document: Sentence, number: Hashable) -> list[Sentence]:
+def cut_into_sentences(document: Sentence) -> list[Sentence]:
     """The sentences of a document whose text is known, with ``offset``, and ``document`` unless a field names it already.
 
     Annotated and rejected spans are not cut in two: where one reaches over the end of a sentence, that is not taken for one.
 
     Args:
-        document: what is known about its words; a text with one sentence stays as it is.
-        number: names the document.
+        document: what is known about its words; a text with one sentence stays as it is. If no field names it, its name
+            is made of its text, so that it is the same wherever, and together with whichever others, it is read.
     """
     if document.text is None:
         return [document]
@@ -45,7 +46,7 @@ def cut_into_sentences(document: Sentence, number: Hashable) -> list[Sentence]:
     ends = [word for word in sentence_ends(document.text, offsets) if word not in inside]
     if not ends:
         return [document]
-    name: dict[str, Any] = {} if document_of(document) is not None else {"document": number}
+    name: dict[str, Any] = {} if document_of(document) is not None else {"document": _digest(document.text)}
     before = document.extra.get(OFFSET)
     moved = before if isinstance(before, int) else 0
     sentences = []
@@ -66,6 +67,10 @@ def cut_into_sentences(document: Sentence, number: Hashable) -> list[Sentence]:
             )
         )
     return sentences
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def slice_sentence(sentence: Sentence, begin: int, end: int) -> Sentence:

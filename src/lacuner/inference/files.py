@@ -2,22 +2,27 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
-from itertools import islice
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TextIO
 
 from lacuner.corpus import Entity, Sentence, Source
 from lacuner.corpus.corpus import format_of_texts, stream_sentences
-from lacuner.corpus.files import ReadingReport, read_lines
+from lacuner.corpus.files import FileRange, ReadingReport
+from lacuner.corpus.formats.datasets import holds_texts
 from lacuner.corpus.formats.format import ReadOptions
-from lacuner.corpus.formats.json_lines import read_objects
+from lacuner.corpus.formats.json_lines import decode_records, read_objects
 from lacuner.corpus.formats.jsonl import OtherTools, words_or_text
 from lacuner.corpus.formats.records import sentence_to_record
+from lacuner.corpus.ranges import lines_of, locating
 from lacuner.corpus.tokenize import Splitting
 from lacuner.inference.output import OutputOptions, PredictionInput, PredictionReport, TextWriter
 from lacuner.streams.engine import Engine, LocalEngine
 from lacuner.streams.live import chunks_as_they_come
+from lacuner.streams.resumable import Work
+from lacuner.streams.shards import Batch, Shard
 
 _CHUNK = 1024
 """Texts that a worker gets at a time; a model sorts as many by length."""
@@ -46,24 +51,42 @@ class _Chunk(NamedTuple):
         return f"texts {self.first} to {self.first + len(self.inputs) - 1}"
 
 
-def read_inputs(path: Path, format: str | None = None) -> Iterator[PredictionInput]:
-    """What is to be searched in a file: a text a line, the sentences of a column file, or the records of JSON Lines."""
+def read_inputs(
+    path: str | Path, format: str | None = None, range: FileRange | None = None
+) -> Iterator[PredictionInput]:
+    """What is to be searched in a file, or in a range of it: a text a line, sentences of a column file, JSON Lines."""
     chosen = format or format_of_texts(path)
     if chosen == "text":
-        for _, line in read_lines(path):
+        for _, line in lines_of(path, range):
             yield PredictionInput(line, {"text": line})
+    elif chosen == "parquet" and holds_texts(path):
+        yield from map(_input_of, stream_sentences(path, chosen, tagged=False, range=range))
     elif chosen != "jsonl":
-        for sentence in stream_sentences(path, chosen, tagged=False):
+        for sentence in stream_sentences(path, chosen, tagged=False, range=range):
             yield PredictionInput(sentence, sentence_to_record(sentence))
     else:
         tools = OtherTools(path, ReadingReport(), ReadOptions())
-        for number, record in read_objects(path):
+        records = read_objects(path) if range is None else decode_records(lines_of(path, range), path)
+        for number, record in records:
             sentences = tools.read(record, number)
             if sentences is not None:
                 yield from map(_input_of, sentences)
                 continue
             content = words_or_text(record, path, number)
             yield PredictionInput(content if isinstance(content, str) else Sentence(tuple(content)), record)
+
+
+def read_batches(batches: Iterable[Batch], format: str | None = None) -> Iterator[PredictionInput | None]:
+    """What is to be searched in shards; ``None`` after each batch, because a worker would search it by itself."""
+    for batch in batches:
+        yield from _read_shards(batch.shards, format)
+        yield None
+
+
+def _read_shards(shards: Iterable[Shard], format: str | None) -> Iterator[PredictionInput]:
+    for shard in shards:
+        with locating(shard.path, shard.range):
+            yield from read_inputs(shard.path, format, shard.range)
 
 
 def _input_of(sentence: Sentence) -> PredictionInput:
@@ -75,7 +98,7 @@ def _input_of(sentence: Sentence) -> PredictionInput:
 
 def predict_stream(
     load: Callable[[], Predictor],
-    inputs: Iterable[PredictionInput],
+    inputs: Iterable[PredictionInput | None],
     out: TextIO,
     output: OutputOptions | None = None,
     engine: Engine | None = None,
@@ -87,7 +110,8 @@ def predict_stream(
 
     Args:
         load: loads the model; called once in each worker.
-        inputs: what to search.
+        inputs: what to search. ``None`` ends a batch: texts before it are not searched together with those after it, which
+            could change their scores in the last digits.
         out: written to.
         output: how to write; by default JSON Lines.
         engine: where the work runs; by default in this process.
@@ -108,13 +132,49 @@ def predict_stream(
     return total
 
 
-def _chunks(inputs: Iterable[PredictionInput], live: bool) -> Iterator[list[PredictionInput]]:
+@dataclass(frozen=True)
+class ShardPredictor:
+    """Finds entities in shards in a worker; this is all that it has to know.
+
+    Args:
+        load: loads the model; called once in each worker.
+        output: how to write.
+        input_format: of the inputs, if their names do not tell.
+        nested: keep entities that overlap more probable ones.
+        min_score: leave out entities with a lower probability.
+    """
+
+    load: Callable[[], Predictor]
+    output: OutputOptions
+    input_format: str | None = None
+    nested: bool = False
+    min_score: float = 0.0
+
+    def __call__(self) -> Work:
+        return partial(self._predict, _start(self.load, self.output, self.nested, self.min_score))
+
+    def _predict(
+        self, predict: "Callable[[_Chunk], tuple[str, PredictionReport]]", shards: Sequence[Shard], out: TextIO
+    ) -> dict[str, Any]:
+        total = PredictionReport()
+        for chunk in _numbered(_chunks(_read_shards(shards, self.input_format), live=False)):
+            text, report = predict(chunk)
+            out.write(text)
+            total.add(report)
+        return total.as_dict()
+
+
+def _chunks(inputs: Iterable[PredictionInput | None], live: bool) -> Iterator[list[PredictionInput]]:
     if live:
-        yield from chunks_as_they_come(inputs, _CHUNK)
+        yield from chunks_as_they_come((item for item in inputs if item is not None), _CHUNK)
         return
-    remaining = iter(inputs)
-    while chunk := list(islice(remaining, _CHUNK)):
-        yield chunk
+    chunk: list[PredictionInput] = []
+    for item in chain(inputs, [None]):
+        if item is not None:
+            chunk.append(item)
+        if chunk and (item is None or len(chunk) == _CHUNK):
+            yield chunk
+            chunk = []
 
 
 def _numbered(chunks: Iterable[list[PredictionInput]]) -> Iterator[_Chunk]:

@@ -2,7 +2,7 @@
 
 import io
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -64,6 +64,15 @@ class PredictionReport:
         self.without_words += other.without_words
         self.with_fields += other.with_fields
         self.labels.update(other.labels)
+
+    def as_dict(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        return dict(vars(self))
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> "PredictionReport":
+        """What :meth:`as_dict` has described."""
+        return cls(**{**content, "labels": Counter(content["labels"])})
 
 
 @dataclass(frozen=True)

@@ -1,18 +1,20 @@
 """Read texts, cut them into words, and annotate them with the names of a dictionary."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache
 from itertools import accumulate, chain, groupby, islice
 from operator import itemgetter
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from lacuner.corpus import Entity, Sentence, Source, Span
 from lacuner.corpus.corpus import format_of_texts, sentence_from_text, stream_sentences
 from lacuner.corpus.documents import cut_into_sentences
-from lacuner.corpus.files import STANDARD_INPUT, ReadingReport, read_lines
+from lacuner.corpus.files import STANDARD_INPUT, FileRange, FileState, ReadingReport, is_url, state_of
 from lacuner.corpus.overlaps import OverlapIndex
+from lacuner.corpus.ranges import lines_of, until_error
 from lacuner.corpus.tokenize import CHARACTER_SPLITTINGS, Splitting, cut_words, guess_splitting, is_mostly_unspaced
 from lacuner.matching.entry import Entry
 from lacuner.matching.matcher import Matcher
@@ -71,6 +73,17 @@ class AnnotationReport:
         self.alike |= other.alike
         self.losses.update(other.losses)
 
+    def as_dict(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        return {each.name: _plain(getattr(self, each.name)) for each in fields(self)}
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> "AnnotationReport":
+        """What :meth:`as_dict` has described."""
+        used = Counter({int(number): times for number, times in content["used"].items()})
+        others = {"labels": Counter(content["labels"]), "losses": Counter(content["losses"])}
+        return cls(**{**content, **others, "used": used, "alike": set(content["alike"])})
+
     @property
     def matches(self) -> int:
         return sum(self.labels.values())
@@ -84,6 +97,10 @@ class AnnotationReport:
         """Names that were searched for and are nowhere."""
         others = self.used.keys() | self.alike | matcher.dropped
         return (entry for number, entry in enumerate(matcher.dictionary.entries) if number not in others)
+
+
+def _plain(value: int | Counter[Any] | set[int]) -> Any:
+    return sorted(value) if isinstance(value, set) else value
 
 
 class TextSource(NamedTuple):
@@ -103,36 +120,64 @@ class TextSource(NamedTuple):
 
 
 def read_texts(
-    path: Path,
+    path: str | Path,
     format: str | None = None,
     split: Splitting | Literal["auto"] = "auto",
     report: ReadingReport | None = None,
+    range: FileRange | None = None,
 ) -> TextSource:
     """Texts of a file, one a line, or sentences, from words in columns or JSON Lines; streamed.
 
     The first of them tell how to cut. The file may be one that can be read only once.
+
+    Args:
+        path: the file.
+        format: its format, if the name does not tell.
+        split: how raw text becomes words.
+        report: counts what is repaired.
+        range: which part of the file is read; by default all. The beginning of the file tells how to cut all its parts.
     """
     chosen = format or format_of_texts(path)
     report = report if report is not None else ReadingReport()
     first: Splitting = "words" if split == "auto" else split
+    if range is not None:
+        choice = _look_at(path, state_of(path), chosen, split)
+        own = choice[0] if chosen == "jsonl" else first
+        texts = _stream(path, chosen, own, report, range)
+        return TextSource(map(_as_characters, texts) if choice[0] != own else texts, *choice)
     if chosen == "jsonl" and split == "auto" and _can_be_read_again(path):
         ahead = stream_sentences(path, chosen, ReadingReport(), split=first)
         choice = _choose_split(list(islice(ahead, _LOOKED_AT)), split)
         return TextSource(stream_sentences(path, chosen, report, split=choice[0]), *choice)
-    texts: Iterator[str | Sentence]
-    if chosen == "text":
-        texts = (line for _, line in read_lines(path) if line.strip())
-    else:
-        texts = stream_sentences(path, chosen, report, tagged=False, split=first)
+    texts = _stream(path, chosen, first, report)
     begin = list(islice(texts, _LOOKED_AT))
     choice = _choose_split([cut_into_words(text, first) for text in begin], split)
     texts = chain(begin, texts)
     return TextSource(map(_as_characters, texts) if choice[0] != first else texts, *choice)
 
 
-def _can_be_read_again(path: Path) -> bool:
+def _stream(
+    path: str | Path, format: str, split: Splitting, report: ReadingReport, range: FileRange | None = None
+) -> Iterator[str | Sentence]:
+    if format == "text":
+        return (line for _, line in lines_of(path, range) if line.strip())
+    return stream_sentences(path, format, report, tagged=False, split=split, range=range)
+
+
+@lru_cache(maxsize=8)  # a worker reads many parts of a file
+def _look_at(
+    path: str | Path, state: FileState, format: str, split: Splitting | Literal["auto"]
+) -> tuple[Splitting, bool, bool]:
+    first: Splitting = "words" if split == "auto" else split
+    texts = islice(until_error(_stream(path, format, first, ReadingReport())), _LOOKED_AT)
+    return _choose_split([cut_into_words(text, first) for text in texts], split)
+
+
+def _can_be_read_again(path: str | Path) -> bool:
     """Whether opening it a second time shows its beginning again."""
-    return str(path) != STANDARD_INPUT and path.is_file() and not str(path).startswith("/dev/")
+    if is_url(path):
+        return True
+    return str(path) != STANDARD_INPUT and Path(path).is_file() and not str(path).startswith("/dev/")
 
 
 def _choose_split(sample: Sequence[Sentence], split: Splitting | Literal["auto"]) -> tuple[Splitting, bool, bool]:
@@ -236,13 +281,11 @@ def annotate_sentences(
     return annotated, report
 
 
-def cut_documents(
-    sentences: Sequence[Sentence], first: int, min_words: int, report: AnnotationReport
-) -> list[Sentence]:
-    """The sentences of texts with more than ``min_words`` words, and the others as they are; ``first`` counts texts."""
+def cut_documents(sentences: Sequence[Sentence], min_words: int, report: AnnotationReport) -> list[Sentence]:
+    """The sentences of texts with more than ``min_words`` words, and the others as they are."""
     found: list[Sentence] = []
-    for number, text in enumerate(sentences, first):
-        parts = cut_into_sentences(text, number) if len(text) > min_words else [text]
+    for text in sentences:
+        parts = cut_into_sentences(text) if len(text) > min_words else [text]
         report.cut += len(parts) > 1
         found += parts
     report.sentences += len(found) - len(sentences)

@@ -1,18 +1,31 @@
 """Annotate a stream of text: cut into words, match, write; in constant memory, on as many cores as wanted."""
 
 import io
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple, TextIO
+from typing import Any, Literal, NamedTuple, TextIO
 
 from lacuner.corpus import Sentence
+from lacuner.corpus.files import ReadingReport
 from lacuner.corpus.formats.format import Format, WriteOptions
 from lacuner.corpus.formats.registry import get_format, writer_of
-from lacuner.corpus.tokenize import Splitting
+from lacuner.corpus.ranges import locating
+from lacuner.corpus.tokenize import CHARACTER_SPLITTINGS, Splitting
 from lacuner.errors import ConfigError
-from lacuner.matching.annotation import AnnotationReport, annotate_sentences, cut_documents, cut_into_words
-from lacuner.matching.matcher import Matcher
+from lacuner.matching.annotation import (
+    AnnotationReport,
+    TextSource,
+    annotate_sentences,
+    cut_documents,
+    cut_into_words,
+    read_texts,
+)
+from lacuner.matching.dictionary import Dictionary
+from lacuner.matching.matcher import Ambiguous, Matcher
 from lacuner.streams.engine import Engine, LocalEngine
+from lacuner.streams.resumable import Work
+from lacuner.streams.shards import Shard
 
 _CHUNK, _CHUNK_CHARACTERS = 2000, 1_000_000
 """Texts that are worked on at a time, and how many characters at most, unless one text has more."""
@@ -44,16 +57,153 @@ def annotate_stream(
         phrases: knows names without labels, whose words are marked as unknown.
         max_words: longer texts are cut into sentences; ``None``: none is.
     """
-    total, written = AnnotationReport(), get_format(format)
-    if not written.line_based:
-        raise ConfigError(
-            f"the format {format} cannot be written piece by piece; write jsonl, and then lacuner convert it"
-        )
+    total, written = AnnotationReport(), _line_based(format)
     start = partial(_annotator, _Task(matcher, written, split, name, phrases, max_words))
     for text, report in (engine or LocalEngine()).map(start, _chunks(texts, first)):
         out.write(text)
         total.add(report)
     return total
+
+
+@dataclass
+class Matchers:
+    """What finds names, in words and in characters; each is built when it is needed.
+
+    Args:
+        names: the names to find.
+        phrases: names without labels, whose words are marked as unknown.
+        ignore_case: see :class:`~lacuner.matching.matcher.Matcher`, as for the others.
+        ambiguous: what becomes of names with several labels.
+        variants: whether names with other punctuation are found, too.
+        stopped: spellings that are not found.
+    """
+
+    names: Dictionary
+    phrases: Dictionary | None = None
+    ignore_case: bool = False
+    ambiguous: Ambiguous = "drop"
+    variants: bool = False
+    stopped: Sequence[str] = ()
+    _built: dict[bool, tuple[Matcher, Matcher | None]] = field(default_factory=dict, repr=False)
+
+    def get(self, characters: bool) -> tuple[Matcher, Matcher | None]:
+        """What finds names, and what finds phrases, if there are any."""
+        if characters not in self._built:
+            names = Matcher(
+                self.names, self.ignore_case, self.ambiguous, self.variants, characters=characters, stopped=self.stopped
+            )
+            phrases = None
+            if self.phrases is not None and self.phrases.entries:
+                phrases = Matcher(self.phrases, self.ignore_case, "first", self.variants, characters, self.stopped)
+            self._built[characters] = names, phrases
+        return self._built[characters]
+
+
+@dataclass(frozen=True)
+class ShardAnnotator:
+    """Annotates shards in a worker; this is all that it has to know.
+
+    Args:
+        matchers: find names.
+        format: of the output.
+        input_format: of the inputs, if their names do not tell.
+        split: how raw text becomes words.
+        max_words: longer texts are cut into sentences; ``None``: none is.
+        strict: refuse what would be repaired otherwise.
+    """
+
+    matchers: Matchers
+    format: str = "jsonl"
+    input_format: str | None = None
+    split: Splitting | Literal["auto"] = "auto"
+    max_words: int | None = None
+    strict: bool = False
+
+    def __post_init__(self) -> None:
+        _line_based(self.format)
+
+    def __call__(self) -> Work:
+        return self.annotate
+
+    def annotate(self, shards: Sequence[Shard], out: TextIO) -> dict[str, Any]:
+        """Annotate shards one after the other; returns what :class:`ShardSummary` reads."""
+        summary = ShardSummary()
+        for shard in shards:
+            report = ReadingReport(strict=self.strict, range=shard.range)
+            with locating(shard.path, shard.range):
+                texts = read_texts(shard.path, self.input_format, self.split, report, shard.range)
+                matcher, phrases = self.matchers.get(texts.characters)
+                found = annotate_stream(
+                    matcher,
+                    texts.texts,
+                    out,
+                    self.format,
+                    texts.split,
+                    None,
+                    str(shard.path),
+                    1,
+                    phrases,
+                    self.max_words,
+                )
+            summary.found.add(found)
+            summary.reading += report
+            summary.characters |= texts.characters
+            if shard.begin == 0 and (notes := notes_about(texts, self.split)):
+                summary.notes[str(shard.path)] = notes
+        return summary.as_dict()
+
+
+@dataclass
+class ShardSummary:
+    """What was found in shards, and what there is to say about them.
+
+    Attributes:
+        found: counts.
+        reading: what was repaired.
+        notes: what is special about a file, by its path.
+        characters: whether words were single characters in one of them.
+    """
+
+    found: AnnotationReport = field(default_factory=AnnotationReport)
+    reading: ReadingReport = field(default_factory=ReadingReport)
+    notes: dict[str, list[str]] = field(default_factory=dict)
+    characters: bool = False
+
+    def add(self, content: dict[str, Any]) -> None:
+        """Count what :meth:`as_dict` of another has described."""
+        self.found.add(AnnotationReport.from_dict(content["found"]))
+        self.reading += ReadingReport.from_dict(content["reading"])
+        self.notes |= content["notes"]
+        self.characters |= content["characters"]
+
+    def as_dict(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        found, reading = self.found.as_dict(), self.reading.as_dict()
+        return {"found": found, "reading": reading, "notes": self.notes, "characters": self.characters}
+
+
+def notes_about(texts: TextSource, split: Splitting | Literal["auto"]) -> list[str]:
+    """What a user should know about how a file was cut into words."""
+    notes = []
+    if split != "auto" and texts.cut_already:
+        notes.append("words that are cut already stay as they are; --split has no effect on them.")
+    if split == "auto" and texts.split == "characters":
+        notes.append(
+            "most of it has no spaces between words, so it is split into characters, and so are names "
+            "(--split words changes that)."
+        )
+    elif texts.characters and texts.split not in CHARACTER_SPLITTINGS:
+        notes.append("its words are single characters, so names are split into characters, too.")
+    return notes
+
+
+def _line_based(format: str) -> Format:
+    written = get_format(format)
+    if not written.line_based:
+        raise ConfigError(
+            f"the format {format} cannot be written piece by piece; write jsonl, and then lacuner convert it"
+        )
+    return written
 
 
 class _Chunk(NamedTuple):
@@ -86,7 +236,7 @@ def _annotate(task: _Task, chunk: _Chunk) -> tuple[str, AnnotationReport]:
     sentences = [cut_into_words(text, task.split) for text in chunk.texts]
     annotated, report = annotate_sentences(task.matcher, sentences, task.phrases)
     if task.max_words is not None:
-        annotated = cut_documents(annotated, chunk.first, task.max_words, report)
+        annotated = cut_documents(annotated, task.max_words, report)
     text, options = io.StringIO(), WriteOptions(name=task.name, first=chunk.first, losses=report.losses)
     write = writer_of(task.name, task.format.name)
     write(task.format.count_losses(annotated, options.losses), text, options)

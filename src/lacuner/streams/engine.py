@@ -1,6 +1,6 @@
-"""Where work runs: an ordered map, and independent tasks, over the processes of this machine.
+"""Where work runs: an ordered map, a map over independent items, and independent tasks, over the processes of this machine.
 
-``annotate``, ``predict`` and ``bench`` know the protocol :class:`Engine` only. An engine for a cluster has the same two
+``annotate``, ``predict`` and ``bench`` know the protocol :class:`Engine` only. :mod:`lacuner.streams.ray_engine` has the same
 methods: ``start`` is the constructor of an actor there.
 """
 
@@ -9,12 +9,11 @@ import os
 import pickle
 import signal
 import sys
-import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from multiprocessing.connection import Connection, wait
@@ -22,17 +21,27 @@ from multiprocessing.context import SpawnContext
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from lacuner.errors import ConfigError, LacunerError
+from lacuner.streams.worker import Answer, Packed, attempt, prepare, run_task, serve_items
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 StartMethod = Literal["fork", "spawn"]
 _PAUSE = 0.2  # seconds between two calls of ``watch``
+ATTEMPTS = 3
+"""How often an item is tried whose worker dies, and how many workers in a row may die as they start."""
 
 
 def available_cores() -> int:
     """The cores that this process may use, which containers and job schedulers restrict."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def cluster_cores(address: str) -> int:
+    """The cores of a Ray cluster."""
+    from lacuner.streams.ray_engine import RayEngine
+
+    return RayEngine(address=address).workers
 
 
 @dataclass(frozen=True)
@@ -59,6 +68,21 @@ class Engine(Protocol):
         """
         ...
 
+    def map_each(
+        self, start: Callable[[], Callable[[Item], Result]], items: Iterable[Item]
+    ) -> Generator[Outcome[Item, Result], None, None]:
+        """Work on independent items; what has ended comes first.
+
+        An item that fails takes no other with it. If its worker dies, another one tries it again, three times altogether.
+        Only a worker that cannot start ends the map: the others would not either. When the caller closes the iterator,
+        or is interrupted, the workers are ended.
+
+        Args:
+            start: called once in each worker, to load what it needs; returns the function that is applied to items.
+            items: what to work on; read when a worker is free.
+        """
+        ...
+
     def run_each(
         self, task: Callable[[Item], Result], items: Iterable[Item], watch: Callable[[Item], None] = lambda item: None
     ) -> Generator[Outcome[Item, Result], None, None]:
@@ -78,20 +102,30 @@ class Engine(Protocol):
 ENTRY_POINTS = "lacuner.engines"
 
 
-def make_engine(name: str, workers: int, start_method: StartMethod | None = None) -> Engine:
-    """The engine that a user names: ``local``, or one that a package brings.
+def make_engine(
+    name: str, workers: int | None = None, start_method: StartMethod | None = None, address: str | None = None
+) -> Engine:
+    """The engine that a user names: ``local``, ``ray``, or one that a package brings.
 
     Args:
-        name: ``local``, or the name of an entry point of the group ``lacuner.engines``, which is called with ``workers``.
-        workers: processes at a time.
+        name: ``local``, ``ray``, or the name of an entry point of the group ``lacuner.engines``, which is called with
+            ``workers``.
+        workers: processes at a time; by default one for each core of this machine, or of the cluster.
         start_method: see :class:`LocalEngine`; other engines decide for themselves.
+        address: of a cluster of Ray.
     """
+    if name == "ray":
+        from lacuner.streams.ray_engine import RayEngine
+
+        return RayEngine(workers, address)
+    if address is not None:
+        raise ConfigError("--address is that of a Ray cluster — add --engine ray, or leave it out")
     if name == "local":
-        return LocalEngine(workers, start_method)
+        return LocalEngine(workers or available_cores(), start_method)
     others = {point.name: point for point in entry_points(group=ENTRY_POINTS)}
     if name not in others:
-        raise ConfigError(f"there is no engine {name!r}; choose {', '.join(['local', *sorted(others)])}")
-    engine: Engine = others[name].load()(workers)
+        raise ConfigError(f"there is no engine {name!r}; choose {', '.join(['local', 'ray', *sorted(others)])}")
+    engine: Engine = others[name].load()(workers or available_cores())
     return engine
 
 
@@ -99,7 +133,7 @@ class LocalEngine:
     """Processes of this machine. They end with their parent, however it ends.
 
     Args:
-        workers: processes at a time; 1 runs :meth:`map` in this process.
+        workers: processes at a time; 1 runs :meth:`map` and :meth:`map_each` in this process.
         start_method: ``fork`` copies this process, so that everything in memory is shared; ``spawn`` starts a new
             interpreter, which is the safe way to run torch. By default ``fork`` where it is safe.
         threads: of each worker, for torch and the like; by default workers share the available cores evenly.
@@ -115,6 +149,18 @@ class LocalEngine:
     def map(self, start: Callable[[], Callable[[Item], Result]], items: Iterable[Item]) -> Iterator[Result]:
         """See :meth:`Engine.map`."""
         return self._map_here(start, items) if self.workers == 1 else self._map_in_pool(start, items)
+
+    def map_each(
+        self, start: Callable[[], Callable[[Item], Result]], items: Iterable[Item]
+    ) -> Generator[Outcome[Item, Result], None, None]:
+        """See :meth:`Engine.map_each`."""
+        if self.workers > 1:
+            yield from self._map_each_in_pool(start, items)
+            return
+        work = start()
+        for item in items:
+            answer = attempt(work, item)
+            yield Outcome(item, answer.value, answer.error)
 
     def run_each(
         self, task: Callable[[Item], Result], items: Iterable[Item], watch: Callable[[Item], None] = lambda item: None
@@ -150,7 +196,7 @@ class LocalEngine:
     def _map_here(self, start: Callable[[], Callable[[Item], Result]], items: Iterable[Item]) -> Iterator[Result]:
         work = start()
         for item in items:
-            with _naming(item):
+            with naming(item):
                 result = work(item)
             yield result
 
@@ -170,11 +216,46 @@ class LocalEngine:
         finally:
             pool.shutdown(cancel_futures=True)
 
+    def _map_each_in_pool(
+        self, start: Callable[[], Callable[[Item], Result]], items: Iterable[Item]
+    ) -> Generator[Outcome[Item, Result], None, None]:
+        waiting, packed = Retries(items), self._pack(start)
+        pool: list[_Running[Pending[Item] | None]] = []
+        outcomes: list[Outcome[Item, Result]] = []
+        try:
+            while True:
+                free = [each for each in pool if each.started and each.item is None]
+                while (len(pool) < self.workers or free) and (pending := waiting.take()) is not None:
+                    if free:
+                        free.pop().give(pending)
+                    else:
+                        pool.append(self._start(serve_items, packed, pending, duplex=True))
+                yield from outcomes  # while everybody is at work again
+                outcomes.clear()
+                busy = [each for each in pool if each.item is not None]
+                if not busy:
+                    return
+                wait([each.process.sentinel for each in busy] + [each.connection for each in busy])
+                for each in busy:
+                    outcome = each.answer(waiting)
+                    if each.ended:
+                        pool.remove(each)
+                        each.end()
+                    if outcome is not None:
+                        outcomes.append(outcome)
+        finally:
+            for each in pool:
+                each.process.kill()
+            for each in pool:
+                each.end()
+
     def _begin(self, task: Callable[[Item], Result], item: Item) -> "_Running[Item]":
+        return self._start(run_task, self._pack((task, item)), item)
+
+    def _start(self, target: Callable[..., None], packed: Packed, item: Item, duplex: bool = False) -> "_Running[Item]":
         context = self._context()
-        ours, theirs = context.Pipe(duplex=False)
-        arguments = (theirs, self._pack((task, item)), self.threads)
-        process = context.Process(target=_run_task, args=arguments, daemon=True)
+        ours, theirs = context.Pipe(duplex)
+        process = context.Process(target=target, args=(theirs, packed, self.threads), daemon=True)
         process.start()
         theirs.close()
         return _Running(item, process, ours)
@@ -183,9 +264,8 @@ class LocalEngine:
         context: Any = multiprocessing.get_context(self.start_method)
         return context  # type: ignore[no-any-return]
 
-    def _pack(self, value: object) -> "_Packed":
-        """What a worker is told. A new interpreter unpacks it after its threads are limited, for torch looks only once."""
-        return _Packed(value if self.start_method == "fork" else pickle.dumps(value), self.start_method != "fork")
+    def _pack(self, value: object) -> Packed:
+        return Packed(value if self.start_method == "fork" else pickle.dumps(value), self.start_method != "fork")
 
 
 def _kill_workers(pool: ProcessPoolExecutor) -> None:
@@ -202,36 +282,115 @@ def _default_start_method() -> StartMethod:
     return "fork" if safe else "spawn"
 
 
-@dataclass(frozen=True)
-class _Packed:
-    value: Any
-    pickled: bool
+@dataclass
+class Pending(Generic[Item]):
+    """An item that waits for a worker, or has one.
 
-    def unpack(self) -> Any:
-        return pickle.loads(self.value) if self.pickled else self.value
+    Attributes:
+        item: what to work on.
+        deaths: workers that have died of it.
+    """
+
+    item: Item
+    deaths: int = 0
+
+
+class Retries(Generic[Item]):
+    """Items that are still to be worked on; those whose worker has died come first.
+
+    Args:
+        items: read when they are asked for.
+    """
+
+    def __init__(self, items: Iterable[Item]) -> None:
+        self._items = iter(items)
+        self._again: list[Pending[Item]] = []
+        self._failed_starts = 0
+
+    def take(self) -> Pending[Item] | None:
+        """The next one; ``None`` if there is none left now."""
+        if self._again:
+            return self._again.pop()
+        try:
+            return Pending(next(self._items))
+        except StopIteration:
+            return None
+
+    def started(self) -> None:
+        """A worker has loaded what it needs."""
+        self._failed_starts = 0
+
+    def died(self, pending: Pending[Item], how: str, starting: bool) -> Outcome[Item, Any] | None:
+        """A worker has died, so that its item is to be tried again; what to say if it was tried often enough."""
+        if starting:
+            self._failed_starts += 1
+            if self._failed_starts >= ATTEMPTS:
+                raise LacunerError(
+                    f"{ATTEMPTS} workers in a row have died as they started; the last one {how} — if memory ran out, use "
+                    "fewer --workers"
+                )
+            self._again.append(pending)
+            return None
+        pending.deaths += 1
+        if pending.deaths < ATTEMPTS:
+            self._again.append(pending)
+            return None
+        return Outcome(pending.item, error=LacunerError(f"{ATTEMPTS} workers have died of it; the last one {how}"))
 
 
 @dataclass
 class _Running(Generic[Item]):
+    """A process of ours: what it works on, and whether it has loaded what it needs, or has ended."""
+
     item: Item
     process: Any
     connection: Connection
+    started: bool = False
+    ended: bool = False
 
-    def outcome(self) -> "Outcome[Item, Any] | None":
-        """How it ended; ``None`` while it is running."""
+    def outcome(self) -> Outcome[Item, Any] | None:
+        """How the one item of the process ended; ``None`` while it is running."""
+        answer = self._received()
+        if answer is not None:
+            return Outcome(self.item, answer.value, answer.error)
+        return Outcome(self.item, error=LacunerError(f"its process {self._how()}")) if self.ended else None
+
+    def give(self: "_Running[Pending[Any] | None]", pending: Pending[Any]) -> None:
+        """Hand it the next of several items. If it has died meanwhile, the answer says so."""
+        self.item = pending
+        with suppress(OSError):
+            self.connection.send(pending.item)
+
+    def answer(self: "_Running[Pending[Any] | None]", waiting: Retries[Any]) -> Outcome[Any, Any] | None:
+        """What has become of the item that it was given, if that is known now."""
+        answer, pending = self._received(), self.item
+        assert pending is not None
+        if answer is None:
+            return waiting.died(pending, self._how(), not self.started) if self.ended else None
+        if not self.started:
+            answer.result()  # an error of the start is raised
+            self.started = True
+            waiting.started()
+            self.give(pending)
+            return None
+        self.item = None
+        return Outcome(pending.item, answer.value, answer.error)
+
+    def _received(self) -> Answer | None:
         ended = self.process.exitcode is not None  # asked first: what it has sent is then there
         try:
             if self.connection.poll():
-                ok, value = self.connection.recv()
-                return Outcome(self.item, result=value) if ok else Outcome(self.item, error=value)
-        except EOFError:
+                answer: Answer = self.connection.recv()
+                return answer
+        except (EOFError, OSError):
             self.process.join()
             ended = True
-        if not ended:
-            return None
+        self.ended = ended
+        return None
+
+    def _how(self) -> str:
         code = self.process.exitcode
-        killed = "was killed (out of memory?)" if code == -signal.SIGKILL else f"ended with code {code}"
-        return Outcome(self.item, error=LacunerError(f"its process {killed}"))
+        return "was killed (out of memory?)" if code == -signal.SIGKILL else f"ended with code {code}"
 
     def end(self) -> None:
         self.process.join()
@@ -240,7 +399,7 @@ class _Running(Generic[Item]):
 
 
 @contextmanager
-def _naming(item: object) -> Iterator[None]:
+def naming(item: object) -> Iterator[None]:
     """Adds to an unexpected error which item was worked on; the others say where they come from."""
     try:
         yield
@@ -259,7 +418,7 @@ def _submit(pool: ProcessPoolExecutor, item: object) -> Future[Any]:
 
 
 def _result(item: object, future: Future[Any]) -> Any:
-    with _naming(item):
+    with naming(item):
         try:
             return future.result()
         except BrokenProcessPool:
@@ -276,8 +435,8 @@ _state: dict[str, Any] = {}
 """How this worker begins, and, once it has begun, what it does with an item."""
 
 
-def _start_worker(start: _Packed, threads: int) -> None:
-    _prepare(threads)
+def _start_worker(start: Packed, threads: int) -> None:
+    prepare(threads)
     _state.update(start=start)
 
 
@@ -285,33 +444,3 @@ def _work(item: object) -> object:
     if "task" not in _state:  # not before there is an item, because an error that is raised here reaches the parent
         _state["task"] = _state["start"].unpack()()
     return _state["task"](item)
-
-
-def _run_task(connection: Connection, packed: _Packed, threads: int) -> None:
-    _prepare(threads)
-    try:
-        task, item = packed.unpack()
-        answer: tuple[bool, Any] = (True, task(item))
-    except Exception as error:
-        answer = (False, error)
-    try:
-        connection.send(answer)
-    except Exception as error:  # a result, or an error, that cannot be pickled
-        connection.send((False, LacunerError(f"{type(error).__name__}: {error} (of {type(answer[1]).__name__})")))
-
-
-def _prepare(threads: int) -> None:
-    """Ctrl-C is for the parent, who ends the workers; a parent that was killed cannot, so they watch for its end."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    wanted = os.environ.get("OMP_NUM_THREADS", "")
-    os.environ["OMP_NUM_THREADS"] = str(min(threads, int(wanted)) if wanted.isdecimal() else threads)
-    os.environ["OMP_WAIT_POLICY"] = "PASSIVE"  # threads that wait actively slow down the other processes
-    os.environ["TOKENIZERS_PARALLELISM"] = "false"
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)

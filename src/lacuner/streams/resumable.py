@@ -1,153 +1,273 @@
-"""A map over shards whose results are files: an interruption at any moment loses no finished shard and repeats none."""
+"""A map over shards whose results are files: an interruption at any moment loses no finished part and repeats none.
+
+A folder of results holds::
+
+    part-00000-00499.jsonl   the results of the shards 0 to 499, here small files
+    part-00500.jsonl         those of shard 500
+    _manifest.json           what they were made with and of, which shards have failed, and counts of everything
+    _summaries/              counts of each part
+"""
 
 import io
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, BinaryIO, TextIO
 
-from lacuner.errors import ConfigError
-from lacuner.storage import WriteError, new_file, remove_leftovers
+from lacuner.corpus.files import is_url
+from lacuner.errors import ConfigError, LacunerError
+from lacuner.storage import WriteError
 from lacuner.streams.engine import Engine
-from lacuner.streams.shards import Shard
+from lacuner.streams.folders import Folder, copy_file
+from lacuner.streams.shards import DEFAULT_SIZE, Batch, InputFile, Shard, cut_all, group_shards
+from lacuner.version import __version__
 
-FINGERPRINT = "fingerprint.json"
-_SUMMARIES = "summaries"
+MANIFEST = "_manifest.json"
+_SUMMARIES = "_summaries"
+_PART = re.compile(r"part-(\d+)(?:-(\d+))?(\..+)")
 
-Work = Callable[[Shard, TextIO], Any]
-"""Works on a shard, writes its result to the file, and returns a summary that JSON can hold."""
+Work = Callable[[Sequence[Shard], TextIO], Any]
+"""Works on shards, writes their result to the file, and returns a summary that JSON can hold."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """The result of a shard.
+    """The result of a batch of shards, or why there is none.
 
     Attributes:
-        shard: what was worked on.
-        path: the file with the result.
+        batch: what was worked on; one shard, if there is an error.
+        name: of the file with the result.
         summary: what the work returned.
         reused: whether an earlier run has made it.
+        error: what is wrong with the shard.
     """
 
-    shard: Shard
-    path: Path
-    summary: Any
-    reused: bool
+    batch: Batch
+    name: str
+    summary: Any = None
+    reused: bool = False
+    error: BaseException | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be made.
+
+    Attributes:
+        inputs: the files.
+        made_with: everything that the results depend on, except for the inputs: model, options, …
+        size: bytes of a shard.
+        format: of the inputs, if their names do not tell.
+        suffix: ending of the files that are made.
+        shards: those of the inputs.
+    """
+
+    inputs: Sequence[InputFile]
+    made_with: Mapping[str, Any]
+    size: int = DEFAULT_SIZE
+    format: str | None = None
+    suffix: str = ".jsonl"
+    shards: Sequence[Shard] = field(init=False)
+
+    def __post_init__(self) -> None:
+        if self.size < 1:
+            raise ValueError("a shard has at least one byte")
+        object.__setattr__(self, "shards", tuple(cut_all(self.inputs, self.size, self.format)))
+
+    def name_of(self, batch: Batch) -> str:
+        """The file with the results of a batch; names sort as shards do."""
+        digits = max(5, len(str(len(self.shards))))
+        last = f"-{batch.end - 1:0{digits}}" if len(batch.shards) > 1 else ""
+        return f"part-{batch.first:0{digits}}{last}{self.suffix}"
+
+    def fingerprint(self) -> dict[str, Any]:
+        """What must be the same for results to go together."""
+        cut = {"shard_size": self.size, "input_format": self.format, "suffix": self.suffix}
+        inputs = [{"path": _shown(file.path), **file.state._asdict()} for file in self.inputs]
+        made: dict[str, Any] = json.loads(
+            json.dumps({"lacuner": __version__, **self.made_with, **cut, "inputs": inputs})
+        )
+        return made
+
+    def finished(self, folder: Folder) -> dict[int, Batch]:
+        """The batches that have results in the folder, by the number of their first shard."""
+        found = {}
+        for name in folder.names():
+            match = _PART.fullmatch(name)
+            if match is not None and match[3] == self.suffix:
+                first, end = int(match[1]), int(match[2] or match[1]) + 1
+                found[first] = Batch(first, tuple(self.shards[first:end]))
+        return found
+
+    def missing(self, finished: Mapping[int, Batch]) -> Iterator[Batch]:
+        """Batches of all shards that no finished one has."""
+        begin = 0
+        for first in [*sorted(finished), len(self.shards)]:
+            yield from group_shards(self.shards[begin:first], self.size, begin)
+            begin = finished[first].end if first in finished else first
+
+
+def map_to_files(engine: Engine, start: Callable[[], Work], plan: Plan, folder: Folder) -> Generator[Part, None, None]:
+    """Work on every shard that has no result in ``folder`` yet. Parts of earlier runs come first, then what is done.
+
+    A file with the name of a part is always whole. A batch that fails is worked on in two halves, until the shard is found
+    that cannot be done; it is a part with an error, and everything else is done. Only a disk that cannot be written ends it.
+
+    Args:
+        engine: where the work runs.
+        start: called once in each worker; returns what is done with a batch.
+        plan: what to make.
+        folder: for the results. It must be empty, or of the same plan; nobody else writes into it meanwhile.
+    """
+    _create(folder)
+    with folder.claimed():
+        fingerprint = _claim(folder, plan)
+        finished = plan.finished(folder)
+        for _, batch in sorted(finished.items()):
+            name = plan.name_of(batch)
+            yield Part(batch, name, _read_json(folder, f"{_SUMMARIES}/{name}.json"), reused=True)
+        failed: list[Part] = []
+        try:
+            for part in _make_all(engine, start, plan, folder, list(plan.missing(finished))):
+                failed += [part] if part.error is not None else []
+                yield part
+        finally:
+            folder.clean()  # of runs that were interrupted, as this one may be
+        reasons = [{"shard": str(part.batch), "reason": _sentence(part.error)} for part in failed]
+        _write_json(folder, MANIFEST, {**fingerprint, "complete": not failed, "failed": reasons})
+
+
+def conclude(plan: Plan, folder: Folder, counts: Mapping[str, Any]) -> None:
+    """Write what all parts together hold into the manifest."""
+    manifest = _read_json(folder, MANIFEST)
+    _write_json(folder, MANIFEST, {**manifest, "parts": len(plan.finished(folder)), "counts": counts})
+
+
+def merge_parts(plan: Plan, folder: Folder, out: BinaryIO) -> None:
+    """Write all parts, in the order of the shards."""
+    finished = plan.finished(folder)
+    if next(plan.missing(finished), None) is not None:
+        raise LacunerError(f"{folder} does not hold the results of all shards yet — run the command again")
+    for _, batch in sorted(finished.items()):
+        copy_file(folder, plan.name_of(batch), out)
 
 
 @dataclass(frozen=True)
 class _Job:
-    shard: Shard
-    path: Path
-    summary: Path
+    batch: Batch
+    name: str
+    folder: Folder
 
     def __str__(self) -> str:
-        return str(self.shard)
+        return str(self.batch)
 
 
-def map_to_files(
-    engine: Engine,
-    start: Callable[[], Work],
-    shards: Sequence[Shard],
-    folder: Path,
-    fingerprint: Mapping[str, Any],
-    suffix: str = ".jsonl",
+def _make_all(
+    engine: Engine, start: Callable[[], Work], plan: Plan, folder: Folder, batches: Sequence[Batch]
 ) -> Iterator[Part]:
-    """Work on every shard that has no result in ``folder`` yet; the parts come in the order of the shards.
-
-    A file with the name of a part is always whole. Several runs may work in one folder at the same time; what both
-    make is the same.
-
-    Args:
-        engine: where the work runs.
-        start: called once in each worker; returns what is done with a shard.
-        shards: what to work on.
-        folder: for the results, one file a shard, and the fingerprint. It must be empty, or of the same run.
-        fingerprint: everything that the results depend on, except for the files of the shards: model, options, ….
-        suffix: ending of the files.
-    """
-    _claim(folder, {"shards": _describe(shards), **fingerprint})
-    digits = max(5, len(str(len(shards))))
-    names = [f"part-{number:0{digits}}" for number in range(len(shards))]
-    jobs = [
-        _Job(shard, folder / f"{name}{suffix}", folder / _SUMMARIES / f"{name}.json")
-        for name, shard in zip(names, shards, strict=True)
-    ]
-    finished = {job.path for job in jobs if job.path.exists()}
-    made = engine.map(partial(_starter, start), [job for job in jobs if job.path not in finished])
-    for job in jobs:
-        reused = job.path in finished
-        if not reused:
-            next(made)
-        yield Part(job.shard, job.path, json.loads(job.summary.read_text(encoding="utf-8")), reused)
-    for job in jobs:  # of runs that were interrupted
-        remove_leftovers(job.path)
-        remove_leftovers(job.summary)
+    again: list[Batch] = []
+    while batches:
+        jobs = [_Job(batch, plan.name_of(batch), folder) for batch in batches]
+        with closing(engine.map_each(partial(_starter, start), jobs)) as ended:
+            for outcome in ended:
+                batch, error = outcome.item.batch, outcome.error
+                if isinstance(error, WriteError):
+                    raise error  # there would be no room for the others either
+                if error is not None and len(batch.shards) > 1:
+                    again += batch.halves()
+                else:
+                    yield Part(batch, outcome.item.name, outcome.result, error=error)
+        batches, again = again, []
 
 
-def _describe(shards: Sequence[Shard]) -> list[dict[str, Any]]:
-    """The files of the shards, where they are cut, and what tells whether they have changed."""
-    files: dict[Path, dict[str, Any]] = {}
-    for shard in shards:
-        if shard.path not in files:
-            state = shard.path.stat()
-            path = str(shard.path.absolute())
-            files[shard.path] = {"path": path, "bytes": state.st_size, "modified": state.st_mtime_ns, "ends": []}
-        files[shard.path]["ends"].append(shard.end)
-    return list(files.values())
+def _sentence(error: BaseException | None) -> str:
+    return str(error) if isinstance(error, LacunerError) else f"{type(error).__name__}: {error}"
 
 
-def _claim(folder: Path, fingerprint: Mapping[str, Any]) -> None:
-    """Make the folder ours, or see that it is."""
-    wanted = json.loads(json.dumps(fingerprint))
-    path = folder / FINGERPRINT
+def _shown(path: str | Path) -> str:
+    return str(path) if is_url(path) else str(Path(path).absolute())
+
+
+def _create(folder: Folder) -> None:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if not path.exists():
-            if any(not child.name.startswith(f".{FINGERPRINT}.") for child in folder.iterdir()):
+        folder.create()
+    except OSError as error:
+        raise ConfigError(f"{folder}: {error.strerror or error} — choose another folder") from error
+
+
+def _claim(folder: Folder, plan: Plan) -> dict[str, Any]:
+    """Make the folder ours, or see that it is; what the manifest holds."""
+    wanted = plan.fingerprint()
+    try:
+        names = folder.names()
+        if MANIFEST not in names:
+            if any(not name.startswith(f".{MANIFEST}.") for name in names - {_SUMMARIES}):
                 raise ConfigError(
                     f"{folder} is not empty, and holds no results of this command — choose another folder"
                 )
-            _write_whole(path, lambda file: file.write(json.dumps(wanted, ensure_ascii=False, indent=1) + "\n"))
-        (folder / _SUMMARIES).mkdir(exist_ok=True)
-        found = json.loads(path.read_text(encoding="utf-8"))
+            _write_json(folder, MANIFEST, {**wanted, "complete": False})
+        folder.create(_SUMMARIES)
+        found = _read_json(folder, MANIFEST)
     except WriteError:
         raise
     except OSError as error:
-        raise ConfigError(f"{folder}: {error.strerror} — choose another folder") from error
+        raise ConfigError(f"{folder}: {error.strerror or error} — choose another folder") from error
     except ValueError as error:
-        raise ConfigError(f"{path} is damaged ({error}) — remove the folder, or choose another one") from error
-    if found != wanted:
-        keys = found.keys() | wanted.keys() if isinstance(found, dict) else wanted.keys()
-        differ = sorted(key for key in keys if not isinstance(found, dict) or found.get(key) != wanted.get(key))
         raise ConfigError(
-            f"{folder} holds the results of another run, with other {', '.join(differ)} — choose another folder, or remove it"
+            f"{folder}/{MANIFEST} is damaged ({error}) — remove the folder, or choose another one"
+        ) from error
+    differ = [key for key in wanted if not isinstance(found, dict) or found.get(key) != wanted[key]]
+    if differ:
+        changed = _changed_inputs(found, wanted) if differ == ["inputs"] else ""
+        raise ConfigError(
+            f"{folder} holds the results of another run, with other {', '.join(differ).replace('_', ' ')}{changed} — choose "
+            "another folder, or remove it"
         )
+    return wanted
 
 
-def _starter(start: Callable[[], Work]) -> Callable[[_Job], None]:
+def _changed_inputs(found: Any, wanted: Mapping[str, Any]) -> str:
+    """Which of the files have changed, as far as a sentence can hold it."""
+    known = {item["path"]: item for item in found.get("inputs") or ()}
+    changed = [item["path"] for item in wanted["inputs"] if item["path"] in known and known[item["path"]] != item]
+    if not changed:
+        return ""
+    more = f", and {len(changed) - 1:,} others have" if len(changed) > 1 else ""
+    return f" ({changed[0]} has changed since then{more})"
+
+
+def _starter(start: Callable[[], Work]) -> Callable[[_Job], Any]:
     return partial(_make, start())
 
 
-def _make(work: Work, job: _Job) -> None:
-    summaries: list[Any] = []
-    _write_whole(
-        job.path,
-        lambda file: summaries.append(work(job.shard, file)),
+def _make(work: Work, job: _Job) -> Any:
+    with job.folder.write(job.name) as raw:
+        with _as_text(raw) as file:
+            summary = work(job.batch.shards, file)
         # A part without a summary must not exist, so that the summary comes first.
-        before=lambda: _write_whole(job.summary, lambda file: file.write(json.dumps(summaries[0], ensure_ascii=False))),
-    )
+        _write_json(job.folder, f"{_SUMMARIES}/{job.name}.json", summary)
+    return summary
 
 
-def _write_whole(path: Path, write: Callable[[TextIO], object], before: Callable[[], None] = lambda: None) -> None:
-    """Write a text file; ``before`` is done when it is written, and has not its name yet."""
-    with new_file(path) as raw:
-        file = io.TextIOWrapper(raw, encoding="utf-8", newline="\n")
-        try:
-            write(file)
-            file.flush()
-        finally:
-            file.detach()
-        before()
+@contextmanager
+def _as_text(raw: BinaryIO) -> Iterator[TextIO]:
+    file = io.TextIOWrapper(raw, encoding="utf-8", newline="\n")
+    try:
+        yield file
+        file.flush()
+    finally:
+        file.detach()
+
+
+def _write_json(folder: Folder, name: str, value: Any) -> None:
+    with folder.write(name) as file:
+        file.write((json.dumps(value, ensure_ascii=False, indent=1 if name == MANIFEST else None) + "\n").encode())
+
+
+def _read_json(folder: Folder, name: str) -> Any:
+    with folder.read(name) as file:
+        return json.loads(file.read())

@@ -1,111 +1,158 @@
-"""Shards: byte ranges of files that are worked on independently, on any machine that sees the file."""
+"""Shards: parts of files that are worked on independently, on any machine that sees the files."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Literal
 
-from lacuner.corpus.files import STANDARD_INPUT, decode_line, read_lines
+from lacuner.corpus.corpus import unit_of_texts
+from lacuner.corpus.files import STANDARD_INPUT, FileRange, FileState, Unit, is_compressed, is_url, state_of
+from lacuner.corpus.ranges import lines_of, locating
 from lacuner.errors import DataError
 
-Unit = Literal["line", "block"]
-"""What is never cut: a line of text or JSON Lines, or a block of lines between empty ones, as in column files."""
-DEFAULT_SIZE = 64 * 2**20
+DEFAULT_SIZE = 16 * 2**20
+"""Bytes of a shard. What a killed worker was doing is done again, so that it should take minutes at most."""
+_MAX_SHARDS = 1000
+"""Shards that are worked on together, however small they are."""
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True)
 class Shard:
-    """The lines, or blocks of lines, of a file that begin in the bytes ``[begin, end)``."""
+    """A part of a file: what begins in the bytes ``[begin, end)``, or the row groups ``begin`` to ``end - 1`` of Parquet.
 
-    path: Path
+    Attributes:
+        path: a file, or a URL.
+        begin: where it begins.
+        end: where it ends.
+        unit: what is never cut. A ``file`` is read as a whole.
+    """
+
+    path: str | Path
     begin: int
     end: int
+    unit: Unit = "line"
+
+    @property
+    def range(self) -> FileRange | None:
+        """What is read of the file; ``None``: all."""
+        return None if self.unit == "file" else FileRange(self.begin, self.end, self.unit)
 
     def __str__(self) -> str:
+        if self.unit == "row group":
+            return f"{self.path}, row group {self.begin}"
         return f"{self.path}, bytes {self.begin:,} to {self.end:,}"
 
 
-def cut_into_shards(path: str | Path, size: int = DEFAULT_SIZE) -> list[Shard]:
+@dataclass(frozen=True)
+class Batch:
+    """Shards that are worked on together; small files are many in one.
+
+    Attributes:
+        first: number of the first shard among all.
+        shards: one after the other.
+    """
+
+    first: int
+    shards: tuple[Shard, ...]
+
+    @property
+    def end(self) -> int:
+        """Number of the first shard after these."""
+        return self.first + len(self.shards)
+
+    def __str__(self) -> str:
+        if len(self.shards) == 1:
+            return str(self.shards[0])
+        return f"{len(self.shards):,} shards from {self.shards[0]} on"
+
+    def halves(self) -> tuple["Batch", "Batch"]:
+        """The first and the second half of the shards."""
+        middle = len(self.shards) // 2
+        return Batch(self.first, self.shards[:middle]), Batch(self.first + middle, self.shards[middle:])
+
+
+@dataclass(frozen=True)
+class InputFile:
+    """A file to work on, and what tells whether it has changed."""
+
+    path: str | Path
+    state: FileState
+
+    @classmethod
+    def of(cls, path: str | Path) -> "InputFile":
+        """A file, or what a URL names, as it is now."""
+        if str(path) == STANDARD_INPUT or (not is_url(path) and Path(path).exists() and not Path(path).is_file()):
+            raise DataError("only files can be cut into shards", "save it to a file first", path)
+        try:
+            return cls(path, state_of(path))
+        except DataError as error:
+            raise DataError(error.what, "check the path", path) from error
+
+    def shards(self, size: int = DEFAULT_SIZE, format: str | None = None) -> list[Shard]:
+        """Shards that cover the file, in order.
+
+        A file that is no larger than a shard is one, whatever it is, and so is a compressed one, and one in a format that
+        can only be read as a whole. An empty file has none.
+
+        Args:
+            size: bytes of a shard.
+            format: the format of the texts, if the name does not tell.
+        """
+        bytes_ = self.state.size
+        if bytes_ == 0:
+            return []
+        unit: Unit = unit_of_texts(self.path, format) if bytes_ > size else "file"
+        if unit == "file":
+            return [Shard(self.path, 0, bytes_, "file")]
+        if unit == "row group":
+            from lacuner.corpus.formats.datasets import count_row_groups
+
+            return [Shard(self.path, group, group + 1, unit) for group in range(count_row_groups(self.path))]
+        return _cut(self.path, bytes_, size, unit)
+
+
+def cut_into_shards(path: str | Path, size: int = DEFAULT_SIZE, unit: Unit = "line") -> list[Shard]:
     """Shards of ``size`` bytes that cover a file; one shard if the file is compressed, none if it is empty."""
     if size < 1:
         raise ValueError("a shard has at least one byte")
-    path = Path(path)
-    if str(path) == STANDARD_INPUT or (path.exists() and not path.is_file()):
-        raise DataError("only files can be cut into shards", "save it to a file first", path)
-    try:
-        length = path.stat().st_size
-    except OSError as error:
-        raise DataError(error.strerror or str(error), "check the path", path) from error
-    step = max(length, 1) if _is_compressed(path) else size
-    return [Shard(path, begin, min(begin + step, length)) for begin in range(0, length, step)]
+    path = path if is_url(path) else Path(path)
+    length = InputFile.of(path).state.size
+    return _cut(path, length, size, "file" if is_compressed(path) else unit)
 
 
-def read_shard(shard: Shard, unit: Unit = "line") -> Iterator[str]:
+def group_shards(shards: Sequence[Shard], size: int = DEFAULT_SIZE, first: int = 0) -> Iterator[Batch]:
+    """The shards in batches of about ``size`` bytes, in order.
+
+    Args:
+        shards: all of them.
+        size: of a batch; a shard that is larger is alone.
+        first: number of the first shard.
+    """
+    chosen: list[Shard] = []
+    total = 0
+    for shard in shards:
+        # A row group says nothing about its bytes; it is worth a task of its own.
+        bytes_ = size if shard.unit == "row group" else shard.end - shard.begin
+        if chosen and (total + bytes_ > size or len(chosen) >= _MAX_SHARDS):
+            yield Batch(first, tuple(chosen))
+            first, chosen, total = first + len(chosen), [], 0
+        chosen.append(shard)
+        total += bytes_
+    if chosen:
+        yield Batch(first, tuple(chosen))
+
+
+def cut_all(files: Iterable[InputFile], size: int = DEFAULT_SIZE, format: str | None = None) -> list[Shard]:
+    """The shards of all files, in order."""
+    return [shard for file in files for shard in file.shards(size, format)]
+
+
+def read_shard(shard: Shard) -> Iterator[str]:
     """The lines of a shard, without line ends. All shards of a file together have every line of it exactly once."""
-    if _is_compressed(shard.path):
-        yield from (line for _, line in read_lines(shard.path))
-        return
-    try:
-        with shard.path.open("rb") as file:
-            first = _next_line(file, shard.begin)
-            after_empty = _is_after_empty_line(file, first)
-            file.seek(first)
-            outside = unit == "block" and not after_empty  # in a block that begins in an earlier shard
-            position = first
-            for raw in file:
-                begins = unit == "line" or after_empty
-                if position >= shard.end and begins:
-                    break
-                after_empty = not raw.strip()
-                outside = outside and not after_empty
-                if not outside:
-                    yield _decode(raw, shard.path, position)
-                position += len(raw)
-    except OSError as error:
-        raise DataError(error.strerror or str(error), "check the path and the file", shard.path) from error
+    with locating(shard.path, shard.range):
+        for _, line in lines_of(shard.path, shard.range):
+            yield line
 
 
-def _decode(raw: bytes, path: Path, position: int) -> str:
-    try:
-        return decode_line(raw, path, 1 if position == 0 else 2)
-    except DataError as error:
-        if error.line is None:
-            raise
-        raise DataError(error.what, error.remedy, path, _line_number(path, position)) from None
-
-
-def _line_number(path: Path, position: int) -> int:
-    """The number of the line that begins at ``position``; it takes reading the file, and so is asked only for errors."""
-    with path.open("rb") as file:
-        count, left = 1, position
-        while left and (read := file.read(min(left, 2**20))):
-            count, left = count + read.count(b"\n"), left - len(read)
-    return count
-
-
-def _next_line(file: BinaryIO, position: int) -> int:
-    """Where the first line begins that begins at ``position`` or later."""
-    if position == 0:
-        return 0
-    file.seek(position - 1)
-    file.readline()
-    return file.tell()
-
-
-def _is_after_empty_line(file: BinaryIO, position: int) -> bool:
-    """Whether the line before the one at ``position`` is empty; the beginning of the file counts as empty."""
-    end = position - 1  # of the line before, without its line feed
-    while end > 0:
-        begin = max(0, end - 4096)
-        file.seek(begin)
-        _, feed, line = file.read(end - begin).rpartition(b"\n")
-        if line.strip():
-            return False
-        if feed:
-            return True
-        end = begin
-    return True
-
-
-def _is_compressed(path: Path) -> bool:
-    return path.name.lower().endswith(".gz")
+def _cut(path: str | Path, length: int, size: int, unit: Unit) -> list[Shard]:
+    step = max(length, 1) if unit == "file" else size
+    return [Shard(path, begin, min(begin + step, length), unit) for begin in range(0, length, step)]

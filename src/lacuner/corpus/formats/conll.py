@@ -6,18 +6,21 @@ right before the sentence, written only where there is something to say.
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import TextIO
 
-from lacuner.corpus.files import ReadingReport, read_lines
+from lacuner.corpus.files import FileRange, FileState, ReadingReport, Unit, read_lines, state_of
 from lacuner.corpus.formats.columns import Block, Layout
 from lacuner.corpus.formats.format import Format, ReadOptions, WriteOptions
 from lacuner.corpus.formats.json_lines import to_line
 from lacuner.corpus.formats.table import find_header, read_rows
 from lacuner.corpus.formats.tag_schemes import Scheme, detect_scheme, holds_comment
 from lacuner.corpus.formats.tagged import STATUS_LINE, WRITE_JSONL, status_of_tagged, tagged_sentence, tags_of
+from lacuner.corpus.ranges import lines_of, until_error
 from lacuner.corpus.sentence import Sentence
 from lacuner.errors import DataError
 
@@ -49,6 +52,9 @@ def read_conll(
         scheme: the tag scheme; found out from the first sentences if not given.
         column: the column with the tags, counted from 0; the last one if not given.
     """
+    if options is not None and options.range is not None:
+        yield from _read_range(path, report, options.range, options.tagged)
+        return
     lines = read_lines(path, keep_ends=True)
     first = next(lines, (0, ""))
     if scheme is None and column is None and (header := find_header(first[1].rstrip("\r\n"))):
@@ -67,9 +73,46 @@ def read_conll(
         if number >= len(ahead):
             layout.cut(block, path, report)
         if block.columns:
-            sentence = tagged_sentence(block, scheme if layout.tagged else None, path, report)
-            mark = {DOCUMENT_MARK: True} if block.begins_document else {}
-            yield replace(sentence, extra={**sentence.extra, **mark}) if mark else sentence
+            yield _sentence(block, layout, scheme, path, report)
+
+
+def _read_range(path: str | Path, report: ReadingReport, range: FileRange, tagged: bool) -> Iterator[Sentence]:
+    """Sentences that begin in a part of a file; how to read them, the beginning of the file tells."""
+    layout, scheme = _look_at(path, state_of(path), tagged)
+    if range.begin == 0 and layout.first_number is not None:
+        report.remark("the first column counts words; the words are read from the second", path)
+    for block in _blocks(lines_of(path, range, keep_ends=True, mark=DOCUMENT_MARK.encode()), path, report):
+        layout.cut(block, path, report)
+        if block.columns:
+            yield _sentence(block, layout, scheme, path, report)
+
+
+@lru_cache(maxsize=8)  # a worker reads many parts of a file
+def _look_at(path: str | Path, state: FileState, tagged: bool) -> tuple[Layout, Scheme]:
+    ignored = ReadingReport()
+    ahead = _look_ahead(until_error(_blocks(read_lines(path, keep_ends=True), path, ignored)))
+    try:
+        layout = Layout.of(ahead, tagged, None, path)
+        for block in ahead:
+            with suppress(DataError):  # it is the business of the part that it is in
+                layout.cut(block, path, ignored)
+        layout.check_other_columns(ahead, path, ignored)
+    except DataError as error:
+        if error.line is None:
+            raise
+        raise DataError(f"line {error.line}: {error.what}", error.remedy, path) from None  # counted from the beginning
+    return layout, detect_scheme(block.tags for block in ahead if layout.tagged)
+
+
+def _sentence(block: Block, layout: Layout, scheme: Scheme, path: str | Path, report: ReadingReport) -> Sentence:
+    sentence = tagged_sentence(block, scheme if layout.tagged else None, path, report)
+    return replace(sentence, extra={**sentence.extra, DOCUMENT_MARK: True}) if block.begins_document else sentence
+
+
+def unit_of_columns(path: str | Path) -> Unit:
+    """Blocks between empty lines; a table with a header is read as a whole."""
+    _, first = next(read_lines(path), (0, ""))
+    return "file" if find_header(first) else "block"
 
 
 def write_conll(sentences: Iterable[Sentence], file: TextIO, options: WriteOptions | None = None) -> None:
@@ -164,5 +207,6 @@ FORMATS = [
         (".conll", ".bio", ".iob", ".iob2", ".bioes", ".bmes", ".tsv", ".csv", ".col", ".txt"),
         read_conll,
         write_conll,
+        unit=unit_of_columns,
     )
 ]

@@ -12,11 +12,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from lacuner.corpus.files import STANDARD_INPUT, ReadingReport, open_binary
+from lacuner.corpus.files import STANDARD_INPUT, ReadingReport, is_compressed, open_binary, open_seekable
 from lacuner.corpus.formats.format import Format, ReadOptions, WriteOptions
 from lacuner.corpus.formats.kept_records import KEPT
-from lacuner.corpus.formats.ner_tags import RESERVED, UNKNOWN_NUMBER, row_of, sentences_of_rows
+from lacuner.corpus.formats.ner_tags import (
+    RESERVED,
+    TAG_COLUMNS,
+    UNKNOWN_NUMBER,
+    WORD_COLUMNS,
+    row_of,
+    scheme_of_rows,
+    sentences_of_rows,
+)
 from lacuner.corpus.sentence import OUTSIDE, Sentence
+from lacuner.corpus.tokenize import Splitting, cut_words
 from lacuner.errors import DataError
 
 _METADATA = b"huggingface"
@@ -30,20 +39,57 @@ _BATCH = 1000
 
 
 def read_parquet(path: str | Path, report: ReadingReport, options: ReadOptions) -> Iterator[Sentence]:
-    """Sentences of a Parquet file, streamed."""
+    """Sentences of a Parquet file, or of some of its row groups, streamed."""
+    with _opened(path) as file:
+        with _reporting_damage(path):
+            names = names_of(_features_of(file.schema_arrow))
+        groups = None if options.range is None else list(range(options.range.begin, options.range.end))
+        rows = _rows(file.iter_batches(_BATCH, groups), path)
+        if not options.tagged and not _has_tags(file):
+            for _, row in rows:
+                yield _untagged(row, options.split, path)
+            return
+        scheme = None if groups is None else scheme_of_rows(_rows(file.iter_batches(_BATCH), path), names, path)
+        yield from sentences_of_rows(rows, names, path, report, scheme)
+
+
+def count_row_groups(path: str | Path) -> int:
+    """How many parts of a Parquet file can be read independently."""
+    with _opened(path) as file:
+        return int(file.num_row_groups)
+
+
+def holds_texts(path: str | Path) -> bool:
+    """Whether the rows of a Parquet file are texts, without words."""
+    with _opened(path) as file:
+        return not _has_tags(file) and "tokens" not in file.schema_arrow.names
+
+
+@contextmanager
+def _opened(path: str | Path) -> Iterator[Any]:
     _check_installed("pyarrow", path)
     from pyarrow import BufferReader, parquet
 
-    source: Any = str(path)
-    with open_binary(path) as file:
-        if str(path) == STANDARD_INPUT or source.lower().endswith(".gz"):
-            source = BufferReader(file.read())  # the end of the file is read first
-    with _reporting_damage(path):
-        opened = parquet.ParquetFile(source)
-        schema = opened.schema_arrow
-        names = names_of(_features_of(schema))
-    rows = _rows(opened.iter_batches(_BATCH), path)
-    return sentences_of_rows(rows, names, path, report)
+    whole = str(path) == STANDARD_INPUT or is_compressed(path)
+    with open_binary(path) if whole else open_seekable(path) as file:
+        with _reporting_damage(path):
+            opened = parquet.ParquetFile(BufferReader(file.read()) if whole else file)  # its end is read first
+        yield opened
+
+
+def _has_tags(file: Any) -> bool:
+    return all(not set(names).isdisjoint(file.schema_arrow.names) for names in (WORD_COLUMNS, TAG_COLUMNS))
+
+
+def _untagged(row: dict[str, Any], split: Splitting, path: str | Path) -> Sentence:
+    """The words of a row, or its text, with its other columns."""
+    words, text = row.pop("tokens", None), row.pop("text", None)
+    if isinstance(words, list):
+        return Sentence(tuple(words), text=text if isinstance(text, str) else None, extra=row)
+    if not isinstance(text, str):
+        what = f"there are no columns with words or texts, only: {', '.join(map(str, row))[:100]}"
+        raise DataError(what, 'call one "tokens" or "text"', path)
+    return Sentence(cut_words(text, split), text=text, extra=row)
 
 
 def write_parquet(sentences: Iterable[Sentence], file: BinaryIO, options: WriteOptions) -> None:
@@ -285,6 +331,6 @@ def _check_installed(library: str, path: str | Path | None) -> None:
 
 
 FORMATS = [
-    Format("parquet", (".parquet",), read_parquet, write_binary=write_parquet),
+    Format("parquet", (".parquet",), read_parquet, write_binary=write_parquet, unit=lambda path: "row group"),
     Format("datasets", read=read_folder, write_folder=write_folder, folder_files=(_INFO_FILE, _SPLITS_FILE)),
 ]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Literal, TextIO, get_args
 
-from lacuner.corpus.files import ReadingReport
+from lacuner.corpus.files import FileRange, ReadingReport, Unit
 from lacuner.corpus.formats.tag_schemes import Scheme
 from lacuner.corpus.sentence import Sentence
 from lacuner.corpus.tokenize import Splitting, cut_words
@@ -33,11 +33,13 @@ class ReadOptions:
 
     Attributes:
         split: how raw text becomes words.
-        tagged: ``False`` also takes column files that have words and nothing else.
+        tagged: ``False`` also takes column files that have words and nothing else, and tables of texts.
+        range: what to read of the file; by default all. Only formats that have a ``unit`` are asked for less.
     """
 
     split: Splitting = "words"
     tagged: bool = True
+    range: FileRange | None = None
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,8 @@ class Format:
         write_binary: writes a file of bytes.
         write_folder: fills a folder.
         folder_files: patterns of file names by which a folder in this format is known (``*.ann``).
+        unit: tells what a file consists of that can be read independently (see ``ReadOptions.range``); by default it is
+            always read as a whole.
     """
 
     name: str
@@ -107,6 +111,7 @@ class Format:
     write_binary: BinaryWriter | None = None
     write_folder: FolderWriter | None = None
     folder_files: tuple[str, ...] = ()
+    unit: Callable[[str | Path], Unit] | None = None
 
     def __post_init__(self) -> None:
         if sum(writer is not None for writer in (self.write, self.write_binary, self.write_folder)) > 1:

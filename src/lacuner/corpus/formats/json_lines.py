@@ -53,6 +53,12 @@ def read_objects(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
         return
 
 
+def is_one_a_line(path: str | Path) -> bool:
+    """Whether objects are one a line, and not in an array, or indented."""
+    first = next((line for _, line in read_lines(path) if line.strip()), "")
+    return not _goes_on(first) and (not first.lstrip().startswith("[") or _is_tuple_line(first))
+
+
 def write_array(records: Iterable[object], file: TextIO, ascii_only: bool = False) -> None:
     """Write a JSON array as its records come, one a line."""
     before = "[\n"

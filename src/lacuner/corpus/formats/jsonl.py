@@ -8,10 +8,10 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TextIO
 
-from lacuner.corpus.files import ReadingReport
+from lacuner.corpus.files import ReadingReport, Unit
 from lacuner.corpus.formats import answers, argilla, doccano, gliner, label_studio, ner_tags, prodigy, spacy_json
 from lacuner.corpus.formats.format import Format, ReadOptions, WriteOptions
-from lacuner.corpus.formats.json_lines import read_objects, to_line
+from lacuner.corpus.formats.json_lines import decode_records, is_one_a_line, read_objects, to_line
 from lacuner.corpus.formats.records import sentence_from_record, sentence_to_record
 from lacuner.corpus.formats.span_keys import (
     SPAN_KEYS,
@@ -23,6 +23,7 @@ from lacuner.corpus.formats.span_keys import (
     note_unread_keys,
 )
 from lacuner.corpus.formats.text_records import sentence_from_text_record
+from lacuner.corpus.ranges import lines_of
 from lacuner.corpus.sentence import Sentence
 from lacuner.errors import DataError
 
@@ -34,9 +35,10 @@ def read_jsonl(path: str | Path, report: ReadingReport, options: ReadOptions | N
     """Sentences of a JSON Lines file, streamed. Each record tells by its keys which tool has written it."""
     options = options or ReadOptions()
     tools, found, line = OtherTools(path, report, options), False, 0
-    records = read_objects(path)
+    whole = options.range is None
+    records = read_objects(path) if whole else decode_records(lines_of(path, options.range), path)
     first = list(islice(records, 1))
-    if first and ner_tags.is_tagged(first[0][1]):
+    if whole and first and ner_tags.is_tagged(first[0][1]):
         yield from ner_tags.sentences_of_rows(chain(first, records), {}, path, report)
         return
     for line, record in chain(first, records):
@@ -46,8 +48,16 @@ def read_jsonl(path: str | Path, report: ReadingReport, options: ReadOptions | N
         for sentence in sentences:
             found = found or bool(sentence.entities) or sentence.complete
             yield sentence
-    if not found:
+    if not found and whole:
         note_unread_keys(report, path, line)
+
+
+def unit_of_records(path: str | Path) -> Unit:
+    """Lines; an array of records, and tags whose scheme all tell together, are read as a whole."""
+    if not is_one_a_line(path):
+        return "file"
+    first = next(read_objects(path), None)
+    return "file" if first is not None and ner_tags.is_tagged(first[1]) else "line"
 
 
 def _sentences(
@@ -154,4 +164,4 @@ def _stray_annotation(record: Mapping[str, Any]) -> str | None:
     return next(iter((*spans, *(key for key in TAG_KEYS if holds_tags(record, key)))), None)
 
 
-FORMATS = [Format("jsonl", (".jsonl", ".ndjson", ".json"), read_jsonl, write_jsonl)]
+FORMATS = [Format("jsonl", (".jsonl", ".ndjson", ".json"), read_jsonl, write_jsonl, unit=unit_of_records)]

@@ -61,27 +61,35 @@ def sentences_of_rows(
     names: Mapping[str, Sequence[str]],
     path: str | Path,
     report: ReadingReport,
+    scheme: Scheme | None = None,
 ) -> Iterator[Sentence]:
-    """Sentences of numbered rows, streamed; the first 10,000 tell the tag scheme.
+    """Sentences of numbered rows, streamed; the first 10,000 tell the tag scheme, unless it is known.
 
     Args:
         rows: the rows.
         names: of tags that are numbers, by column.
         path: for errors.
         report: counts broken tags.
+        scheme: the tag scheme.
     """
     rows = iter(rows)
-    ahead = list(islice(rows, _LOOK_AHEAD))
-    columns: tuple[str, str] | None = None
-    if ahead:
-        columns = _columns(ahead[0][1], path)
-        scheme = detect_scheme(_tags(row, columns, names, path, number)[1] for number, row in ahead)
+    ahead = list(islice(rows, _LOOK_AHEAD if scheme is None else 1))
+    if not ahead:
+        return
+    columns = _columns(ahead[0][1], path)
+    scheme = scheme or scheme_of_rows(ahead, names, path)
     for number, row in chain(ahead, rows):
-        assert columns is not None
         words, tags = _tags(row, columns, names, path, number)
         extra = _extra(row, columns, path, number, report)
         plain = _decode(words, tags, scheme, row.get("text"), extra, path, number, report)
         yield restored(plain, row.get(KEPT), _plain, path, number, report)
+
+
+def scheme_of_rows(rows: Iterable[tuple[int, Row]], names: Mapping[str, Sequence[str]], path: str | Path) -> Scheme:
+    """The tag scheme that the first 10,000 rows tell."""
+    ahead = list(islice(rows, _LOOK_AHEAD))
+    columns = _columns(ahead[0][1], path)
+    return detect_scheme(_tags(row, columns, names, path, number)[1] for number, row in ahead)
 
 
 def row_of(sentence: Sentence, path: str | Path, number: int, columns: Container[str] | None = None) -> dict[str, Any]:

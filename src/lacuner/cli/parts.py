@@ -1,0 +1,156 @@
+"""Output in parts: what ``annotate`` and ``predict`` do if ``--out`` is a folder."""
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from lacuner.cli.console import errors, say, start_bar
+from lacuner.corpus.files import STANDARD_INPUT, is_url
+from lacuner.errors import ConfigError, LacunerError
+
+if TYPE_CHECKING:
+    from lacuner.streams.engine import Engine
+    from lacuner.streams.resumable import Part, Plan, Work
+
+_INTERVAL = 10.0  # seconds between plain lines where there is no terminal
+_SHOWN_FAILURES = 20
+
+
+def is_folder(out: str) -> bool:
+    """Whether the output is to be a folder with many files: it ends in a slash, or is there."""
+    return out.endswith("/") or (not is_url(out) and out != STANDARD_INPUT and os.path.isdir(out))
+
+
+def check_output(out: str, merge: Path | None) -> None:
+    """Refuse what goes together with a folder only, or with a file only."""
+    if not is_folder(out):
+        if merge is not None:
+            raise ConfigError("--merge joins the parts in a folder — end --out in /, or leave --merge out")
+        if is_url(out):
+            raise ConfigError(f"{out}: a URL must be a folder, whose name ends in / — or write a file here")
+    if merge is not None and is_url(str(merge)):
+        raise ConfigError(f"--merge {merge}: the file must be on this machine")
+
+
+def plan_parts(
+    files: Sequence[str | Path], made_with: Mapping[str, Any], size: float, input_format: str | None, suffix: str
+) -> "Plan":
+    """What is to be made of these files."""
+    from lacuner.streams.inputs import with_states
+    from lacuner.streams.resumable import Plan
+
+    return Plan(with_states(files), made_with, max(1, round(size * 2**20)), input_format, suffix)
+
+
+def make_parts(
+    engine: "Engine",
+    start: "Callable[[], Work]",
+    plan: "Plan",
+    out: str,
+    merge: Path | None,
+    add: Callable[[Any], int],
+    counts: Callable[[], Mapping[str, Any]],
+) -> bool:
+    """Make what is missing, show how far it is, and join the parts if that is wanted.
+
+    Args:
+        engine: where the work runs.
+        start: what a worker does.
+        plan: what to make.
+        out: the folder.
+        merge: the file with all parts.
+        add: counts the summary of a part; returns how many texts it has.
+        counts: for the manifest, at the end.
+
+    Returns:
+        whether everything is done. What is not is said.
+    """
+    from lacuner.corpus.corpus import open_binary_for_writing
+    from lacuner.streams.folders import folder_at
+    from lacuner.streams.resumable import conclude, map_to_files, merge_parts
+
+    folder, progress, failed = folder_at(out), _Progress(len(plan.shards)), list["Part"]()
+    try:
+        with closing(map_to_files(engine, start, plan, folder)) as parts:
+            for part in parts:
+                if part.error is None:
+                    progress.add(part, add(part.summary))
+                else:
+                    failed.append(part)
+                    progress.add(part, 0)
+                    if len(failed) <= _SHOWN_FAILURES:
+                        say(f"failed: {part.batch}: {_reason(part.error)}")
+    except KeyboardInterrupt:
+        progress.stop()
+        say(f"Stopped. {progress.shards:,} of {len(plan.shards):,} shards are done; the same command resumes.")
+        raise
+    finally:
+        progress.stop()
+    conclude(plan, folder, counts())
+    if progress.reused:
+        say(f"{progress.reused:,} of {len(plan.shards):,} shards were done already.")
+    if failed:
+        kept = " --merge has to wait." if merge is not None else ""
+        say(
+            f"{len(failed):,} of {len(plan.shards):,} shards have failed, and everything else is done.{kept} "
+            "The same command tries them again."
+        )
+        return False
+    if merge is not None:
+        with open_binary_for_writing(merge) as file:
+            merge_parts(plan, folder, file)
+    return True
+
+
+def exit_unless(done: bool) -> None:
+    """End with the code of a failure, if it is one."""
+    if not done:
+        raise typer.Exit(1)
+
+
+def _reason(error: BaseException) -> str:
+    return str(error) if isinstance(error, LacunerError) else f"{type(error).__name__}: {error}"
+
+
+@dataclass
+class _Progress:
+    """How far all workers are together."""
+
+    total: int
+    shards: int = 0
+    reused: int = 0
+    texts: int = 0
+    _bar: Progress | None = None
+    _began: float = field(default_factory=time.monotonic)
+    _said: float = field(default_factory=time.monotonic)
+
+    def add(self, part: "Part", texts: int) -> None:
+        count = len(part.batch.shards)
+        self.shards += count
+        if part.reused:
+            self.reused += count
+            return
+        self.texts += texts
+        now = time.monotonic()
+        rate = f"{self.texts:,} texts, {self.texts / max(now - self._began, 0.001):,.0f} a second"
+        if errors.is_terminal:
+            if self._bar is None:
+                columns = (TextColumn("shards"), BarColumn(), TextColumn("{task.completed:,.0f}/{task.total:,.0f}"))
+                self._bar = start_bar(*columns, TextColumn("{task.description}"), TimeRemainingColumn())
+                self._bar.add_task("", total=self.total)
+            self._bar.update(self._bar.task_ids[0], completed=self.shards, description=rate)
+        elif now - self._said > _INTERVAL:
+            say(f"{self.shards:,} of {self.total:,} shards, {rate}")
+            self._said = now
+
+    def stop(self) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None

@@ -1,0 +1,294 @@
+"""Ray: the same work in actors and tasks of a cluster, or of this machine. Ray's core is enough; Ray Data is not used."""
+
+import logging
+import os
+import pickle
+import socket
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from lacuner.errors import ConfigError, LacunerError
+from lacuner.streams.engine import Outcome, Pending, Retries, available_cores, naming
+from lacuner.streams.worker import Answer, attempt, limit_threads
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+_PAUSE = 0.5  # seconds between two calls of ``watch``
+_PATIENCE = 10.0  # seconds in which the head of a cluster answers
+_OBJECT_STORE = 256 * 2**20
+"""Bytes for what Ray hands to workers, where we start it: a dictionary, and names of files. Results are small."""
+
+
+class RayEngine:
+    """Workers are actors, and tasks are tasks of Ray. They end with the driver, however it ends.
+
+    Every machine of the cluster needs Lacuner, and must see the files that are read and written: a shared disk, or URLs.
+
+    Args:
+        workers: actors, or tasks, at a time; by default one for each core of the cluster.
+        address: of a cluster that is running (``auto``, ``HOST:6379``, ``ray://HOST:10001``). By default Ray is started on
+            this machine, and ended with this process.
+        threads: cores of each worker; by default workers share those of the cluster evenly.
+    """
+
+    def __init__(self, workers: int | None = None, address: str | None = None, threads: int | None = None) -> None:
+        if workers is not None and workers < 1:
+            raise ValueError("there must be at least one worker")
+        self.address = address
+        self._ray = _import_ray()
+        self._workers, self._threads = workers, threads
+
+    @property
+    def workers(self) -> int:
+        """Actors, or tasks, at a time."""
+        return self._workers or self._cores()
+
+    @property
+    def threads(self) -> int:
+        """Cores of each."""
+        return self._threads or max(1, self._cores() // self.workers)
+
+    def map(self, start: Callable[[], Callable[[Item], Result]], items: Iterable[Item]) -> Iterator[Result]:
+        """See :meth:`Engine.map`."""
+        actors = self._start_actors(start)
+        waiting: deque[tuple[Item, Any]] = deque()
+        try:
+            for number, item in enumerate(items):
+                actor = actors[number % len(actors)]
+                waiting.append((item, actor.work.remote(item)))
+                if len(waiting) > 2 * len(actors):
+                    yield self._result(*waiting.popleft())
+            while waiting:
+                yield self._result(*waiting.popleft())
+        finally:
+            self._end(actors)
+
+    def map_each(
+        self, start: Callable[[], Callable[[Item], Result]], items: Iterable[Item]
+    ) -> Generator[Outcome[Item, Result], None, None]:
+        """See :meth:`Engine.map_each`."""
+        make, waiting = self._actor_maker(start), Retries(items)
+        pool: list[_Actor] = []
+        outcomes: list[Outcome[Item, Result]] = []
+        try:
+            while True:
+                free = [each for each in pool if each.started and each.pending is None]
+                while (len(pool) < self.workers or free) and (pending := waiting.take()) is not None:
+                    if free:
+                        free.pop().give(pending)
+                    else:
+                        actor = make()
+                        pool.append(_Actor(actor, pending, actor.begin.remote()))
+                yield from outcomes  # while everybody is at work again
+                outcomes.clear()
+                busy = {each.call: each for each in pool if each.pending is not None}
+                if not busy:
+                    return
+                ended, _ = self._ray.wait(list(busy), num_returns=1)
+                for call in ended:
+                    each = busy[call]
+                    outcome = self._answer(each, waiting)
+                    if each.dead:
+                        pool.remove(each)
+                    if outcome is not None:
+                        outcomes.append(outcome)
+        finally:
+            self._end([each.handle for each in pool])
+
+    def run_each(
+        self, task: Callable[[Item], Result], items: Iterable[Item], watch: Callable[[Item], None] = lambda item: None
+    ) -> Generator[Outcome[Item, Result], None, None]:
+        """See :meth:`Engine.run_each`."""
+        ray = self._connected()
+        # A process for each task, whose memory is its own; whether it is tried again is for the caller to say.
+        run = ray.remote(num_cpus=self.threads, max_calls=1, max_retries=0)(_run_task)
+        waiting, running, exhausted = iter(items), dict[Any, Item](), False
+        try:
+            while running or not exhausted:
+                while not exhausted and len(running) < self.workers:
+                    try:
+                        item = next(waiting)
+                    except StopIteration:
+                        exhausted = True
+                        break
+                    running[run.remote(_pack((task, item)), self.threads)] = item
+                if not running:
+                    return
+                ended, _ = ray.wait(list(running), num_returns=1, timeout=_PAUSE)
+                for call in ended:
+                    yield self._outcome(running.pop(call), call)
+                for item in running.values():
+                    watch(item)
+        finally:
+            for call in running:
+                with suppress(Exception):  # a cluster that has gone ends its tasks by itself
+                    ray.cancel(call, force=True)
+
+    def _outcome(self, item: Item, call: Any) -> Outcome[Item, Any]:
+        try:
+            answer: Answer = self._ray.get(call)
+        except self._ray.exceptions.RayError as error:
+            return Outcome(item, error=LacunerError(f"its process {_how(error)}"))
+        return Outcome(item, answer.value, answer.error)
+
+    def _answer(self, each: "_Actor", waiting: Retries[Any]) -> Outcome[Any, Any] | None:
+        pending = each.pending
+        assert pending is not None
+        try:
+            answer: Answer = self._ray.get(each.call)
+        except self._ray.exceptions.RayActorError as error:
+            each.dead = True
+            return waiting.died(pending, _how(error), not each.started)
+        if not each.started:
+            answer.result()  # an error of the start is raised
+            each.started = True
+            waiting.started()
+            each.give(pending)
+            return None
+        each.pending = None
+        return Outcome(pending.item, answer.value, answer.error)
+
+    def _result(self, item: object, call: Any) -> Any:
+        with naming(item):
+            try:
+                answer: Answer = self._ray.get(call)
+            except self._ray.exceptions.RayActorError as error:
+                raise LacunerError(
+                    f"a worker died at about {item} ({_how(error)}) — if memory ran out, use fewer --workers"
+                ) from None
+            return answer.result()
+
+    def _start_actors(self, start: Callable[[], Any]) -> list[Any]:
+        make = self._actor_maker(start)
+        return [make() for _ in range(self.workers)]
+
+    def _actor_maker(self, start: Callable[[], Any]) -> Callable[[], Any]:
+        ray = self._connected()
+        packed = ray.put(_pack(start))  # once for all actors of a machine
+        actor = ray.remote(num_cpus=self.threads, max_restarts=0)(_Worker)
+        return lambda: actor.remote(packed, self.threads)
+
+    def _end(self, actors: Iterable[Any]) -> None:
+        for actor in actors:
+            with suppress(Exception):  # a cluster that has gone ends its actors by itself
+                self._ray.kill(actor)
+
+    def _cores(self) -> int:
+        if self.address is None:
+            return available_cores()
+        return max(1, int(self._connected().cluster_resources().get("CPU", 1)))
+
+    def _connected(self) -> Any:
+        ray = self._ray
+        if ray.is_initialized():
+            return ray
+        quiet = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": True}
+        try:
+            if self.address is not None:
+                _check_reachable(self.address)
+                ray.init(address=self.address, **quiet)
+            else:
+                cores = max(self._workers or 1, available_cores())
+                ray.init(
+                    address="local",
+                    num_cpus=cores,
+                    include_dashboard=False,
+                    object_store_memory=_OBJECT_STORE,
+                    **quiet,
+                )
+        except (ConnectionError, RuntimeError, ValueError, OSError, TimeoutError) as error:
+            where = "Ray does not start here" if self.address is None else f"no Ray cluster answers at {self.address}"
+            raise ConfigError(f"{where} ({str(error).splitlines()[0][:200]}) — see docs/scale.md") from error
+        return ray
+
+
+@dataclass
+class _Actor:
+    """An actor, what it was given, and the call whose end is waited for."""
+
+    handle: Any
+    pending: Pending[Any] | None
+    call: Any
+    started: bool = field(default=False)
+    dead: bool = field(default=False)
+
+    def give(self, pending: Pending[Any]) -> None:
+        self.pending = pending
+        self.call = self.handle.work.remote(pending.item)
+
+
+def _import_ray() -> Any:
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")  # standard output is ours; outcomes say what has died
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # GPUs stay visible, and Ray says nothing about it
+    try:
+        import ray
+    except ImportError:
+        raise ConfigError("the engine ray needs Ray — install it with: pip install ray") from None
+    return ray
+
+
+def _check_reachable(address: str) -> None:
+    """Ray itself would wait for minutes, and print what concerns nobody."""
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if colon and port.isdecimal():
+        socket.create_connection((host.strip("[]"), int(port)), _PATIENCE).close()
+
+
+def _pack(value: object) -> bytes:
+    from ray import cloudpickle
+
+    packed: bytes = cloudpickle.dumps(value)  # type: ignore[no-untyped-call]
+    return packed
+
+
+def _how(error: BaseException) -> str:
+    """How a process of Ray has ended, in a few words."""
+    if type(error).__name__ == "OutOfMemoryError":
+        return "was killed, because the memory of its machine ran out"
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"died ({lines[0][:200]})" if lines else "died"
+
+
+# In the worker
+
+
+class _Worker:
+    """An actor. What it needs is loaded when it begins, so that an error there is told like any other."""
+
+    def __init__(self, packed: bytes, threads: int) -> None:
+        limit_threads(threads)
+        self._packed: bytes | None = packed
+        self._task: Callable[[Any], Any] | None = None
+
+    def begin(self) -> Answer:
+        """Load what is needed, unless that is done."""
+        return attempt(lambda _: self._load(), None)._replace(value=None)
+
+    def work(self, item: object) -> Answer:
+        """Work on an item."""
+        try:
+            task = self._load()
+        except Exception as error:
+            return Answer(error=error)
+        return attempt(task, item)
+
+    def _load(self) -> Callable[[Any], Any]:
+        if self._task is None:
+            assert self._packed is not None
+            self._task, self._packed = pickle.loads(self._packed)(), None
+        assert self._task is not None
+        return self._task
+
+
+def _run_task(packed: bytes, threads: int) -> Answer:
+    limit_threads(threads)
+    try:
+        task, item = pickle.loads(packed)
+    except Exception as error:
+        return Answer(error=error)
+    return attempt(task, item)

@@ -1,0 +1,105 @@
+"""What happens in a worker, whichever engine has started it: on this machine or in a cluster."""
+
+import multiprocessing
+import os
+import pickle
+import signal
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any, NamedTuple
+
+from lacuner.errors import LacunerError
+
+
+class Answer(NamedTuple):
+    """What a worker says about an item, or about its start: a value, or the error that was raised."""
+
+    value: Any = None
+    error: BaseException | None = None
+
+    def result(self) -> Any:
+        """The value; the error is raised."""
+        if self.error is not None:
+            raise self.error
+        return self.value
+
+
+@dataclass(frozen=True)
+class Packed:
+    """What a worker is told. A new interpreter unpacks it after its threads are limited, for torch looks only once."""
+
+    value: Any
+    pickled: bool
+
+    def unpack(self) -> Any:
+        return pickle.loads(self.value) if self.pickled else self.value
+
+
+def attempt(work: Callable[[Any], Any], item: object) -> Answer:
+    """Apply ``work``, and keep its error."""
+    try:
+        return Answer(work(item))
+    except Exception as error:
+        return Answer(error=error)
+
+
+def limit_threads(threads: int) -> None:
+    """Share the cores with other workers; libraries that are loaded later look at it."""
+    wanted = os.environ.get("OMP_NUM_THREADS", "")
+    os.environ["OMP_NUM_THREADS"] = str(min(threads, int(wanted)) if wanted.isdecimal() else threads)
+    os.environ["OMP_WAIT_POLICY"] = "PASSIVE"  # threads that wait actively slow down the other processes
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+
+
+def prepare(threads: int) -> None:
+    """Ctrl-C is for the parent, who ends the workers; a parent that was killed cannot, so they watch for its end."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    limit_threads(threads)
+
+
+def run_task(connection: Connection, packed: Packed, threads: int) -> None:
+    """The life of a process that works on one item."""
+    prepare(threads)
+    try:
+        task, item = packed.unpack()
+        answer = attempt(task, item)
+    except Exception as error:
+        answer = Answer(error=error)
+    send(connection, answer)
+
+
+def serve_items(connection: Connection, packed: Packed, threads: int) -> None:
+    """The life of a process that works on one item after the other. Its first answer is about its start."""
+    prepare(threads)
+    try:
+        work = packed.unpack()()
+    except Exception as error:
+        send(connection, Answer(error=error))
+        return
+    send(connection, Answer())
+    while True:
+        try:
+            item = connection.recv()
+        except EOFError:
+            return
+        send(connection, attempt(work, item))
+
+
+def send(connection: Connection, answer: Answer) -> None:
+    """Answer, also where a value or an error cannot be pickled."""
+    try:
+        connection.send(answer)
+    except Exception as error:
+        sent = answer.value if answer.error is None else answer.error
+        unfit = LacunerError(f"{type(error).__name__}: {error} (of {type(sent).__name__})")
+        connection.send(Answer(error=unfit))
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)

@@ -1,0 +1,196 @@
+"""Ray on this machine, with two CPUs: what local processes do, actors and tasks of Ray do as well."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from lacuner.errors import ConfigError, LacunerError, ModelError
+
+psutil = pytest.importorskip("psutil")
+ray = pytest.importorskip("ray")
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[object]:
+    from lacuner.streams.ray_engine import RayEngine
+
+    yield RayEngine(2)
+    ray.shutdown()
+
+
+def working() -> Callable[[int], int]:
+    def work(number: int) -> int:  # functions of a test module are not found in another process, but sent there
+        import os
+        import signal
+
+        if number == 3:
+            raise ValueError("three")
+        if number == 5:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return 2 * number
+
+    return work
+
+
+def broken() -> Callable[[int], int]:
+    raise ModelError("there is no such model")
+
+
+def counting(path: Path) -> Callable[[int], str]:
+    import os
+
+    with path.open("a") as file:
+        file.write("started\n")
+    return lambda number: os.environ["OMP_NUM_THREADS"]
+
+
+@pytest.fixture(autouse=True)
+def _send_by_value() -> Iterator[None]:
+    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    yield
+    ray.cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+
+
+def test_results_come_in_the_order_of_the_items(engine) -> None:
+    items = [n for n in range(30) if n not in (3, 5)]
+    assert list(engine.map(working, items)) == [2 * n for n in items]
+    with pytest.raises(ValueError, match="three") as raised:
+        list(engine.map(working, [1, 2, 3]))
+    assert raised.value.__notes__ == ["while working on 3"]
+    with pytest.raises(LacunerError, match=r"a worker died at about 5 .*use fewer --workers"):
+        list(engine.map(working, [5]))
+
+
+def test_independent_items_do_not_harm_each_other(engine) -> None:
+    outcomes = {outcome.item: outcome for outcome in engine.map_each(working, range(8))}
+    assert [outcomes[n].result for n in range(8)] == [None if n in (3, 5) else 2 * n for n in range(8)]
+    assert isinstance(outcomes[3].error, ValueError)
+    assert str(outcomes[5].error).startswith("3 workers have died of it; the last one died (")
+
+
+def test_a_worker_that_cannot_begin_says_why(engine) -> None:
+    for run in (engine.map, engine.map_each):
+        with pytest.raises(ModelError, match="there is no such model"):
+            list(run(broken, range(5)))
+
+
+def test_the_model_is_loaded_once_an_actor_and_threads_are_divided(engine, tmp_path: Path) -> None:
+    outcomes = list(engine.map_each(partial(counting, tmp_path / "log"), range(20)))
+    assert {outcome.result for outcome in outcomes} == {"1"}
+    assert 1 <= len((tmp_path / "log").read_text().splitlines()) <= 2
+
+
+def test_tasks_have_processes_of_their_own(engine) -> None:
+    outcomes = {outcome.item: outcome for outcome in engine.run_each(working(), [1, 3, 5])}
+    assert outcomes[1].result == 2
+    assert isinstance(outcomes[3].error, ValueError)
+    assert str(outcomes[5].error).startswith("its process died")
+
+
+def test_tasks_are_watched_and_ended_when_nobody_wants_their_results(engine) -> None:
+    watched: list[float] = []
+    began = time.monotonic()
+    outcomes = engine.run_each(time.sleep, [0.1, 120.0], watched.append)
+    assert next(outcomes).item == 0.1
+    outcomes.close()
+    assert time.monotonic() - began < 60
+    assert [outcome.error for outcome in engine.run_each(time.sleep, [2.0], watched.append)] == [None]
+    assert 2.0 in watched
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1"])
+def test_a_cluster_that_does_not_answer_is_one_sentence(address: str) -> None:
+    code = (
+        f"from lacuner.streams.engine import make_engine\nlist(make_engine('ray', 1, address='{address}').map(int, []))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode != 0
+    assert f"no Ray cluster answers at {address} ([Errno 111] Connection refused) — see docs/scale.md" in done.stderr
+
+
+def test_without_ray_the_error_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    from lacuner.streams.engine import make_engine
+
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(ConfigError, match=r"the engine ray needs Ray — install it with: pip install ray"):
+        make_engine("ray", 2)
+
+
+def command(folder: Path, *others: object) -> list[str]:
+    given = ["annotate", folder / "in.txt", "--dictionary", folder / "names.tsv", *others]
+    return [sys.executable, "-m", "lacuner", *map(str, given)]
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    (tmp_path / "names.tsv").write_text("Ada\tPER\nTurin\tLOC\n")
+    (tmp_path / "in.txt").write_text("".join(f"Ada {number} slept in Turin .\n" for number in range(60_000)))
+    subprocess.run(command(tmp_path, "--out", tmp_path / "one.jsonl"), check=True, capture_output=True)
+    return tmp_path
+
+
+def test_kills_of_driver_worker_and_head_lose_nothing(corpus: Path) -> None:
+    generator, out = random.Random(1), corpus / "out"
+    options = ["--out", f"{out}/", "--shard-size", "0.01", "--engine", "ray", "--workers", 2, "--json"]
+    options += ["--merge", corpus / "two.jsonl"]
+    for victim in ("driver", "raylet", "gcs_server", "ray::_Worker"):
+        target = len(list(out.glob("part-*"))) + generator.randrange(3, 20)
+        with subprocess.Popen(command(corpus, *options), stdout=subprocess.PIPE, text=True) as process:
+            deadline = time.monotonic() + 120
+            while len(list(out.glob("part-*"))) < target and time.monotonic() < deadline:
+                time.sleep(0.05)
+            family = psutil.Process(process.pid).children(recursive=True)
+            if victim == "driver":
+                process.kill()
+            else:
+                (found, *_) = [each for each in family if victim in " ".join(each.cmdline()[:1] or [each.name()])]
+                os.kill(found.pid, signal.SIGKILL)
+                if victim != "ray::_Worker":
+                    time.sleep(generator.random() * 3)
+                    process.kill()  # Ray gives up after minutes
+            output, _ = process.communicate(timeout=200)
+        ours = [each for each in family if each.is_running() and each.name().startswith("ray::_Worker")]
+        _, alive = psutil.wait_procs(ours, timeout=60)
+        assert not alive, "workers are left"
+    assert process.returncode == 0  # another worker has taken the place of the last one
+    assert json.loads(output)["texts"] == 60_000
+    assert (corpus / "two.jsonl").read_bytes() == (corpus / "one.jsonl").read_bytes()
+    assert not list(out.rglob("*.lacuner"))
+
+
+def test_a_bench_runs_as_tasks(tmp_path: Path, data: Path) -> None:
+    (tmp_path / "recipe.toml").write_text(RECIPE)
+    given = ["bench", tmp_path / "recipe.toml", "--data", data, "--out", tmp_path / "results", "--no-figures", "--json"]
+    command = [sys.executable, "-m", "lacuner", *map(str, given), "--engine", "ray", "--workers", "2"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["failed"] == 0
+    results = (tmp_path / "results" / "results.jsonl").read_text().splitlines()
+    assert sorted(json.loads(line)["seed"] for line in results) == [1, 2]
+
+
+RECIPE = """
+title = "Two seeds"
+data = ["toy"]
+methods = ["full"]
+hidden = [0.3]
+seeds = [1, 2]
+baseline = "full"
+
+[settings]
+encoder = { vectors = "none", word_size = 8, hidden = 8 }
+training = { epochs = 1 }
+"""
