@@ -328,7 +328,7 @@ def test_all_taggers_are_listed_with_their_level(run):
         "sampling": "spans, none",
         "loss": "bnpu, conf-mpu, curriculum, likelihood, self-training, token-gce",
         "regularizer": "entity-ratio, none",
-        "stage": "ensemble, entity-confidence, folds, o-values, tag-weights, voters, none",
+        "stage": "distillation, ensemble, entity-confidence, folds, o-values, tag-weights, voters, none",
     }
 
 
