@@ -2,6 +2,7 @@ import json
 
 import pytest
 import torch
+from watching import StopAfter
 
 from lacuner import Corpus, Recognizer, Sentence, TrainingError
 from lacuner.corpus import Span
@@ -15,17 +16,6 @@ from lacuner.training.checkpoints import trained_weights
 from lacuner.training.epochs import EpochSampler
 from lacuner.training.loop import Observer, TrainingResult, fit, training_place
 from lacuner.training.settings import RunSettings, resolve_settings
-
-
-class StopAfter(Observer):
-    """Interrupts training when an epoch has ended."""
-
-    def __init__(self, epoch: int) -> None:
-        self.epoch = epoch
-
-    def epoch_ended(self, record):
-        if record["epoch"] == self.epoch:
-            raise KeyboardInterrupt
 
 
 class StopWithin(Observer):

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from failing import fail_in
 from several import losses, train_all, train_together
+from watching import StopAfter
 
 import lacuner
 from lacuner import Corpus, Recognizer
@@ -19,22 +20,10 @@ from lacuner.encoders.processes import ALONE, Processes, divide_rows
 from lacuner.errors import ConfigError, ProcessLostError, TrainingError
 from lacuner.sample import read_sample
 from lacuner.training.launch import run_together
-from lacuner.training.loop import Observer
 
 SOURCE = Path(lacuner.__file__).parents[1]
 TINY = {"encoder.vectors": "none", "encoder.word_size": 8, "encoder.hidden": 8, "training.batch_tokens": 96}
 SET = [option for key, value in TINY.items() for option in ("--set", f"{key}={value}")]
-
-
-class StopAfter(Observer):
-    """Interrupts training when an epoch has ended."""
-
-    def __init__(self, epoch: int) -> None:
-        self.epoch = epoch
-
-    def epoch_ended(self, record):
-        if record["epoch"] == self.epoch:
-            raise KeyboardInterrupt
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""An observer for tests."""
+"""Observers for tests."""
 
 from dataclasses import dataclass, field
 
@@ -23,4 +23,15 @@ class Log(Observer):
 
     def epoch_ended(self, record):
         if self.kill == self.epochs[-1]:
+            raise KeyboardInterrupt
+
+
+class StopAfter(Observer):
+    """Interrupts training when an epoch has ended."""
+
+    def __init__(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def epoch_ended(self, record):
+        if record["epoch"] == self.epoch:
             raise KeyboardInterrupt

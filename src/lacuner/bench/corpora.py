@@ -12,8 +12,9 @@ from lacuner.bench.path_templates import PathTemplates
 from lacuner.bench.recipe import SAMPLE, Dataset
 from lacuner.bench.runs import Run
 from lacuner.corpus import Corpus
+from lacuner.corpus.as_corpus import same_text
 from lacuner.corpus.corpus import merge
-from lacuner.corpus.merging import Layer, merge_layers, source_names
+from lacuner.corpus.merging import source_names
 from lacuner.errors import ConfigError, LacunerError
 from lacuner.matching import Dictionary
 from lacuner.sample import read_names, read_sample
@@ -154,8 +155,7 @@ def _read_training_data(folder: Path | None, dataset: Dataset) -> Corpus:
     corpora = [_read(folder, name) for name in dataset.train]
     if not dataset.same_text:
         return merge(corpora)
-    names = source_names(dataset.train)
-    return Corpus(tuple(merge_layers([Layer(*pair) for pair in zip(names, corpora, strict=True)])[0]))
+    return same_text(dict(zip(source_names(dataset.train), corpora, strict=True)))
 
 
 def _read(folder: Path | None, file: str) -> Corpus:

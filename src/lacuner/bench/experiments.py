@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from lacuner.analysis.audit_quality import measure_audit, rank_by_cleanlab
+from lacuner.analysis.audit_quality import Suggestion, measure_audit, rank_by_cleanlab
 from lacuner.analysis.missampling import count_missampling
 from lacuner.analysis.o_values import measure_o_values
 from lacuner.analysis.threshold_size import measure_threshold_size
@@ -124,17 +124,18 @@ def _audit(run: Run, corpora: Corpora, paths: PathTemplates, observer: Observer)
     train, gold = corpora.train, corpora.gold
     assert gold is not None, "plan() has checked"
     fitted, _ = fit_audit_model(train, run.settings(paths), observer=lambda title: observer)
-    missing = [f for f in fitted.findings(train, min_probability=0.0) if f.kind == "missing"]
+
+    def missing(min_probability: float) -> list[Suggestion]:
+        found = fitted.findings(train, min_probability)
+        return [(f.sentence, f.start, f.end, f.label) for f in found if f.kind == "missing"]
+
     rankings = {
-        run.method: [(f.sentence, f.start, f.end, f.label) for f in missing],
+        run.method: missing(0.0),
         f"{run.method}, ranked by cleanlab": rank_by_cleanlab(fitted.predicted, train, fitted.labels),
     }
     rows = {name: {"audit": measure_audit(ranked, train, gold).as_dict()} for name, ranked in rankings.items()}
-    listed = [
-        (f.sentence, f.start, f.end, f.label) for f in fitted.findings(train, MIN_PROBABILITY) if f.kind == "missing"
-    ]
     rows[run.method]["audit"]["estimate"] = fitted.estimate().as_dict()
-    rows[run.method]["audit"]["listed"] = measure_audit(listed, train, gold).as_dict()
+    rows[run.method]["audit"]["listed"] = measure_audit(missing(MIN_PROBABILITY), train, gold).as_dict()
     return {"rows": rows}
 
 

@@ -16,6 +16,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import entry_points
+from itertools import islice
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnContext
 from typing import Any, Generic, Literal, Protocol, TypeVar
@@ -168,16 +169,12 @@ class LocalEngine:
         """See :meth:`Engine.run_each`."""
         waiting = iter(items)
         running: list[_Running[Item]] = []
-        exhausted = False
         try:
-            while running or not exhausted:
-                while not exhausted and len(running) < self.workers:
-                    try:
-                        item = next(waiting)
-                    except StopIteration:
-                        exhausted = True
-                        break
-                    running.append(self._begin(task, item))
+            while True:
+                for item in islice(waiting, self.workers - len(running)):
+                    running.append(self._begin(task, item))  # at once: a process that is not known could not be ended
+                if not running:
+                    return
                 wait([each.process.sentinel for each in running] + [each.connection for each in running], _PAUSE)
                 for each in list(running):
                     outcome = each.outcome()

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, TypeVar
 
 from lacuner.errors import ConfigError, LacunerError
@@ -106,15 +107,10 @@ class RayEngine:
         ray = self._connected()
         # A process for each task, whose memory is its own; whether it is tried again is for the caller to say.
         run = ray.remote(num_cpus=self.threads, max_calls=1, max_retries=0)(_run_task)
-        waiting, running, exhausted = iter(items), dict[Any, Item](), False
+        waiting, running = iter(items), dict[Any, Item]()
         try:
-            while running or not exhausted:
-                while not exhausted and len(running) < self.workers:
-                    try:
-                        item = next(waiting)
-                    except StopIteration:
-                        exhausted = True
-                        break
+            while True:
+                for item in islice(waiting, self.workers - len(running)):
                     running[run.remote(_pack((task, item)), self.threads)] = item
                 if not running:
                     return
