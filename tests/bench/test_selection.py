@@ -31,6 +31,13 @@ def test_runs_are_chosen_by_dataset_method_and_seed() -> None:
     assert names(chosen) == ["b, two-step, plain, recurrent, seed 2", "b 0.5, two-step, plain, recurrent, seed 2"]
 
 
+def test_names_may_stand_with_commas_between_them() -> None:
+    runs = [*RUNS, a_run("a", 0.0, "crf", 1)]
+    assert Selection(("a,b",), ("full, crf",), (1,)).of(runs) == [
+        run for run in runs if run.method in ("full", "crf") and run.seed == 1
+    ]
+
+
 def test_a_dataset_has_its_run_on_all_labels_and_a_column_has_not() -> None:
     assert [run.complete for run in Selection(("a",), ("full",), (1,)).of(RUNS)] == [False, False, True]
     assert names(Selection(("a 0.5",), ("full",), (1,)).of(RUNS)) == ["a 0.5, full, recurrent, seed 1"]
@@ -44,6 +51,7 @@ def test_a_dataset_has_its_run_on_all_labels_and_a_column_has_not() -> None:
             Selection(methods=("two-step",)),
             r"--methods: no run has the method two-step; there are: full, two-step, plain",
         ),
+        (Selection(("a,c",)), r"--datasets: no run has the dataset c"),
         (Selection(seeds=(3,)), r"--seeds: no run has the seed 3; there are: 1, 2"),
     ],
 )

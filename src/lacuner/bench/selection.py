@@ -12,8 +12,9 @@ class Selection:
     """A part of a recipe.
 
     Attributes:
-        datasets: names of datasets, or of single columns such as ``conll03 0.5``; empty: all.
-        methods: as the recipe calls them; empty: all.
+        datasets: names of datasets, or of single columns such as ``conll03 0.5``; one or several with commas between
+            them; empty: all.
+        methods: as the recipe calls them; one or several with commas between them; empty: all.
         seeds: empty: all.
     """
 
@@ -23,10 +24,11 @@ class Selection:
 
     def of(self, runs: Sequence[Run]) -> list[Run]:
         """The runs that belong to it, in their order; a name that no run has is refused."""
-        _check("dataset", self.datasets, (name for run in runs for name in (run.data, run.column)))
-        _check("method", self.methods, (run.method for run in runs))
+        datasets = _known_names("dataset", self.datasets, (name for run in runs for name in (run.data, run.column)))
+        methods = _known_names("method", self.methods, (run.method for run in runs))
         _check("seed", self.seeds, (run.seed for run in runs))
-        chosen = [run for run in runs if self._has(run)]
+        wanted = Selection(datasets, methods, self.seeds)
+        chosen = [run for run in runs if wanted._has(run)]
         if not chosen:
             raise ConfigError("no run of the recipe fits --datasets, --methods and --seeds together — leave one out")
         return chosen
@@ -50,6 +52,14 @@ def parse_seeds(text: str) -> tuple[int, ...]:
         return tuple(int(number) for number in text.split(","))
     except ValueError:
         raise ConfigError(f"--seeds {text}: write numbers with commas between them, such as 1,2") from None
+
+
+def _known_names(kind: str, wanted: Iterable[str], known: Iterable[str]) -> tuple[str, ...]:
+    """Each name, and the names in lists such as ``full,crf``; a name may have a comma in it, too."""
+    there = dict.fromkeys(known)
+    names = [name for text in wanted for name in ([text] if text in there else map(str.strip, text.split(",")))]
+    _check(kind, names, there)
+    return tuple(names)
 
 
 def _check(kind: str, wanted: Iterable[str | int], known: Iterable[str | int]) -> None:

@@ -76,8 +76,8 @@ def run(
     datasets: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME",
-            help="Execute only runs on this dataset, or in this column of the table. May be given several times.",
+            metavar="NAME,…",
+            help="Execute only runs on these datasets, or in these columns of the table.",
             show_default=False,
             rich_help_panel=PART,
         ),
@@ -85,8 +85,8 @@ def run(
     methods: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME",
-            help="Execute only runs of this method, as the recipe calls it. May be given several times.",
+            metavar="NAME,…",
+            help="Execute only runs of these methods, as the recipe calls them.",
             show_default=False,
             rich_help_panel=PART,
         ),
