@@ -98,6 +98,19 @@ def test_what_looks_like_an_entity_is_listed_whatever_the_estimate_says() -> Non
     assert all(finding.probability < 0.99 for finding in found)
 
 
+def test_as_many_findings_are_listed_as_entities_seem_to_be_missing() -> None:
+    corpus, predicted = many(60, 40, 2000)
+    predicted.probabilities[100:, 0] = np.linspace(0.92, 0.99, 2000)
+    predicted.probabilities[100:, 2] = 1 - predicted.probabilities[100:].sum(1) + predicted.probabilities[100:, 2]
+    fitted = AuditModel.of(predicted, corpus, LABELS)
+    expected = fitted.estimate().total
+    asked, default = fitted.findings(corpus, 0.1), fitted.findings(corpus)
+    assert len(asked) < expected <= len(default) < expected + 1
+    assert default[: len(asked)] == asked
+    scores = fitted.scores[[finding.sentence for finding in default]]
+    assert scores.min() >= np.delete(fitted.scores, [*range(60), *(finding.sentence for finding in default)]).max()
+
+
 def test_an_estimate_from_a_given_model_is_of_one_kind_of_span() -> None:
     corpus, predicted = many(60, 40, 200)
     told_apart = AuditModel.of(predicted, corpus, LABELS, new_names=np.zeros(300, dtype=bool))

@@ -36,8 +36,6 @@ from lacuner.version import __version__
 
 logger = logging.getLogger(__name__)
 
-MIN_PROBABILITY = 0.1
-"""Findings that are less probable are left out, unless told otherwise."""
 _WORK, _LOCK = ".unfinished", ".lock"
 
 
@@ -100,7 +98,7 @@ def audit_corpus(
     corpus: Corpus,
     predictor: "RunSettings | Recognizer",
     folds: int = 3,
-    min_probability: float = MIN_PROBABILITY,
+    min_probability: float | None = None,
     folder: Path | None = None,
     about: dict[str, Any] | None = None,
     observer: Callable[[str], Observer | None] = lambda title: None,
@@ -111,7 +109,8 @@ def audit_corpus(
         corpus: annotation with gaps.
         predictor: how models are trained on parts of it; or a model that is there already, which should not have seen it.
         folds: parts, if models are trained.
-        min_probability: findings that are less probable are left out.
+        min_probability: findings that are less probable are left out; by default 0.1, or as much less as there must be for as
+            many missing entities to be listed as the estimate says there are.
         folder: where unfinished work is kept, so that it can be resumed after an interruption.
         about: what is to be remembered with it.
         observer: makes an observer for each training.

@@ -20,6 +20,8 @@ from lacuner.corpus import OUTSIDE, Corpus, Entity
 from lacuner.corpus.overlaps import OverlapIndex
 from lacuner.supervision.posterior import SpanProbabilities
 
+MIN_PROBABILITY = 0.1
+"""Findings that are less probable are left out, unless told otherwise, and unless too few would be left."""
 _RESAMPLES = 100
 _LOOKS_LIKE_AN_ENTITY = 0.5
 """A span with so high a score is a finding, however few entities seem to be missing."""
@@ -213,28 +215,42 @@ class AuditModel:
         detected = weights[entities & self.detected].sum()
         return float(weights[entities].sum() / detected) if detected else 1.0
 
-    def findings(self, corpus: Corpus, min_probability: float) -> list[Finding]:
+    def findings(self, corpus: Corpus, min_probability: float | None = None) -> list[Finding]:
         """Everything that is at least so probable, best first; of missing spans that overlap, the best.
 
         What looks like an entity is listed, too, even if hardly anything seems to be missing: that may be a wrong impression.
+
+        Args:
+            corpus: what was predicted.
+            min_probability: by default 0.1, or as much less as there must be for as many missing entities to be listed as
+                the estimate says there are.
         """
-        found = [*self._missing_findings(min_probability), *self._label_findings(corpus, min_probability)]
+        least = MIN_PROBABILITY if min_probability is None else min_probability
+        expected = self._count(self.calibrations, np.ones(len(self.predicted))).sum() if min_probability is None else 0
+        found = [*self._missing_findings(least, float(expected)), *self._label_findings(corpus, least)]
         found.sort(key=lambda f: (-f.probability, f.sentence, f.start, f.end, f.kind))
         return _with_texts(found, corpus)
 
-    def _missing_findings(self, min_probability: float) -> Iterator[Finding]:
+    def _missing_findings(self, min_probability: float, expected: float) -> Iterator[Finding]:
+        """What is probable enough, or looks like an entity; and if that is less than expected, the most probable others."""
         probable = self.missing()
         best = probable[:, 1:].argmax(1) + 1 if len(self.labels) > 1 else np.zeros(len(probable), dtype=np.int64)
         total = probable[np.arange(len(probable)), best]
         looks = (self.scores >= _LOOKS_LIKE_AN_ENTITY) & (total > 0)
-        chosen = np.flatnonzero(self.unannotated & ((total >= min_probability) | looks))
+        chosen = (total >= min_probability) | looks
+        possible = np.flatnonzero(self.unannotated & (chosen | (total > 0)))
+        order = possible[np.lexsort((-total[possible], ~chosen[possible]))]  # those that are chosen first
         taken: dict[int, set[int]] = {}
-        for row in chosen[np.argsort(-total[chosen], kind="stable")].tolist():
+        count = 0
+        for row in order.tolist():
+            if not chosen[row] and count >= expected:
+                break
             sentence, start, end = self._place(row)
             words = taken.setdefault(sentence, set())
             if words.isdisjoint(range(start, end)):
                 words.update(range(start, end))
                 label = self.labels[int(best[row])]
+                count += 1
                 yield Finding(sentence, start, end, label, float(total[row]), "missing", "")
 
     def _label_findings(self, corpus: Corpus, min_probability: float) -> Iterator[Finding]:

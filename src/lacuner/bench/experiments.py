@@ -19,7 +19,7 @@ from lacuner.analysis.missampling import count_missampling
 from lacuner.analysis.o_values import measure_o_values
 from lacuner.analysis.threshold_size import measure_threshold_size
 from lacuner.analysis.uncertainty import measure_uncertainty
-from lacuner.audit.audit import MIN_PROBABILITY, audit_corpus, fit_audit_model
+from lacuner.audit.audit import audit_corpus, fit_audit_model
 from lacuner.bench import knowledge_base
 from lacuner.bench.corpora import Corpora, check_files, read_corpora, read_dictionary
 from lacuner.bench.knowledge_base import match_names, match_settings
@@ -125,7 +125,7 @@ def _audit(run: Run, corpora: Corpora, paths: PathTemplates, observer: Observer)
     assert gold is not None, "plan() has checked"
     fitted, _ = fit_audit_model(train, run.settings(paths), observer=lambda title: observer)
 
-    def missing(min_probability: float) -> list[Suggestion]:
+    def missing(min_probability: float | None) -> list[Suggestion]:
         found = fitted.findings(train, min_probability)
         return [(f.sentence, f.start, f.end, f.label) for f in found if f.kind == "missing"]
 
@@ -135,7 +135,7 @@ def _audit(run: Run, corpora: Corpora, paths: PathTemplates, observer: Observer)
     }
     rows = {name: {"audit": measure_audit(ranked, train, gold).as_dict()} for name, ranked in rankings.items()}
     rows[run.method]["audit"]["estimate"] = fitted.estimate().as_dict()
-    rows[run.method]["audit"]["listed"] = measure_audit(missing(MIN_PROBABILITY), train, gold).as_dict()
+    rows[run.method]["audit"]["listed"] = measure_audit(missing(None), train, gold).as_dict()
     return {"rows": rows}
 
 

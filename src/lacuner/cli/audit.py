@@ -47,8 +47,16 @@ def audit(
         ),
     ] = None,
     min_probability: Annotated[
-        float, typer.Option(min=0, max=1, metavar="P", help="Leave out findings with a lower probability.")
-    ] = 0.1,
+        float | None,
+        typer.Option(
+            min=0,
+            max=1,
+            metavar="P",
+            help="Leave out findings with a lower probability; by default 0.1, or less if fewer findings would be left "
+            "than entities seem to be missing.",
+            show_default=False,
+        ),
+    ] = None,
     device: Device = None,
     data_format: DataFormat = None,
     strict: Strict = False,
