@@ -17,8 +17,8 @@ from lacuner.encoders.lexicon import WordAttention, choose_lexicon, weigh_words
 from lacuner.encoders.table import VectorTable
 from lacuner.errors import ConfigError, DataError, ModelError, TrainingError
 from lacuner.parts import build_part
-from lacuner.training.loop import Observer
 from lacuner.training.settings import resolve_settings
+from watching import StopAfter
 
 NAMES = ("flat", "bert-word", "lebert")
 SENTENCES = [list("南京市长江大桥"), list("我们去了南京"), ["我", "ABC", "上海"]]
@@ -297,15 +297,6 @@ def test_a_recogniser_learns_and_is_the_same_when_it_is_loaded_again(
     assert loaded.predict(text) == trained.predict(text)
     assert trained.predict(text)
     assert loaded.predict("") == []
-
-
-class StopAfter(Observer):
-    def __init__(self, epoch: int) -> None:
-        self.epoch = epoch
-
-    def epoch_ended(self, record: dict[str, Any]) -> None:
-        if record["epoch"] == self.epoch:
-            raise KeyboardInterrupt
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -20,10 +20,10 @@ from lacuner.methods.parts import StateSizes, Step, TrainingData
 from lacuner.methods.registry import registry
 from lacuner.models.tag_model import TagModel
 from lacuner.supervision.tags import TokenSupervision
-from lacuner.training.loop import Observer
 from lacuner.training.settings import resolve_settings
 from tiny_models import batch_loss, tiny_model
 from tiny_taggers import QUICK
+from watching import StopAfter
 
 (METHOD,) = METHODS
 LABELS = ("O", "LOC", "PER")
@@ -251,17 +251,6 @@ def test_parts_that_make_no_sense_together_are_refused(toy: Corpus, settings: di
     method = resolve_settings("bond", overrides=settings).method
     with pytest.raises(ConfigError, match=message):
         method.check(TrainingData(toy, None))
-
-
-class StopAfter(Observer):
-    """Interrupts training when an epoch has ended."""
-
-    def __init__(self, epoch: int) -> None:
-        self.epoch = epoch
-
-    def epoch_ended(self, record: dict[str, Any]) -> None:
-        if record["epoch"] == self.epoch:
-            raise KeyboardInterrupt
 
 
 @pytest.mark.parametrize(("epoch", "again"), [(1, False), (3, False), (3, True)])

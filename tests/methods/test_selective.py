@@ -16,8 +16,8 @@ from lacuner.methods.parts import SamplingContext, Step, TrainingData
 from lacuner.methods.selective import METHODS, ConfidentPositives, SelectedNegatives, less_probable, overlapping
 from lacuner.models.span_model import SpanModel
 from lacuner.supervision.spans import Spans, enumerate_spans
-from lacuner.training.loop import Observer
 from tiny_models import BATCHES, LABELS, batch_loss, places, tiny_model
+from watching import StopAfter
 
 (METHOD,) = METHODS
 FLAT = (
@@ -281,20 +281,12 @@ def test_labels_that_are_missing_or_wrong_do_not_keep_it_from_learning(toy: Corp
     assert model.evaluate(toy).f1 > 0.8
 
 
-class StopAfter(Observer):
-    """Training is interrupted after the second epoch."""
-
-    def epoch_ended(self, record: dict[str, object]) -> None:
-        if record["epoch"] == 2:
-            raise KeyboardInterrupt
-
-
 def test_a_run_that_is_resumed_ends_with_the_same_weights(toy: Corpus, tmp_path: Path) -> None:
     arguments = {"method": "selective", "epochs": 4, "settings": SMALL}
     gaps = toy.mask(0.4, seed=1)
     whole = Recognizer.train(gaps, toy[:4], **arguments)
     with pytest.raises(KeyboardInterrupt):
-        Recognizer.train(gaps, toy[:4], out=tmp_path / "model", observer=StopAfter(), **arguments)
+        Recognizer.train(gaps, toy[:4], out=tmp_path / "model", observer=StopAfter(2), **arguments)
     resumed = Recognizer.train(gaps, toy[:4], out=tmp_path / "model", resume=True, **arguments)
     for name, weight in whole.model.state_dict().items():
         assert weight.equal(resumed.model.state_dict()[name]), name
