@@ -10,7 +10,7 @@ import pickle
 import signal
 import sys
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
@@ -19,9 +19,10 @@ from importlib.metadata import entry_points
 from itertools import islice
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnContext
-from typing import Any, Generic, Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 from lacuner.errors import ConfigError, LacunerError
+from lacuner.streams.retries import Outcome, Pending, PoolWorker, map_with_retries
 from lacuner.streams.worker import Answer, Packed, attempt, prepare, run_task, serve_items
 
 Item = TypeVar("Item")
@@ -29,8 +30,6 @@ Result = TypeVar("Result")
 
 StartMethod = Literal["fork", "spawn"]
 _PAUSE = 0.2  # seconds between two calls of ``watch``
-ATTEMPTS = 3
-"""How often an item is tried whose worker dies, and how many workers in a row may die as they start."""
 
 
 def available_cores() -> int:
@@ -43,15 +42,6 @@ def cluster_cores(address: str) -> int:
     from lacuner.streams.ray_engine import RayEngine
 
     return RayEngine(address=address).workers
-
-
-@dataclass(frozen=True)
-class Outcome(Generic[Item, Result]):
-    """How a task ended: ``error`` is ``None``, or what it raised, or that its process was killed."""
-
-    item: Item
-    result: Result | None = None
-    error: BaseException | None = None
 
 
 class Engine(Protocol):
@@ -168,27 +158,26 @@ class LocalEngine:
     ) -> Generator[Outcome[Item, Result], None, None]:
         """See :meth:`Engine.run_each`."""
         waiting = iter(items)
-        running: list[_Running[Item]] = []
+        running: list[tuple[_Process, Item]] = []
         try:
             while True:
                 for item in islice(waiting, self.workers - len(running)):
-                    running.append(self._begin(task, item))  # at once: a process that is not known could not be ended
+                    running.append((self._start(run_task, self._pack((task, item))), item))
                 if not running:
                     return
-                wait([each.process.sentinel for each in running] + [each.connection for each in running], _PAUSE)
-                for each in list(running):
-                    outcome = each.outcome()
-                    if outcome is None:
-                        watch(each.item)
-                    else:
-                        running.remove(each)
-                        each.end()
-                        yield outcome
+                _wait((process for process, _ in running), _PAUSE)
+                for process, item in list(running):
+                    answer = process.received()
+                    if answer is None and not process.ended:
+                        watch(item)
+                        continue
+                    running.remove((process, item))
+                    if answer is None:
+                        answer = Answer(error=LacunerError(f"its process {process.how_it_ended()}"))
+                    process.end()
+                    yield Outcome(item, answer.value, answer.error)
         finally:
-            for each in running:
-                each.process.kill()
-            for each in running:
-                each.end()
+            _kill([process for process, _ in running])
 
     def _map_here(self, start: Callable[[], Callable[[Item], Result]], items: Iterable[Item]) -> Iterator[Result]:
         work = start()
@@ -216,46 +205,23 @@ class LocalEngine:
     def _map_each_in_pool(
         self, start: Callable[[], Callable[[Item], Result]], items: Iterable[Item]
     ) -> Generator[Outcome[Item, Result], None, None]:
-        waiting, packed = Retries(items), self._pack(start)
-        pool: list[_Running[Pending[Item] | None]] = []
-        outcomes: list[Outcome[Item, Result]] = []
-        try:
-            while True:
-                free = [each for each in pool if each.started and each.item is None]
-                while (len(pool) < self.workers or free) and (pending := waiting.take()) is not None:
-                    if free:
-                        free.pop().give(pending)
-                    else:
-                        pool.append(self._start(serve_items, packed, pending, duplex=True))
-                yield from outcomes  # while everybody is at work again
-                outcomes.clear()
-                busy = [each for each in pool if each.item is not None]
-                if not busy:
-                    return
-                wait([each.process.sentinel for each in busy] + [each.connection for each in busy])
-                for each in busy:
-                    outcome = each.answer(waiting)
-                    if each.ended:
-                        pool.remove(each)
-                        each.end()
-                    if outcome is not None:
-                        outcomes.append(outcome)
-        finally:
-            for each in pool:
-                each.process.kill()
-            for each in pool:
-                each.end()
+        packed = self._pack(start)
 
-    def _begin(self, task: Callable[[Item], Result], item: Item) -> "_Running[Item]":
-        return self._start(run_task, self._pack((task, item)), item)
+        def begin(pending: Pending[Item]) -> _PoolProcess:
+            return _PoolProcess(pending, self._start(serve_items, packed, duplex=True))
 
-    def _start(self, target: Callable[..., None], packed: Packed, item: Item, duplex: bool = False) -> "_Running[Item]":
+        def end(workers: Sequence[_PoolProcess]) -> None:
+            _kill([each.process for each in workers])
+
+        return map_with_retries(items, self.workers, begin, lambda busy: _wait(each.process for each in busy), end)
+
+    def _start(self, target: Callable[..., None], packed: Packed, duplex: bool = False) -> "_Process":
         context = self._context()
         ours, theirs = context.Pipe(duplex)
         process = context.Process(target=target, args=(theirs, packed, self.threads), daemon=True)
         process.start()
         theirs.close()
-        return _Running(item, process, ours)
+        return _Process(process, ours)
 
     def _context(self) -> SpawnContext:
         context: Any = multiprocessing.get_context(self.start_method)
@@ -279,101 +245,16 @@ def _default_start_method() -> StartMethod:
     return "fork" if safe else "spawn"
 
 
-@dataclass
-class Pending(Generic[Item]):
-    """An item that waits for a worker, or has one.
+@dataclass(eq=False)
+class _Process:
+    """A process of ours, and the connection to it; ``ended`` is known once nothing more was received."""
 
-    Attributes:
-        item: what to work on.
-        deaths: workers that have died of it.
-    """
-
-    item: Item
-    deaths: int = 0
-
-
-class Retries(Generic[Item]):
-    """Items that are still to be worked on; those whose worker has died come first.
-
-    Args:
-        items: read when they are asked for.
-    """
-
-    def __init__(self, items: Iterable[Item]) -> None:
-        self._items = iter(items)
-        self._again: list[Pending[Item]] = []
-        self._failed_starts = 0
-
-    def take(self) -> Pending[Item] | None:
-        """The next one; ``None`` if there is none left now."""
-        if self._again:
-            return self._again.pop()
-        try:
-            return Pending(next(self._items))
-        except StopIteration:
-            return None
-
-    def started(self) -> None:
-        """A worker has loaded what it needs."""
-        self._failed_starts = 0
-
-    def died(self, pending: Pending[Item], how: str, starting: bool) -> Outcome[Item, Any] | None:
-        """A worker has died, so that its item is to be tried again; what to say if it was tried often enough."""
-        if starting:
-            self._failed_starts += 1
-            if self._failed_starts >= ATTEMPTS:
-                raise LacunerError(
-                    f"{ATTEMPTS} workers in a row have died as they started; the last one {how} — if memory ran out, use "
-                    "fewer --workers"
-                )
-            self._again.append(pending)
-            return None
-        pending.deaths += 1
-        if pending.deaths < ATTEMPTS:
-            self._again.append(pending)
-            return None
-        return Outcome(pending.item, error=LacunerError(f"{ATTEMPTS} workers have died of it; the last one {how}"))
-
-
-@dataclass
-class _Running(Generic[Item]):
-    """A process of ours: what it works on, and whether it has loaded what it needs, or has ended."""
-
-    item: Item
     process: Any
     connection: Connection
-    started: bool = False
     ended: bool = False
 
-    def outcome(self) -> Outcome[Item, Any] | None:
-        """How the one item of the process ended; ``None`` while it is running."""
-        answer = self._received()
-        if answer is not None:
-            return Outcome(self.item, answer.value, answer.error)
-        return Outcome(self.item, error=LacunerError(f"its process {self._how()}")) if self.ended else None
-
-    def give(self: "_Running[Pending[Any] | None]", pending: Pending[Any]) -> None:
-        """Hand it the next of several items. If it has died meanwhile, the answer says so."""
-        self.item = pending
-        with suppress(OSError):
-            self.connection.send(pending.item)
-
-    def answer(self: "_Running[Pending[Any] | None]", waiting: Retries[Any]) -> Outcome[Any, Any] | None:
-        """What has become of the item that it was given, if that is known now."""
-        answer, pending = self._received(), self.item
-        assert pending is not None
-        if answer is None:
-            return waiting.died(pending, self._how(), not self.started) if self.ended else None
-        if not self.started:
-            answer.result()  # an error of the start is raised
-            self.started = True
-            waiting.started()
-            self.give(pending)
-            return None
-        self.item = None
-        return Outcome(pending.item, answer.value, answer.error)
-
-    def _received(self) -> Answer | None:
+    def received(self) -> Answer | None:
+        """What it has sent, if it has."""
         ended = self.process.exitcode is not None  # asked first: what it has sent is then there
         try:
             if self.connection.poll():
@@ -385,7 +266,7 @@ class _Running(Generic[Item]):
         self.ended = ended
         return None
 
-    def _how(self) -> str:
+    def how_it_ended(self) -> str:
         code = self.process.exitcode
         return "was killed (out of memory?)" if code == -signal.SIGKILL else f"ended with code {code}"
 
@@ -393,6 +274,38 @@ class _Running(Generic[Item]):
         self.process.join()
         self.process.close()
         self.connection.close()
+
+
+class _PoolProcess(PoolWorker):
+    """A process that is given one item after the other."""
+
+    def __init__(self, pending: Pending[Any], process: _Process) -> None:
+        super().__init__(pending)
+        self.process = process
+
+    def send(self, item: object) -> None:
+        with suppress(OSError):
+            self.process.connection.send(item)
+
+    def received(self) -> Answer | None:
+        answer = self.process.received()
+        self.dead = self.process.ended
+        return answer
+
+    def how_it_ended(self) -> str:
+        return self.process.how_it_ended()
+
+
+def _wait(processes: Iterable[_Process], seconds: float | None = None) -> None:
+    """Until one of them has sent something, or has ended; or so long."""
+    wait([handle for each in processes for handle in (each.process.sentinel, each.connection)], seconds)
+
+
+def _kill(processes: Sequence[_Process]) -> None:
+    for each in processes:
+        each.process.kill()
+    for each in processes:
+        each.end()
 
 
 @contextmanager

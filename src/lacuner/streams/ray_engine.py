@@ -5,14 +5,14 @@ import os
 import pickle
 import socket
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, TypeVar
 
 from lacuner.errors import ConfigError, LacunerError
-from lacuner.streams.engine import Outcome, Pending, Retries, available_cores, naming
+from lacuner.streams.engine import available_cores, naming
+from lacuner.streams.retries import Outcome, Pending, PoolWorker, map_with_retries
 from lacuner.streams.worker import Answer, attempt, limit_threads
 
 Item = TypeVar("Item")
@@ -72,33 +72,18 @@ class RayEngine:
         self, start: Callable[[], Callable[[Item], Result]], items: Iterable[Item]
     ) -> Generator[Outcome[Item, Result], None, None]:
         """See :meth:`Engine.map_each`."""
-        make, waiting = self._actor_maker(start), Retries(items)
-        pool: list[_Actor] = []
-        outcomes: list[Outcome[Item, Result]] = []
-        try:
-            while True:
-                free = [each for each in pool if each.started and each.pending is None]
-                while (len(pool) < self.workers or free) and (pending := waiting.take()) is not None:
-                    if free:
-                        free.pop().give(pending)
-                    else:
-                        actor = make()
-                        pool.append(_Actor(actor, pending, actor.begin.remote()))
-                yield from outcomes  # while everybody is at work again
-                outcomes.clear()
-                busy = {each.call: each for each in pool if each.pending is not None}
-                if not busy:
-                    return
-                ended, _ = self._ray.wait(list(busy), num_returns=1)
-                for call in ended:
-                    each = busy[call]
-                    outcome = self._answer(each, waiting)
-                    if each.dead:
-                        pool.remove(each)
-                    if outcome is not None:
-                        outcomes.append(outcome)
-        finally:
-            self._end([each.handle for each in pool])
+        make = self._actor_maker(start)
+
+        def begin(pending: Pending[Item]) -> _Actor:
+            return _Actor(pending, make(), self._ray)
+
+        def wait(busy: Sequence[_Actor]) -> None:
+            self._ray.wait([each.call for each in busy], num_returns=1)
+
+        def end(workers: Sequence[_Actor]) -> None:
+            self._end(each.handle for each in workers)
+
+        return map_with_retries(items, self.workers, begin, wait, end)
 
     def run_each(
         self, task: Callable[[Item], Result], items: Iterable[Item], watch: Callable[[Item], None] = lambda item: None
@@ -130,23 +115,6 @@ class RayEngine:
         except self._ray.exceptions.RayError as error:
             return Outcome(item, error=LacunerError(f"its process {_how(error)}"))
         return Outcome(item, answer.value, answer.error)
-
-    def _answer(self, each: "_Actor", waiting: Retries[Any]) -> Outcome[Any, Any] | None:
-        pending = each.pending
-        assert pending is not None
-        try:
-            answer: Answer = self._ray.get(each.call)
-        except self._ray.exceptions.RayActorError as error:
-            each.dead = True
-            return waiting.died(pending, _how(error), not each.started)
-        if not each.started:
-            answer.result()  # an error of the start is raised
-            each.started = True
-            waiting.started()
-            each.give(pending)
-            return None
-        each.pending = None
-        return Outcome(pending.item, answer.value, answer.error)
 
     def _result(self, item: object, call: Any) -> Any:
         with naming(item):
@@ -202,19 +170,30 @@ class RayEngine:
         return ray
 
 
-@dataclass
-class _Actor:
-    """An actor, what it was given, and the call whose end is waited for."""
+class _Actor(PoolWorker):
+    """An actor, and the call whose end is waited for."""
 
-    handle: Any
-    pending: Pending[Any] | None
-    call: Any
-    started: bool = field(default=False)
-    dead: bool = field(default=False)
+    def __init__(self, pending: Pending[Any], handle: Any, ray: Any) -> None:
+        super().__init__(pending)
+        self.handle, self._ray = handle, ray
+        self.call = handle.begin.remote()
+        self._error = ""
 
-    def give(self, pending: Pending[Any]) -> None:
-        self.pending = pending
-        self.call = self.handle.work.remote(pending.item)
+    def send(self, item: object) -> None:
+        self.call = self.handle.work.remote(item)
+
+    def received(self) -> Answer | None:
+        if not self._ray.wait([self.call], timeout=0)[0]:
+            return None
+        try:
+            answer: Answer = self._ray.get(self.call)
+        except self._ray.exceptions.RayActorError as error:
+            self.dead, self._error = True, _how(error)
+            return None
+        return answer
+
+    def how_it_ended(self) -> str:
+        return self._error
 
 
 def _import_ray() -> Any:
