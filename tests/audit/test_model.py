@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from growth import assert_linear
 from lacuner.audit.exports import write_exports
 from lacuner.audit.finding import Finding
-from lacuner.audit.model import AuditModel, _against
+from lacuner.audit.model import AuditModel, _against, _agree
 from lacuner.corpus import Corpus, Entity, Sentence
 from lacuner.supervision.posterior import SpanProbabilities
 
@@ -109,6 +109,35 @@ def test_as_many_findings_are_listed_as_entities_seem_to_be_missing() -> None:
     assert default[: len(asked)] == asked
     scores = fitted.scores[[finding.sentence for finding in default]]
     assert scores.min() >= np.delete(fitted.scores, [*range(60), *(finding.sentence for finding in default)]).max()
+
+
+@given(st.lists(st.tuples(st.floats(0.001, 0.999), st.integers(0, 4), st.booleans()), min_size=1, max_size=30))
+def test_spans_with_the_same_words_decide_together_which_come_first(spans: list[tuple[float, int, bool]]) -> None:
+    probability, words, detected = (np.array(column) for column in zip(*spans, strict=True))
+    agreed = _agree(probability, words, detected)
+    assert sorted(agreed) == sorted(probability)
+    odds = np.log(probability / (1 - probability))
+
+    def together(row: int) -> float:
+        others = [odds[other] for other in range(len(spans)) if words[other] == words[row] and detected[other]]
+        return float(odds[row] + (np.mean(others) * np.log(len(others)) if others else 0))
+
+    pairs = [(together(row), agreed[row]) for row in range(len(spans))]
+    assert all(one[0] < other[0] + 1e-9 for one in pairs for other in pairs if one[1] < other[1])
+
+
+def test_a_name_that_is_noticed_again_and_again_comes_before_one_that_is_noticed_once() -> None:
+    corpus, predicted = many(60, 40, 200)
+    more = Corpus([*corpus, Sentence(("Bo", "met", "bo")), Sentence(("Bo", "met", "Cy")), Sentence(("Cy",))])
+    rows = [(300, 0, 1), (300, 2, 3), (301, 0, 1), (301, 2, 3)]
+    seen = believed(*((*span, (0.1, 0.01, 0.89)) for span in rows), (302, 0, 1, (0.999, 0.0005, 0.0005)))
+    together = SpanProbabilities(
+        *(np.concatenate([getattr(predicted, name), getattr(seen, name)]) for name in ("sentence", "start", "end")),
+        np.concatenate([predicted.probabilities, seen.probabilities]),
+    )
+    found = [f for f in AuditModel.of(together, more, LABELS).findings(more, 0.0) if f.sentence >= 300]
+    assert [f.text for f in found if f.text != "Cy"] == ["Bo", "bo", "Bo"]
+    assert [f.text for f in found][-2:] == ["Cy", "Cy"]
 
 
 def test_an_estimate_from_a_given_model_is_of_one_kind_of_span() -> None:

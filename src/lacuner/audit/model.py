@@ -22,6 +22,8 @@ from lacuner.supervision.posterior import SpanProbabilities
 
 MIN_PROBABILITY = 0.1
 """Findings that are less probable are left out, unless told otherwise, and unless too few would be left."""
+NOTICED = 0.02
+"""A span with a lower score says nothing about how many entities are missing: models have not noticed it."""
 _RESAMPLES = 100
 _LOOKS_LIKE_AN_ENTITY = 0.5
 """A span with so high a score is a finding, however few entities seem to be missing."""
@@ -78,8 +80,8 @@ class AuditModel:
         sought: ``(N, L)`` which of these may be annotated where the span is, because somebody has looked for them.
         counts: ``(N,)`` whether the span tells how often entities are annotated.
         unannotated: ``(N,)`` whether the span overlaps no annotated one, so that it may be missing.
-        detected: ``(N,)`` whether a model gives the span a probability worth a look: others are there only because
-            they are annotated, and say nothing about how often such spans are.
+        detected: ``(N,)`` whether a model notices the span: others are there because they are annotated, or because the same
+            words may be noticed elsewhere, and say nothing about how often such spans are.
         new_names: ``(N,)`` whether the models were taught no entity with the same words.
         calibrations: of the probability of being an entity at all, and of an entity with each label to be annotated; of
             spans with names that were taught, and of those with new ones.
@@ -122,7 +124,7 @@ class AuditModel:
         complete = np.array([sentence.complete for sentence in corpus], dtype=bool)[predicted.sentence]
         spans = _Spans.of(predicted, annotated)
         counts = ~complete & ((annotated > 0) | (free & sought[np.arange(len(annotated)), spans.label + 1]))
-        detected = spans.score >= spans.score[annotated == 0].min(initial=1.0)
+        detected = spans.score >= max(NOTICED, spans.score[annotated == 0].min(initial=1.0))
         everywhere = np.ones(len(predicted))
         taught, new = (
             spans.fit(counts & detected & (new_names == kind), everywhere, len(labels) - 1) for kind in _KINDS
@@ -191,9 +193,10 @@ class AuditModel:
     def _count(self, calibrations: tuple[Calibration, Calibration], weights: Floats) -> Floats:
         """``(2, labels)``: how many are missing, of names that were taught and of new ones."""
         missing = self._missing(calibrations) * weights[:, None]
+        possible = self.unannotated & self.detected
         return np.stack(
             [
-                missing[self.unannotated & (self.new_names == kind)].sum(0)[1:] * self._undetected(weights, kind)
+                missing[possible & (self.new_names == kind)].sum(0)[1:] * self._undetected(weights, kind)
                 for kind in _KINDS
             ]
         )
@@ -201,8 +204,9 @@ class AuditModel:
     def _at_most(self) -> Floats:
         """``(labels,)``: how many were missing if everything were an entity that models notice at all."""
         label = self.predicted.probabilities[:, 1:].argmax(1)
+        possible = self.unannotated & self.detected
         counted = [
-            np.bincount(label[self.unannotated & (self.new_names == kind)], minlength=len(self.labels) - 1)
+            np.bincount(label[possible & (self.new_names == kind)], minlength=len(self.labels) - 1)
             * self._undetected(np.ones(len(label)), kind)
             for kind in _KINDS
         ]
@@ -219,6 +223,7 @@ class AuditModel:
         """Everything that is at least so probable, best first; of missing spans that overlap, the best.
 
         What looks like an entity is listed, too, even if hardly anything seems to be missing: that may be a wrong impression.
+        Spans with the same words decide together which of them come first.
 
         Args:
             corpus: what was predicted.
@@ -227,18 +232,19 @@ class AuditModel:
         """
         least = MIN_PROBABILITY if min_probability is None else min_probability
         expected = self._count(self.calibrations, np.ones(len(self.predicted))).sum() if min_probability is None else 0
-        found = [*self._missing_findings(least, float(expected)), *self._label_findings(corpus, least)]
+        found = [*self._missing_findings(corpus, least, float(expected)), *self._label_findings(corpus, least)]
         found.sort(key=lambda f: (-f.probability, f.sentence, f.start, f.end, f.kind))
         return _with_texts(found, corpus)
 
-    def _missing_findings(self, min_probability: float, expected: float) -> Iterator[Finding]:
+    def _missing_findings(self, corpus: Corpus, min_probability: float, expected: float) -> Iterator[Finding]:
         """What is probable enough, or looks like an entity; and if that is less than expected, the most probable others."""
         probable = self.missing()
         best = probable[:, 1:].argmax(1) + 1 if len(self.labels) > 1 else np.zeros(len(probable), dtype=np.int64)
-        total = probable[np.arange(len(probable)), best]
-        looks = (self.scores >= _LOOKS_LIKE_AN_ENTITY) & (total > 0)
-        chosen = (total >= min_probability) | looks
-        possible = np.flatnonzero(self.unannotated & (chosen | (total > 0)))
+        own = probable[np.arange(len(probable)), best]
+        possible = np.flatnonzero(self.unannotated & (own > 0))
+        total = np.zeros(len(own))
+        total[possible] = _agree(own[possible], self._same_words(possible, corpus), self.detected[possible])
+        chosen = (total >= min_probability) | (self.scores >= _LOOKS_LIKE_AN_ENTITY)
         order = possible[np.lexsort((-total[possible], ~chosen[possible]))]  # those that are chosen first
         taken: dict[int, set[int]] = {}
         count = 0
@@ -291,6 +297,11 @@ class AuditModel:
         columns = rows, self.predicted.start[rows], self.predicted.end[rows], self.predicted.probabilities[rows, 0]
         return OverlapIndex(map(_Rival, *(column.tolist() for column in columns)))
 
+    def _same_words(self, rows: npt.NDArray[np.int64], corpus: Corpus) -> npt.NDArray[np.int64]:
+        """A number for each of some spans: the same for the same words, capitalized or not."""
+        words = [" ".join(corpus[s].tokens[i:j]).casefold() for s, i, j in map(self._place, rows.tolist())]
+        return np.unique(np.array(words, dtype=object), return_inverse=True)[1]
+
     def _place(self, row: int) -> tuple[int, int, int]:
         predicted = self.predicted
         return int(predicted.sentence[row]), int(predicted.start[row]), int(predicted.end[row])
@@ -303,6 +314,28 @@ class _Rival(NamedTuple):
     start: int
     end: int
     outside: float  # the probability that it is no entity
+
+
+def _agree(probability: Floats, words: npt.NDArray[np.int64], detected: Flags) -> Floats:
+    """The same probabilities, given to other spans: what models say of the same words elsewhere counts, too.
+
+    A span has its own log-odds, plus the mean of those with the same words times the logarithm of how many there are: names
+    that models notice many times are more trustworthy than others. Only the order is taken from that, because a sum
+    of log-odds that are not independent is no probability. So as many entities seem to be missing as before.
+
+    Args:
+        probability: ``(n,)`` of each span by itself.
+        words: ``(n,)`` the same number for the same words.
+        detected: ``(n,)`` whether models notice the span; others do not speak for their words.
+    """
+    inside = np.clip(probability, 1e-4, 1 - 1e-4)
+    odds = np.log(inside / (1 - inside))
+    count = np.bincount(words, detected)
+    mean = np.bincount(words, odds * detected) / np.maximum(count, 1)
+    together = odds + (mean * np.log(np.maximum(count, 1)))[words]
+    agreed = np.empty_like(probability)
+    agreed[np.lexsort((probability, together))] = np.sort(probability)
+    return agreed
 
 
 def _with_texts(findings: Iterable[Finding], corpus: Corpus) -> list[Finding]:
