@@ -263,7 +263,8 @@ def draw(rows: Sequence[dict[str, Any]], path: Path) -> None:
         points = [(row["lines"], row["cpu_seconds"]) for row in rows if row["verb"] == verb]
         axes.plot(*zip(*points, strict=True), marker="o", label=verb)
         first = points[0][1] / points[0][0]
-        axes.plot(*zip(*((lines, lines * first) for lines, _ in points), strict=True), linestyle=":", color="gray")
+        straight = zip(*((lines, lines * first) for lines, _ in points), strict=True)
+        axes.plot(*straight, linestyle=":", color="gray", label=f"as much a line as for {points[0][0]:,}")
     axes.set(xscale="log", yscale="log", xlabel="lines of about a kilobyte", ylabel="seconds of CPU, without the start")
     axes.legend()
     figure.tight_layout()

@@ -2,7 +2,6 @@ import json
 
 import pytest
 import torch
-from watching import StopAfter
 
 from lacuner import Corpus, Recognizer, Sentence, TrainingError
 from lacuner.corpus import Span
@@ -16,6 +15,7 @@ from lacuner.training.checkpoints import trained_weights
 from lacuner.training.epochs import EpochSampler
 from lacuner.training.loop import Observer, TrainingResult, fit, training_place
 from lacuner.training.settings import RunSettings, resolve_settings
+from watching import StopAfter
 
 
 class StopWithin(Observer):
@@ -117,6 +117,7 @@ def test_a_small_corpus_is_read_more_often_and_a_large_one_less_often():
     assert epochs == [80, 40, 16, 15, 15, 14, 10, 8, 8], (
         "at least 400 steps; 4,000 are enough, but half of the epochs are not"
     )
+    assert config.for_corpus(1_000, 15, min_steps=800).epochs == 80
     assert config.for_corpus(1, 15).epochs == 200
     assert [config.for_corpus(count, 15).patience for count in (1_000, 10_000, 1_000_000)] == [27, 10, 6]
     assert config.model_copy(update={"epochs": 3}).for_corpus(1_000, 15).epochs == 3

@@ -303,3 +303,12 @@ def test_whatever_the_toml_parser_refuses_is_refused_in_one_sentence(tmp_path):
     with pytest.raises(ConfigError, match="not TOML"):
         read_config(path)
     assert parse_assignments([f"a={'1' * 5000}"]) == {"a": "1" * 5000}
+
+
+def test_a_transformer_reads_a_small_corpus_twice_as_often(toy_bert):
+    corpus = Corpus([Sentence(("Ada",) * 10, (Entity(0, 1, "PER"),))] * 800)
+    epochs = {
+        encoder: resolve_settings("full", encoder, {"training.batch_tokens": 200}).for_data(corpus).training.epochs
+        for encoder in ("recurrent", toy_bert)
+    }
+    assert list(epochs.values()) == [15, 20], "8,000 words are 40 batches of 200"

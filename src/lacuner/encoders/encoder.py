@@ -81,6 +81,8 @@ class EncoderConfig(Part, ABC):
 
     epochs: ClassVar[int]
     """How often it reads a corpus of ordinary size."""
+    min_steps: ClassVar[int] = 400
+    """A small corpus is read so often that there are as many batches."""
     training: ClassVar[dict[str, Any]]
     """What else of the settings of training depends on it."""
     precisions: ClassVar[tuple[Precision, ...]] = ("fp32",)

@@ -19,6 +19,7 @@ class LexiconBertConfig(LexiconConfig, PretrainedConfig, ABC):
     """Settings of a Hugging Face encoder with a lexicon."""
 
     epochs: ClassVar = TransformerConfig.epochs
+    min_steps: ClassVar = TransformerConfig.min_steps
     training: ClassVar = TransformerConfig.training
 
     dropout: float = Field(0.1, ge=0, lt=1)

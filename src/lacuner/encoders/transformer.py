@@ -46,6 +46,7 @@ class TransformerConfig(PretrainedConfig):
     """``transformer``: a pretrained Hugging Face encoder that is fine-tuned."""
 
     epochs: ClassVar = 10
+    min_steps: ClassVar = 800
     training: ClassVar = {"batch_tokens": 256, "encoder_learning_rate": 1e-4, "head_learning_rate": 1e-3}
     auto_precision: ClassVar = "bf16"
 

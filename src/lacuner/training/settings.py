@@ -20,7 +20,7 @@ DEFAULT_METHOD = "lacuner"
 DEFAULT_ENCODER = "recurrent"
 
 _EXAMPLES = {"method": DEFAULT_METHOD, "encoder": DEFAULT_ENCODER, "split": "words"}
-_MIN_STEPS, _MAX_EPOCHS = 400, 200
+_MAX_EPOCHS = 200
 _ENOUGH_STEPS = 4000
 """A corpus so large that the usual epochs have more steps is read less often, but at least half as often."""
 
@@ -82,14 +82,15 @@ class TrainingConfig(Settings):
             )
         return self
 
-    def for_corpus(self, words: int, usual: int) -> "TrainingConfig":
+    def for_corpus(self, words: int, usual: int, min_steps: int = 400) -> "TrainingConfig":
         """With what depends on the corpus: a small one is read more often, a large one less often.
 
         Args:
             words: of the corpus.
             usual: epochs, if the corpus is neither.
+            min_steps: a corpus is small if the usual epochs have fewer.
         """
-        least, enough = (-(-steps * self.batch_tokens // max(1, words)) for steps in (_MIN_STEPS, _ENOUGH_STEPS))
+        least, enough = (-(-steps * self.batch_tokens // max(1, words)) for steps in (min_steps, _ENOUGH_STEPS))
         epochs = self.epochs or min(max(least, -(-usual // 2), min(usual, enough)), _MAX_EPOCHS)
         patience = max(5, -(-2 * epochs // 3)) if self.patience == "auto" else self.patience
         return self.model_copy(update={"epochs": epochs, "patience": patience})
@@ -120,7 +121,7 @@ class RunSettings(Settings):
 
     def for_data(self, corpus: Corpus, dev: Corpus | None = None) -> "RunSettings":
         """With what depends on the data: how long training takes, how wide spans are, how many words are in entities."""
-        training = self.training.for_corpus(sum(map(len, corpus)), self.encoder.epochs)
+        training = self.training.for_corpus(sum(map(len, corpus)), self.encoder.epochs, self.encoder.min_steps)
         method = self.method.for_data(self.training_data(corpus, dev), training.width_quantile)
         return self.model_copy(update={"training": training, "method": method})
 
