@@ -70,10 +70,24 @@ def test_the_table_of_results_links_every_folder_and_names_recipes_that_exist() 
     (section,) = re.findall(r"^\| recipe \| folder \| state \|\n(.*?)\n\n", text, re.MULTILINE | re.DOTALL)
     linked = {HOME / Path(link).parent for link in LINK.findall(section)}
     assert linked == set(FOLDERS)
-    questions = re.findall(r"^\| [^|\n]+ \| (`[^|\n]+`) \|$", text, re.MULTILINE)
+    questions = re.findall(
+        r"^\| [^|\n]+ \| ([^|\n]*`[^|\n]+) \|", text.split("## Questions to the papers")[1], re.MULTILINE
+    )
     assert len(questions) > 20
     named = re.findall(r"^\| `([a-z-]+)`", section, re.MULTILINE) + re.findall(r"`([a-z-]+)`", " ".join(questions))
     assert set(named) <= known_recipes().keys()
+
+
+def test_every_question_to_a_paper_has_a_verdict_and_a_verdict_has_its_report() -> None:
+    text = (HOME / "README.md").read_text(encoding="utf-8")
+    (section,) = re.findall(
+        r"^\| a paper says \| recipe \| verdict \|\n\|[^\n]+\n(.*?)\n\n", text, re.MULTILINE | re.DOTALL
+    )
+    for line in section.splitlines():
+        _, _, recipe, verdict, _ = line.split("|")
+        if not verdict.startswith(" not yet"):
+            assert verdict.startswith((" **reproduced**", " **partly**", " **not at this scale**")), line
+            assert "/report.md)" in recipe, line
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from failing import fail_in
 from several import losses, train_all, train_together
-from watching import StopAfter
 
 import lacuner
 from lacuner import Corpus, Recognizer
@@ -20,6 +19,7 @@ from lacuner.encoders.processes import ALONE, Processes, divide_rows
 from lacuner.errors import ConfigError, ProcessLostError, TrainingError
 from lacuner.sample import read_sample
 from lacuner.training.launch import run_together
+from watching import StopAfter
 
 SOURCE = Path(lacuner.__file__).parents[1]
 TINY = {"encoder.vectors": "none", "encoder.word_size": 8, "encoder.hidden": 8, "training.batch_tokens": 96}

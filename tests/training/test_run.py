@@ -2,7 +2,6 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 import torch
-from watching import Log
 
 from lacuner import Corpus, Recognizer, Sentence, TrainingError
 from lacuner.methods import lacuner as lacuner_method
@@ -16,6 +15,7 @@ from lacuner.training.epochs import EpochSampler
 from lacuner.training.loop import Observer, TrainingResult
 from lacuner.training.run import TrainingRun
 from lacuner.training.settings import TrainingConfig, resolve_settings
+from watching import Log
 
 TEACHER = {"teacher": "folds", "teacher.folds": 2, "teacher.train_on": "all"}
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from watching import Log
 
 from lacuner import Corpus, Entity, Recognizer, Sentence, TrainingError
 from lacuner.corpus import Span
@@ -23,6 +22,7 @@ from lacuner.training.epochs import EpochSampler
 from lacuner.training.loop import Observer, TrainingResult
 from lacuner.training.run import TrainingRun
 from lacuner.training.settings import TrainingConfig, resolve_settings
+from watching import Log
 
 EXPLORATION = {"stage.epochs": 2, "stage.fraction": 0.2}
 FOLDS = {"stage.folds": 2, "stage.rounds": 2}
