@@ -140,7 +140,8 @@ def test_points_are_near_each_other_where_vectors_are() -> None:
 
 
 def test_an_audit_is_measured_in_its_own_order_and_in_that_of_cleanlab(paths: PathTemplates) -> None:
-    result = outcome(paths, experiment="audit", hidden=[0.5])
+    settings = {**SMALL, "training": {**SMALL["training"], "epochs": 30}}
+    result = outcome(paths, experiment="audit", hidden=[0.5], settings=settings)
     ours, theirs = result["rows"]["uniform"]["audit"], result["rows"]["uniform, ranked by cleanlab"]["audit"]
     assert ours["missing"] == theirs["missing"] == 50 - result["entities"]
     assert 0 < ours["right"] <= ours["found"]

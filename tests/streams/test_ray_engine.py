@@ -144,7 +144,7 @@ def corpus(tmp_path: Path) -> Path:
 
 def test_kills_of_driver_worker_and_head_lose_nothing(corpus: Path) -> None:
     generator, out = random.Random(1), corpus / "out"
-    options = ["--out", f"{out}/", "--shard-size", "0.01", "--engine", "ray", "--workers", 2, "--json"]
+    options = ["--out", f"{out}/", "--shard-size", "0.003", "--engine", "ray", "--workers", 2, "--json"]
     options += ["--merge", corpus / "two.jsonl"]
     for victim in ("driver", "raylet", "gcs_server", "ray::_Worker"):
         target = len(list(out.glob("part-*"))) + generator.randrange(3, 20)

@@ -24,7 +24,7 @@ from lacuner.training.cross_fit import Fold, cross_fit, plan_folds
 from lacuner.training.loop import Observer, fingerprint
 from lacuner.training.settings import RunSettings
 
-MIN_PROBABILITY = 0.002
+MIN_PROBABILITY = 0.0005
 """Spans that are less probably an entity are not looked at, unless they are annotated."""
 _GROUPS = 10
 """Names are divided into so many groups; each model learns without the labels of one of them."""
