@@ -113,14 +113,14 @@ def test_patience_begins_when_something_is_found(toy, small_settings):
 def test_a_small_corpus_is_read_more_often_and_a_large_one_less_often():
     config = resolve_settings(overrides={"training.batch_tokens": 100}).training
     words = [500, 1_000, 2_500, 10_000, 25_000, 30_000, 40_000, 50_000, 1_000_000]
-    epochs = [config.for_corpus(count, 15).epochs for count in words]
+    epochs = [config.for_corpus(count, 15, 400).epochs for count in words]
     assert epochs == [80, 40, 16, 15, 15, 14, 10, 8, 8], (
         "at least 400 steps; 4,000 are enough, but half of the epochs are not"
     )
     assert config.for_corpus(1_000, 15, min_steps=800).epochs == 80
-    assert config.for_corpus(1, 15).epochs == 200
-    assert [config.for_corpus(count, 15).patience for count in (1_000, 10_000, 1_000_000)] == [27, 10, 6]
-    assert config.model_copy(update={"epochs": 3}).for_corpus(1_000, 15).epochs == 3
+    assert config.for_corpus(1, 15, 400).epochs == 200
+    assert [config.for_corpus(count, 15, 400).patience for count in (1_000, 10_000, 1_000_000)] == [27, 10, 6]
+    assert config.model_copy(update={"epochs": 3}).for_corpus(1_000, 15, 400).epochs == 3
 
 
 def test_best_weights_belong_to_the_best_epoch(toy, small_settings):
@@ -298,7 +298,7 @@ def fresh(settings: RunSettings, corpus: Corpus) -> SpanModel:
 def fitted(corpus: Corpus, settings: dict[str, object], evaluate=None, **more) -> tuple[SpanModel, TrainingResult]:
     """A model that was fitted without anything around it; ``evaluate`` is given the model."""
     resolved = resolve_settings("full", overrides=settings | more)
-    training = resolved.training.for_corpus(sum(map(len, corpus)), 15)
+    training = resolved.training.for_corpus(sum(map(len, corpus)), 15, 400)
     model = fresh(resolved, corpus)
     scores = None if evaluate is None else lambda: evaluate(model)
     return model, fit(model, resolved.method, EpochSampler(corpus, training.seed), training, scores)

@@ -112,7 +112,7 @@ def test_the_encoder_argument_outranks_the_file():
 
 def test_patience_that_is_set_stays_as_it_is():
     config = resolve_settings(overrides={"training.patience": 2}).training
-    assert config.for_corpus(100, 15).patience == 2
+    assert config.for_corpus(100, 15, 400).patience == 2
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_a_head_is_widened_to_a_quantile_of_the_widths(quantile, bound, expected
     corpus = Corpus(tuple(sentence_with_widths(width) for width in range(1, 11)))
     settings = resolve_settings("uniform", overrides=overrides).for_data(corpus)
     assert settings.method.head.max_span_width == expected
-    assert settings.training.epochs == settings.training.for_corpus(sum(map(len, corpus)), 15).epochs
+    assert settings.training.epochs == settings.training.for_corpus(sum(map(len, corpus)), 15, 400).epochs
 
 
 @pytest.mark.parametrize("setting", ["training.nested", "training.width_quantile"])

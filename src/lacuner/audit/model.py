@@ -141,7 +141,7 @@ class AuditModel:
 
     def missing(self) -> Floats:
         """``(N, L)`` probability that a span which is not annotated is an entity with each label; 0 for ``O``."""
-        return self._missing(self.calibrations)
+        return self._missing(self.calibrations, np.arange(len(self.predicted)))
 
     def estimate(self, seed: int = 1) -> Estimate:
         """How many entities are missing; the interval is that of a bootstrap over sentences.
@@ -178,36 +178,36 @@ class AuditModel:
             at_least=at_least,
         )
 
-    def _missing(self, calibrations: tuple[Calibration, Calibration]) -> Floats:
-        """``(N, L)``: of each span, the probability of being an entity that is missing, shared out among the labels."""
-        probabilities = self.predicted.probabilities.astype(float)
+    def _missing(self, calibrations: tuple[Calibration, Calibration], rows: npt.NDArray[np.int64]) -> Floats:
+        """``(n, L)``: of some spans, the probability of being an entity that is missing, shared out among the labels."""
+        probabilities = self.predicted.probabilities[rows].astype(float)
         inside = 1 - probabilities[:, 0]
-        kind = self.new_names.astype(int)
+        kind = self.new_names[rows].astype(int)
         entity = np.stack([calibration.entity(inside) for calibration in calibrations])[kind, np.arange(len(kind))]
-        among = probabilities / np.maximum(inside, 1e-12)[:, None]  # (N, L) which label, if it is one
+        among = probabilities / np.maximum(inside, 1e-12)[:, None]  # (n, L) which label, if it is one
         annotated = np.array([[0.0, *calibration.shares] for calibration in calibrations])[kind]
-        shares = annotated * self.sought  # (N, L) how often such an entity is annotated
-        missing: Floats = missing_probability(entity, (among * shares).sum(1))[:, None] * among * self.unknown
+        shares = annotated * self.sought[rows]  # (n, L) how often such an entity is annotated
+        probable = missing_probability(entity, (among * shares).sum(1))
+        missing: Floats = probable[:, None] * among * self.unknown[rows]
         return missing
+
+    def _counted(self) -> npt.NDArray[np.int64]:
+        """The spans whose probabilities add up to how many are missing."""
+        return np.flatnonzero(self.unannotated & self.detected)
 
     def _count(self, calibrations: tuple[Calibration, Calibration], weights: Floats) -> Floats:
         """``(2, labels)``: how many are missing, of names that were taught and of new ones."""
-        missing = self._missing(calibrations) * weights[:, None]
-        possible = self.unannotated & self.detected
-        return np.stack(
-            [
-                missing[possible & (self.new_names == kind)].sum(0)[1:] * self._undetected(weights, kind)
-                for kind in _KINDS
-            ]
-        )
+        rows = self._counted()
+        missing, new = self._missing(calibrations, rows) * weights[rows, None], self.new_names[rows]
+        return np.stack([missing[new == kind].sum(0)[1:] * self._undetected(weights, kind) for kind in _KINDS])
 
     def _at_most(self) -> Floats:
         """``(labels,)``: how many were missing if everything were an entity that models notice at all."""
-        label = self.predicted.probabilities[:, 1:].argmax(1)
-        possible = self.unannotated & self.detected
+        rows = self._counted()
+        label, new = self.predicted.probabilities[rows, 1:].argmax(1), self.new_names[rows]
+        everywhere = np.ones(len(self.predicted))
         counted = [
-            np.bincount(label[possible & (self.new_names == kind)], minlength=len(self.labels) - 1)
-            * self._undetected(np.ones(len(label)), kind)
+            np.bincount(label[new == kind], minlength=len(self.labels) - 1) * self._undetected(everywhere, kind)
             for kind in _KINDS
         ]
         most: Floats = np.sum(counted, axis=0, dtype=float)

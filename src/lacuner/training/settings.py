@@ -82,7 +82,7 @@ class TrainingConfig(Settings):
             )
         return self
 
-    def for_corpus(self, words: int, usual: int, min_steps: int = 400) -> "TrainingConfig":
+    def for_corpus(self, words: int, usual: int, min_steps: int) -> "TrainingConfig":
         """With what depends on the corpus: a small one is read more often, a large one less often.
 
         Args:
