@@ -18,15 +18,20 @@ from lacuner import Corpus, Entity, Recognizer, Sentence
 from lacuner.encoders import Encoder
 from lacuner.encoders.transformer import TransformerEncoder
 from lacuner.evaluation import score_entities
+from lacuner.features.batches import plan_batches
 from lacuner.inference.backends import convert
 from lacuner.inference.predict import find_entities
 from lacuner.methods.registry import registry
 from lacuner.models.model import batches_of, evaluating
+from lacuner.models.span_model import SpanModel
+from lacuner.models.word_filter import WordFilter
 
 LABELS = ("O", "LOC", "MISC", "ORG", "PER")
 WIDTH = 8
 ROUNDS = 5
 TRAIN, EPOCHS, TIMED = 1000, 5, 300  # sentences
+SEARCHED = 1500  # sentences that models are trained on whose search is timed
+BATCH_WORDS = 1024
 BOOK = 500_000  # characters
 
 Row = dict[str, Any]
@@ -94,6 +99,49 @@ def compare_span_libraries(label: str, make: Callable[[], Encoder], corpus: Corp
     theirs = _gliner(encoder)
     texts = [list(sentence) for sentence in tokens]
     return [*rows, compare(name, ours, "GLiNER, 4 labels", lambda: theirs(texts), words)]
+
+
+def compare_span_search(train: Corpus, dev: Corpus) -> list[Row]:
+    """Trained models of spans against the bare encoder on the same batches, with and without their filter of words.
+
+    A row with a filter says how many sentences have other entities than without it.
+    """
+    rows = []
+    for method in ("full", "uniform"):
+        recognizer = Recognizer.train(train, dev[:TIMED], method=method, epochs=EPOCHS, progress=False)
+        rows += time_span_search(recognizer, dev[TIMED:].tokens, f"{method} (recurrent, {{}})")
+    return rows
+
+
+def time_span_search(recognizer: Recognizer, sentences: Sequence[Sequence[str]], name: str) -> list[Row]:
+    """Rows of one model; ``name`` has a place for what is searched."""
+    model = recognizer.model
+    assert isinstance(model, SpanModel)
+    word_filter = model.word_filter
+    sentences = [words for words in sentences if words]
+    batches = [[sentences[index] for index in batch] for batch in plan_batches([*map(len, sentences)], BATCH_WORDS)]
+    inputs = [model.encoder.index.collate(batch) for batch in batches]
+
+    def search(chosen: WordFilter | None) -> list[list[Entity]]:
+        model.word_filter = chosen
+        with evaluating(model):
+            found = [entities for batch in batches for entities in model.entities(model.encode(batch))]
+        model.word_filter = word_filter
+        return found
+
+    def bare() -> None:
+        with evaluating(model):
+            for batch in inputs:
+                model.encoder(batch)
+
+    words = sum(map(len, sentences))
+    rows = [compare(name.format("all spans"), lambda: search(None), "bare BiLSTM", bare, words)]
+    if word_filter is None:
+        print(f"{name.format('filtered')}: there is no filter, its row is left out")
+        return rows
+    row = compare(name.format("filtered"), lambda: search(word_filter), "bare BiLSTM", bare, words)
+    different = sum(one != other for one, other in zip(search(None), search(word_filter), strict=True))
+    return [*rows, row | {"different_sentences": different}]
 
 
 def compare_spacy(corpus: Corpus, dev: Corpus) -> list[Row]:

@@ -35,6 +35,8 @@ CLIENTS = (1, 8, 64)
 BURST = 2.0
 """Seconds in which one of two servers is asked, before it is the other's turn."""
 ROUNDS = 5
+MAX_GROWTH = 0.02
+"""Memory in the last third, beyond that in the second, relative to it: the medians of a saw's teeth differ a little."""
 
 
 def main() -> None:
@@ -53,7 +55,7 @@ def main() -> None:
         with running(model) as (port, process):
             result = asyncio.run(soak(port, process, model, options.clients, options.seconds))
         print(result.report())
-        sys.exit(1 if result.errors or result.different else 0)
+        sys.exit(1 if result.errors or result.different or not result.is_flat else 0)
 
 
 def train(folder: Path) -> Path:
@@ -109,15 +111,25 @@ class Soak:
     memory: list[float] = field(default_factory=list)
     seconds: float = 0.0
 
-    def report(self) -> str:
+    def thirds(self) -> tuple[float, float]:
+        """Memory in the second third of the time, and in the last."""
         third = max(1, len(self.memory) // 3)
-        early, late = statistics.median(self.memory[third : 2 * third]), statistics.median(self.memory[-third:])
+        return statistics.median(self.memory[third : 2 * third]), statistics.median(self.memory[-third:])
+
+    @property
+    def is_flat(self) -> bool:
+        early, late = self.thirds()
+        return late <= (1 + MAX_GROWTH) * early
+
+    def report(self) -> str:
+        early, late = self.thirds()
         cuts = statistics.quantiles(self.milliseconds, n=100)
         lines = [
             f"{len(self.milliseconds):,} answers in {self.seconds:.0f} seconds, {len(self.errors)} errors, "
             f"{self.different} different from predict",
             f"milliseconds: median {cuts[49]:.1f}, 99 % {cuts[98]:.1f}, most {max(self.milliseconds):.1f}",
-            f"memory of the server: {early:.1f} MB in the second third, {late:.1f} MB in the last ({late - early:+.1f})",
+            f"memory of the server: {early:.1f} MB in the second third, {late:.1f} MB in the last ({late - early:+.1f}), "
+            f"most {max(self.memory):.1f}",
         ]
         return "\n".join([*lines, *self.errors[:5]])
 

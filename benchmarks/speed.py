@@ -24,7 +24,7 @@ from typing import Any
 
 import torch
 from engines import compare_engines
-from prediction import compare_backends, compare_spacy, compare_span_libraries
+from prediction import SEARCHED, compare_backends, compare_spacy, compare_span_libraries, compare_span_search
 from serve_load import measure_latency
 
 import lacuner.sample
@@ -315,6 +315,7 @@ def main() -> None:
     rows += compare_backends(label, make_transformer, corpus)
     rows += compare_span_libraries(label, make_transformer, corpus)
     rows += compare_spacy(corpus[2000:], corpus[:2000])
+    rows += compare_span_search(corpus[2000 : 2000 + SEARCHED], corpus[:1200])
     torch.set_num_threads(threads)
     rows += compare_matchers(corpus)
     rows += compare_engines()

@@ -260,6 +260,16 @@ def test_what_a_method_prints_can_be_set(run, name):
     assert resolve_settings(plain, overrides=given).training == resolve_settings(name).training
 
 
+def test_training_says_what_it_reads_and_warns_of_a_model_that_finds_nothing(run, files):
+    arguments = ["train", files / "train.conll", "--dev", files / "train.conll", "--method", "uniform", "--epochs", 1]
+    code, _, log = run(*arguments, *QUICK, "--out", files / "m")
+    assert code == 0, log
+    assert "Training data: 25 sentences, 50 entities (PER 25, LOC 25)." in log
+    assert "Dev data: 25 sentences, 50 entities (PER 25, LOC 25)." in log
+    assert "25 of 25 dev sentences are in the training data, too" in log
+    assert "The model finds none of the entities in the dev data" in log
+
+
 @pytest.mark.parametrize(("metric", "best"), [("f1", [True, True, True]), ("pu", [True, False, False])])
 def test_the_best_so_far_is_the_best_by_what_is_chosen_by(capsys, metric, best):
     observer = TerminalObserver(metric=metric)

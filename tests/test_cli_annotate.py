@@ -178,7 +178,7 @@ def test_standard_input_and_output_work(files: Path) -> None:
     done = subprocess.run(command, input="Turin\n", capture_output=True, text=True, encoding="utf-8", check=True)
     (line,) = done.stdout.splitlines()
     assert json.loads(line)["entities"] == [{"start": 0, "end": 1, "label": "LOC", "source": "dictionary"}]
-    assert "1 entities in 1 sentences" in done.stderr
+    assert "1 entity in 1 sentence with 1 word" in done.stderr
 
 
 def test_chinese_is_noticed_on_standard_input(chinese: Path) -> None:

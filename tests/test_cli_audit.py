@@ -1,4 +1,8 @@
 import json
+import os
+import subprocess
+import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -6,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import lacuner
 from lacuner import Corpus, Recognizer
 from lacuner.audit.audit import Audit, audit_corpus, check_folder
 from lacuner.audit.folder import AuditFolder
@@ -14,6 +19,7 @@ from lacuner.errors import ConfigError, TrainingError
 from lacuner.review.review import Review
 from lacuner.training.settings import RunSettings, resolve_settings
 
+SOURCE = Path(lacuner.__file__).parents[1]
 PEOPLE = ("Ada", "Grace", "Kurt", "Emmy", "Alan", "Mary")
 PLACES = ("Oslo", "Jena", "Turin", "Paris", "Lyon", "Bern")
 SETTINGS = {
@@ -81,6 +87,47 @@ def test_a_fold_that_is_done_is_not_done_again(corpus: Corpus, audit: Audit, tmp
     again = audit_corpus(corpus, quick(), folds=2, folder=tmp_path, observer=stop_at_the_second)
     assert trained == ["fold 1/2", "fold 2/2", "fold 2/2"]
     assert [f.as_dict() for f in again.findings] == [f.as_dict() for f in audit.findings]
+
+
+def test_folds_that_are_trained_at_a_time_find_the_same(corpus: Corpus, audit: Audit, tmp_path: Path) -> None:
+    shown: list[str] = []
+    again = audit_corpus(corpus, quick(), folds=2, folder=tmp_path, observer=shown.append, workers=2)
+    assert [f.as_dict() for f in again.findings] == [f.as_dict() for f in audit.findings]
+    assert again.summary() == audit.summary()
+    assert shown == [], "models in other processes show nothing"
+
+
+@pytest.mark.slow
+def test_an_audit_that_is_killed_resumes_with_any_number_of_workers(corpus: Corpus, tmp_path: Path) -> None:
+    corpus.write(tmp_path / "train.jsonl")
+    settings = [text for key, value in SETTINGS.items() for text in ("--set", f"{key}={value}")]
+    command = [
+        sys.executable,
+        "-m",
+        "lacuner",
+        "audit",
+        "train.jsonl",
+        "--method",
+        "uniform",
+        "--folds",
+        "3",
+        *settings,
+    ]
+    subprocess.run([*command, "--out", "whole"], cwd=tmp_path, env=_environment(), check=True, capture_output=True)
+    two = [*command, "--out", "killed", "--workers", "2"]
+    with subprocess.Popen(two, cwd=tmp_path, env=_environment(), stderr=subprocess.DEVNULL) as running:
+        deadline = time.monotonic() + 120
+        while not list((tmp_path / "killed").rglob("fold-*.safetensors")) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        running.kill()
+    assert 1 <= len(list((tmp_path / "killed").rglob("fold-*.safetensors"))) < 3
+    subprocess.run(two, cwd=tmp_path, env=_environment(), check=True, capture_output=True)
+    for name in ("findings.jsonl", "summary.json"):
+        assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def _environment() -> dict[str, str]:
+    return os.environ | {"PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": "1"}
 
 
 def test_other_labels_make_another_audit(corpus: Corpus, tmp_path: Path) -> None:

@@ -426,7 +426,7 @@ def test_bench_says_which_commands_there_are(run: Command, option: str) -> None:
         (["two", "--prifile", "quick"], "No such option: --prifile"),
         (["two", "alone"], "alone"),
         (["two", "--workers", "0"], "--workers"),
-        (["typo.toml"], "typo.toml: there is no setting sedes; there are: about, baseline"),
+        (["typo.toml"], "typo.toml: there is no setting sedes (did you mean seeds?); there are: about, baseline"),
         (["typo.toml", "--dry-run", "--json"], "typo.toml: there is no setting sedes"),
         (["broken.toml"], "broken.toml: not TOML"),
         (["method.toml"], "method.toml: method 'fulll' with encoder 'recurrent': there is no method 'fulll'"),

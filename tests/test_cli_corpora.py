@@ -28,7 +28,7 @@ def data(tmp_path: Path) -> Path:
 
 def test_a_file_is_written_in_another_format_and_back(data: Path) -> None:
     result = run("convert", data, data.with_name("new.jsonl"))
-    assert "60 sentences with 90 entities are in" in result.stderr
+    assert ": 60 sentences with 90 entities." in result.stderr
     run("convert", data.with_name("new.jsonl"), data.with_name("again.conll"))
     assert data.with_name("again.conll").read_text(encoding="utf-8") == data.read_text(encoding="utf-8")
 

@@ -65,7 +65,7 @@ def wrong_imports(source: str, module: str) -> list[str]:
     else:
         return [f"{module}: {own} has no place in LAYERS"]
     if DEPTH.get(own, -1) > DEPTH["recognizer"]:
-        allowed = allowed | {""}  # `from lacuner import Recognizer`: the front door reaches down to the recogniser
+        allowed = allowed | {""}  # `from lacuner import Recognizer`: the front door reaches down to the recognizer
     found = []
     for line, name in imported_modules(source, module):
         target = name.partition(".")[2].partition(".")[0]

@@ -62,7 +62,7 @@ def test_parts_are_frozen() -> None:
 
 
 def test_an_unknown_name_is_answered_with_the_choices() -> None:
-    assert refusal("smapler") == "there is no negatives 'smapler'; choose plain, sampler"
+    assert refusal("smapler") == "there is no negatives 'smapler' (did you mean sampler?); choose plain, sampler"
     assert refusal({"name": 3}) == "there is no negatives 3; choose plain, sampler"
     assert refusal({"ratio": 3}) == "there is no negatives None; choose plain, sampler"
 
@@ -73,7 +73,8 @@ def test_what_is_neither_name_nor_description_is_answered_with_the_choices(value
 
 
 def test_an_unknown_setting_is_answered_with_those_there_are() -> None:
-    expected = "there is no setting negatives.ration; there are: negatives.note, negatives.ratio, negatives.width"
+    expected = "there is no setting negatives.ration (did you mean ratio?); there are: "
+    expected += "negatives.note, negatives.ratio, negatives.width"
     assert refusal({"name": "sampler", "ration": 1}) == expected
     assert refusal({"name": "plain", "ratio": 1}) == "there is no setting negatives.ratio; there are: none"
 

@@ -84,7 +84,7 @@ def test_an_installed_method_is_listed_among_ours(packages: Path) -> None:
 
 def test_its_parameters_are_described(packages: Path) -> None:
     (described,) = json.loads(lacuner("methods", "tiny", "--json", packages=packages).stdout)
-    assert described["summary"] == "Some short unlabelled spans are negatives."
+    assert described["summary"] == "Some short unlabeled spans are negatives."
     parameters = described["parameters"]
     assert parameters.items() >= {"negatives": "narrow", "negatives.max_width": 3, "negatives.fraction": 0.3}.items()
 

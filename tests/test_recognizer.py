@@ -230,7 +230,7 @@ def test_a_dictionary_is_cut_as_the_model_cuts_text(model):
 
 
 def test_labels_for_some_types_only_become_one_model(toy, small_settings):
-    """A corpus labelled for PER only and one for LOC only give a model that finds both, with either method."""
+    """A corpus labeled for PER only and one for LOC only give a model that finds both, with either method."""
     people = Corpus(tuple(Sentence(s.tokens, s.entities[:1]) for s in toy)).with_annotated_labels({"PER"})
     places = Corpus(tuple(Sentence(s.tokens, s.entities[1:]) for s in toy)).with_annotated_labels({"LOC"})
     assert {e.label for s in people for e in s.entities} == {"PER"}
@@ -272,6 +272,16 @@ def test_trusted_sentences_teach_what_is_no_entity(toy, small_settings, monkeypa
 def test_what_cannot_be_learned_from_is_refused(corpus, message):
     with pytest.raises(TrainingError, match=message):
         Recognizer.train(corpus)
+
+
+def test_labels_that_differ_in_case_only_are_named(toy, small_settings, caplog):
+    Recognizer.train(toy, toy[:3].rename_labels({"LOC": "Loc"}), method="full", epochs=1, settings=small_settings)
+    assert "The labels LOC and Loc differ in case only" in caplog.text
+
+
+def test_dev_data_without_sentences_is_refused(toy):
+    with pytest.raises(TrainingError, match="no sentence in the dev data"):
+        Recognizer.train(toy, Corpus(()))
 
 
 def test_sentences_without_words_are_left_out_and_counted(toy, small_settings, caplog):
@@ -619,13 +629,29 @@ def test_what_is_no_corpus_is_refused_with_what_to_give(train, message):
         Recognizer.train(train)
 
 
+def test_evaluation_takes_what_training_takes(toy, small_settings, tmp_path):
+    toy.write(tmp_path / "toy.jsonl")
+    trained = Recognizer.train(toy, method="full", epochs=1, settings=small_settings)
+    expected = trained.evaluate(toy)
+    assert (
+        trained.evaluate(tmp_path / "toy.jsonl")
+        == trained.evaluate(list(toy))
+        == trained.evaluate(iter(toy))
+        == expected
+    )
+    with pytest.raises(TypeError, match=r"^data is a corpus, .*, but not 7$"):
+        trained.evaluate(7)
+    with pytest.raises(TypeError, match=r"^text is a string, a Sentence, or several of these, but not 7$"):
+        trained.predict(7)
+
+
 def test_training_is_shown_where_somebody_asks_for_it(toy, small_settings, capfd):
     arguments = {"method": "full", "epochs": 2, "settings": small_settings}
-    Recognizer.train(toy, toy, **arguments)
-    Recognizer.train(toy, toy, **arguments, progress=False)
-    Recognizer.train(toy, toy, **arguments, progress=True, observer=Observer())
+    Recognizer.train(toy[:15], toy[15:], **arguments)
+    Recognizer.train(toy[:15], toy[15:], **arguments, progress=False)
+    Recognizer.train(toy[:15], toy[15:], **arguments, progress=True, observer=Observer())
     assert capfd.readouterr().err == ""
-    Recognizer.train(toy, toy, **arguments, progress=True)
+    Recognizer.train(toy[:15], toy[15:], **arguments, progress=True)
     out, err = capfd.readouterr()
     assert out == ""
     assert [line.split("  loss")[0] for line in err.splitlines()] == ["epoch  1/2", "epoch  2/2"]

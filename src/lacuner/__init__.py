@@ -1,4 +1,4 @@
-"""Train named-entity recognisers from annotation with gaps."""
+"""Train named-entity recognizers from annotation with gaps."""
 
 from typing import TYPE_CHECKING, Any
 

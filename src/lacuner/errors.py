@@ -1,5 +1,7 @@
 """Errors that a user can correct: one sentence that says what is wrong, where, and what to do."""
 
+from collections.abc import Iterable
+from difflib import get_close_matches
 from pathlib import Path
 
 
@@ -33,3 +35,15 @@ class TrainingError(LacunerError):
 
 class ProcessLostError(TrainingError):
     """Another process that trains the same model has ended, and this one cannot go on without it."""
+
+
+def did_you_mean(name: object, known: Iterable[str]) -> str:
+    """What to put after a name that is not known: the one that was probably meant.
+
+    >>> did_you_mean("unifrom", ["full", "uniform"])
+    ' (did you mean uniform?)'
+    >>> did_you_mean("magic", ["full", "uniform"])
+    ''
+    """
+    close = get_close_matches(name, list(known), n=1) if isinstance(name, str) else []
+    return f" (did you mean {close[0]}?)" if close else ""

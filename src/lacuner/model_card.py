@@ -73,7 +73,7 @@ class ModelCard:
     def _summary(self) -> str:
         return (
             f"# {self._short_name()}\n\n"
-            f"A named-entity recogniser that finds {', '.join(self.labels)}. Trained with Lacuner {__version__} on "
+            f"A named-entity recognizer that finds {', '.join(self.labels)}. Trained with Lacuner {__version__} on "
             "annotation that may have gaps."
         )
 
@@ -166,7 +166,7 @@ nlp("Ada Lovelace moved to Turin.").ents
         return self.settings.training.metric != "pu"
 
     def _short_name(self) -> str:
-        return "Named-entity recogniser" if self.name == type(self).name else Path(self.name).name
+        return "Named-entity recognizer" if self.name == type(self).name else Path(self.name).name
 
     def _base_model(self) -> str | None:
         """The hub's name of the pretrained encoder; none if it came from a folder."""

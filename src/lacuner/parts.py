@@ -6,7 +6,7 @@ from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
-from lacuner.errors import ConfigError
+from lacuner.errors import ConfigError, did_you_mean
 
 
 class Settings(BaseModel):
@@ -41,7 +41,8 @@ def build_part(kind: str, value: object, choices: Mapping[str, type[AnyPart]]) -
         raise ConfigError(f"{kind}={value!r} is no {kind}; choose {', '.join(sorted(choices))}")
     name = value.get("name")
     if not isinstance(name, str) or name not in choices:
-        raise ConfigError(f"there is no {kind} {name!r}; choose {', '.join(sorted(choices))}")
+        meant = did_you_mean(name, choices)
+        raise ConfigError(f"there is no {kind} {name!r}{meant}; choose {', '.join(sorted(choices))}")
     return validate(choices[name], value, f"{kind}.")
 
 
@@ -65,10 +66,10 @@ def validate(model: type[AnyModel], value: Mapping[str, Any], prefix: str = "") 
         key = prefix + ".".join(map(str, first["loc"]))
         if first["type"] == "extra_forbidden":
             inner, inside = _innermost(model, first["loc"])
-            known = (
-                ", ".join(sorted(prefix + inside + field for field in inner.model_fields if field != "name")) or "none"
-            )
-            raise ConfigError(f"there is no setting {key}; there are: {known}") from None
+            fields = sorted(field for field in inner.model_fields if field != "name")
+            known = ", ".join(prefix + inside + field for field in fields) or "none"
+            meant = did_you_mean(first["loc"][-1], fields)
+            raise ConfigError(f"there is no setting {key}{meant}; there are: {known}") from None
         if first["type"] == "missing":
             raise ConfigError(f"{key} is missing") from None
         field = model.model_fields.get(str(first["loc"][0])) if first["loc"] else None

@@ -1,4 +1,4 @@
-"""The recogniser: train, predict, evaluate, save, load."""
+"""The recognizer: train, predict, evaluate, save, load."""
 
 import logging
 import time
@@ -125,7 +125,7 @@ class Recognizer:
         progress: bool | None = None,
         observer: Observer | None = None,
     ) -> "Recognizer":
-        """Train a recogniser on annotation with gaps.
+        """Train a recognizer on annotation with gaps.
 
         Args:
             train: a corpus, sentences, or the path of a file; what is not annotated is unknown, unless a sentence is
@@ -184,9 +184,7 @@ class Recognizer:
                         folder.remove()
                     return cls._finished(out, key)
                 if is_main and not resume:
-                    if folder.has_progress():
-                        logger.warning("An unfinished run in %s is discarded (--resume continues it).", folder.folder)
-                    folder.clear()
+                    folder.begin_again()
                 processes.wait()
             began = time.perf_counter()
             if observer is None:
@@ -304,20 +302,24 @@ class Recognizer:
             return next(self._predict_all([list(cast(Sequence[str], text))], nested, min_score, names))
         if isinstance(text, str | Sentence):
             return next(self._predict_all([text], nested, min_score, names))
+        if not isinstance(text, Iterable):
+            raise TypeError(f"text is a string, a Sentence, or several of these, but not {repr(text)[:60]}")
         found = self._predict_all(text, nested, min_score, names)
         return Predictions(found) if isinstance(text, Sequence) else found
 
     def evaluate(
         self,
-        corpus: Iterable[Sentence],
+        data: Data,
         nested: bool = False,
         dictionary: Names | None = None,
     ) -> Scores:
         """Exact-match precision, recall and F1 on annotated sentences, of the model or of model and dictionary together.
 
-        ``nested`` keeps entities that overlap better ones.
+        ``data`` is what training takes, or an iterator of sentences, which is streamed. ``nested`` keeps entities that
+        overlap better ones.
         """
-        return score_entities(self.predict_pairs(corpus, nested, dictionary=dictionary))
+        sentences = data if isinstance(data, Iterator) else as_corpus(data, "data", self.split)
+        return score_entities(self.predict_pairs(sentences, nested, dictionary=dictionary))
 
     def predict_pairs(
         self,

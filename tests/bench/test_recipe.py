@@ -220,19 +220,25 @@ def test_names_without_a_table_mean_themselves() -> None:
 
 
 MISTAKES: list[tuple[dict[str, Any], str]] = [
-    ({"sedes": [1]}, r"there is no setting sedes; there are: about, baseline, data, .*seeds"),
-    ({"dataset": {"toy": {"tran": "x"}}}, r"no setting dataset\.toy\.tran; there are: .*dataset\.toy\.train"),
+    ({"sedes": [1]}, r"there is no setting sedes \(did you mean seeds\?\); there are: about, baseline, data, .*seeds"),
+    (
+        {"dataset": {"toy": {"tran": "x"}}},
+        r"no setting dataset\.toy\.tran \(did you mean train\?\); there are: .*dataset\.toy\.train",
+    ),
     ({"dataset": {"toy": {"sentences": {"trian": 3}}}}, r"dataset\.toy\.sentences\.trian"),
     ({"dataset": {"toy": "here"}}, r"dataset\.toy is no table; write \[dataset\.toy\]"),
     ({"dataset": ["toy"]}, r"dataset is no table; write \[dataset\.NAME\]"),
     ({"dataset": {"toy": {"language": "la"}}}, r"dataset\.toy\.language: la is not in the recipe; there are: .*zh"),
     (
         {"method": {"full": {"method": "full", "seting": {}}}},
-        r"no setting method\.full\.seting; .*method\.full\.settings",
+        r"no setting method\.full\.seting \(did you mean settings\?\); .*method\.full\.settings",
     ),
     ({"method": {"full": {"settings": {}}}}, r"method\.full\.method is missing"),
     ({"encoder": {"recurrent": {"model": "recurrent", "size": 3}}}, r"no setting encoder\.recurrent\.size"),
-    ({"when": [{"skip": True}, {"method": ["full"]}]}, r"no setting when\[2\]\.method; .*when\[2\]\.methods"),
+    (
+        {"when": [{"skip": True}, {"method": ["full"]}]},
+        r"no setting when\[2\]\.method \(did you mean methods\?\); .*when\[2\]\.methods",
+    ),
     ({"when": [3]}, r"when\[1\]"),
     ({"when": {"skip": True}}, r"when="),
     ({"sentences": {"train": 0}}, r"sentences\.train=0: .*greater than or equal to 1"),
@@ -264,10 +270,13 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"experiment": "magic"}, r"experiment='magic': .*'training', 'uncertainty', 'o-values', 'audit' or 'review'"),
     ({"measure": ["heat"]}, r"measure\.0='heat': .*'missampling', 'vectors' or 'threshold-size'"),
     ({"experiment": "uncertainty"}, r"methods: uncertainty is about three models of one method"),
-    ({"sentences": {"tain": 5}}, r"there is no setting sentences\.tain; there are: sentences\.dev, .*sentences\.train"),
+    (
+        {"sentences": {"tain": 5}},
+        r"there is no setting sentences\.tain \(did you mean train\?\); there are: sentences\.dev, .*sentences\.train",
+    ),
     (
         {"dataset": {"toy": {"sentences": {"tain": 5}}}},
-        r"setting dataset\.toy\.sentences\.tain; there are: dataset\.toy\.sen",
+        r"setting dataset\.toy\.sentences\.tain \(did you mean train\?\); there are: dataset\.toy\.sen",
     ),
     ({"when": [3]}, r"when\[1\] is no table; write \[\[when\]\]"),
     ({"when": [{"seeds": [9]}]}, r"when\[1\]\.seeds: 9 is not in the recipe; there are: 1"),

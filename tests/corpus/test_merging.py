@@ -70,7 +70,10 @@ def test_trust_outweighs_the_majority_and_is_checked() -> None:
     layers = [Layer(name, [Sentence(WORDS, (Entity(2, 3, label),))]) for name, label in zip("abc", "XYY", strict=True)]
     assert [e.label for e in merge_layers(layers)[0][0].entities] == ["Y"]
     assert [e.label for e in merge_layers(layers, {"a": 2})[0][0].entities] == ["X", "Y"]
-    assert [e.label for e in merge_layers(layers, {"a": 3})[0][0].entities] == ["X"]
+    (trusting,), _ = merge_layers(layers, {"a": 3})
+    assert [e.label for e in trusting.entities] == ["X"]
+    assert [said.weight for said in trusting.by_source] == [3, 1, 1]
+    assert merge_layers([Layer("again", [trusting])])[0] == [trusting], "the weights stay"
     with pytest.raises(ConfigError, match="there is no source 'd' — choose one of: a, b, c"):
         merge_layers(layers, {"d": 1})
     with pytest.raises(ConfigError, match="the weight of a"):

@@ -2,6 +2,8 @@ import json
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lacuner.features.vocabulary import PADDING, UNKNOWN, Vocabulary, WordInputs, find_key, word_keys
 
@@ -110,6 +112,20 @@ def test_a_batch_without_words_has_no_columns(sentences: list[list[str]]) -> Non
     assert inputs.words.shape == inputs.forms.shape == (len(sentences), 0)
     assert inputs.lengths.tolist() == [0] * len(sentences)
     assert inputs.characters.dtype == torch.long
+
+
+@given(st.lists(st.lists(st.text(st.sampled_from("aB1٣é🙂\ud800\n"), max_size=60), min_size=1), min_size=1))
+def test_words_are_spelled_character_by_character(sentences: list[list[str]]) -> None:
+    vocabulary = Vocabulary.build([["aB", "é0🙂"]])
+    batch = vocabulary.collate(sentences)
+    numbers = {character: number for number, character in enumerate(vocabulary.characters, 2)}
+    for row, words in enumerate(sentences):
+        for column, word in enumerate(words):
+            kept = word if len(word) <= 48 else word[:24] + word[-24:]
+            expected = [numbers.get("0" if character.isdigit() else character, UNKNOWN) for character in kept]
+            spelled = batch.characters[batch.forms[row, column]].tolist()
+            assert spelled == expected + [PADDING] * (len(spelled) - len(expected))
+        assert (batch.words[row, len(words) :] == PADDING).all()
 
 
 def test_an_empty_word_is_spelled_as_padding() -> None:

@@ -241,7 +241,7 @@ def random_named_columns(random: Random) -> DocumentFile:
 
 
 class ToolFile(NamedTuple):
-    """A file of a labelling tool, its format, and how many entities are written in it."""
+    """A file of a labeling tool, its format, and how many entities are written in it."""
 
     content: str
     format: str

@@ -129,7 +129,7 @@ def entities_of_records_are_read_or_reported(random: Random, folder: Path) -> No
 
 
 def entities_of_tools_are_read_or_reported(random: Random, folder: Path) -> None:
-    """Every entity in a file of a labelling tool is read, or is in the report, or the file is refused."""
+    """Every entity in a file of a labeling tool is read, or is in the report, or the file is refused."""
     made, path, report = random_tool_file(random), folder / "data.json", ReadingReport()
     path.write_text(made.content, encoding="utf-8")
     try:

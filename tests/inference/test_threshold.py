@@ -95,8 +95,8 @@ def test_a_threshold_makes_up_for_a_model_that_leans_to_one_side(model, toy):
 
 def test_a_model_that_needs_no_threshold_gets_none(model, toy):
     assert fitted(copy.deepcopy(model.model), toy, lambda scores: 0.5)[0] == 0.0
-    unlabelled = Corpus(tuple(Sentence(sentence.tokens) for sentence in toy))
-    assert fitted(copy.deepcopy(model.model), unlabelled, f1)[0] == 0.0
+    unlabeled = Corpus(tuple(Sentence(sentence.tokens) for sentence in toy))
+    assert fitted(copy.deepcopy(model.model), unlabeled, f1)[0] == 0.0
 
 
 @pytest.mark.parametrize("training", [True, False])

@@ -42,7 +42,7 @@ def test_a_header_is_no_name_and_that_is_said(tmp_path: Path) -> None:
     found = read(tmp_path, "names.tsv", "name\ttype\tcase\tid\nAda\tPER\texact\t1\nTurin\tLOC\t\t2\n")
     assert found.entries == (Entry("Ada", "PER", "exact"), Entry("Turin", "LOC"))
     assert [remark.rpartition("names.tsv: ")[2] for remark in found.report.remarks] == [
-        "the first line is a header (name, type, case, id), and no name",
+        "the first line is a header (name, type, case, id), not a name",
         "columns that are not read: id",
     ]
 

@@ -11,17 +11,19 @@ from torch import Tensor
 
 from lacuner.corpus import Corpus, Entity, Sentence, Span
 from lacuner.corpus.sentence import SourceAnnotation
+from lacuner.corpus.voting import decide
 from lacuner.errors import ConfigError
 from lacuner.heads import WidthConfig
 from lacuner.methods import lacuner as module
 from lacuner.methods.crf import CRF
 from lacuner.methods.full import CrossEntropy
-from lacuner.methods.lacuner import METHODS, Distillation, FoldTeacher
+from lacuner.methods.lacuner import METHODS, Distillation, FoldTeacher, with_everything_said
 from lacuner.methods.method import SpanMethod
 from lacuner.methods.parts import StageContext, StageResult, TrainingData
 from lacuner.methods.registry import registry
 from lacuner.methods.uniform import Uniform
 from lacuner.parts import build_part
+from lacuner.supervision.channel import channel_posterior
 from lacuner.supervision.posterior import SpanProbabilities
 
 (METHOD,) = METHODS
@@ -375,6 +377,58 @@ def test_the_model_becomes_what_the_best_of_the_ensemble_is(
     assert nested is not None
     assert nested.method is METHOD, "it has to find nested entities"
     assert [model["method"].level for model in trained] == ["span", "span"]
+
+
+def told_by(*everybody: tuple[Entity, ...]) -> Sentence:
+    said = tuple(SourceAnnotation(name, entities) for name, entities in zip("ab", everybody, strict=True))
+    return Sentence(WORDS, tuple(one.entity for one in decide(said)), by_source=said)
+
+
+ADA, TURIN = Entity(0, 1, "PER"), Entity(3, 4, "LOC")
+TOLD = Corpus([told_by((ADA, TURIN), (ADA,)), told_by((), ()), *[told_by((ADA, TURIN), (ADA, TURIN))] * 50])
+
+
+def test_what_sources_do_not_agree_about_teaches_the_first_models_nothing(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    predicted = {(0, 0, 1): [0.1, 0.1, 0.8], (0, 3, 4): [0.5, 0.4, 0.1], (2, 0, 1): [0.2, 0.1, 0.7]}
+    with caplog.at_level(logging.INFO, "lacuner"):
+        found, trained, _ = run_distillation(Distillation(), monkeypatch, [predicted] * 2, TOLD)
+    assert "Sources disagree about 1 spans" in caplog.text
+    for model in trained:
+        assert {index: known.undecided for index, known in model["supervision"].items()} == {0: (TURIN.span,)}
+    assert found is not None
+    assert found.tokens == {}, "the model itself learns the posterior of all spans"
+    assert_same(found.spans, as_dict(channel_posterior(as_probabilities(predicted), TOLD, LABELS)))
+
+
+def test_the_vote_decides_if_one_wants_so_and_one_source_is_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    predicted = {(0, 0, 1): [0.1, 0.1, 0.8], (0, 3, 4): [0.5, 0.4, 0.1]}
+    alone = Corpus(replace(sentence, by_source=()) for sentence in TOLD)
+    for stage, corpus in ((Distillation(sources="vote"), TOLD), (Distillation(), alone)):
+        found, trained, _ = run_distillation(stage, monkeypatch, [predicted] * 2, corpus)
+        assert [model["supervision"] for model in trained] == [{}, {}]
+        assert found is not None
+        assert_same(found.spans, predicted)
+
+
+def test_labels_that_sources_hardly_ever_agree_about_are_left_to_the_vote(monkeypatch: pytest.MonkeyPatch) -> None:
+    def undecided(*more: Sentence) -> list[int]:
+        _, trained, _ = run_distillation(Distillation(), monkeypatch, [PREDICTED] * 2, Corpus([*TOLD, *more]))
+        return sorted(trained[0]["supervision"])
+
+    assert undecided() == [0]
+    assert undecided(*[told_by((ADA,), ())] * 10) == [0, *range(52, 62)]
+    assert undecided(*[told_by((ADA,), ())] * 2_000) == [0], "one of them has not looked for persons there"
+    assert undecided(told_by((Entity(1, 2, "ORG"),), ())) == [0], "a label of one source only"
+
+
+def test_models_are_asked_about_everything_that_anybody_says() -> None:
+    outvoted = Entity(1, 3, "PER")
+    sentence = replace(told_by((TURIN,), (outvoted,)), non_entities=(ADA.span,))
+    (asked,) = with_everything_said(Corpus([sentence]))
+    assert asked.entities == (outvoted, TURIN)
+    assert asked.non_entities == (ADA.span,)
 
 
 def test_without_dev_data_there_is_no_ensemble(monkeypatch: pytest.MonkeyPatch) -> None:

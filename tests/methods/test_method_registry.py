@@ -86,12 +86,14 @@ def test_every_preset_names_its_paper_and_its_idea(install: Callable[..., Regist
 
 
 def test_an_unknown_method_is_answered_with_the_choices(install: Callable[..., Registry]) -> None:
-    with pytest.raises(ConfigError, match=r"there is no method 'ful'; choose .*full.*uniform"):
+    with pytest.raises(ConfigError, match=r"there is no method 'ful' \(did you mean full\?\); choose .*full.*uniform"):
         install().method("ful")
 
 
 def test_an_unknown_part_is_answered_with_the_choices(install: Callable[..., Registry]) -> None:
-    with pytest.raises(ConfigError, match=r"there is no negatives 'unifrm'; choose all.*uniform"):
+    with pytest.raises(
+        ConfigError, match=r"there is no negatives 'unifrm' \(did you mean uniform\?\); choose all.*uniform"
+    ):
         build_part("negatives", "unifrm", install().choices("negatives", SpanMethod))
 
 

@@ -19,7 +19,8 @@ from lacuner.methods.weighted_partial_crf import METHODS, WeightedFolds
 from lacuner.models.model import Model
 from lacuner.models.tag_model import TagModel
 from lacuner.supervision.tags import TokenSupervision
-from lacuner.training.cross_fit import Fold, cross_fit, plan_folds
+from lacuner.training.cross_fit import Fold, fold_tasks, plan_folds
+from lacuner.training.tasks import run_tasks
 
 (METHOD,) = METHODS
 
@@ -75,7 +76,7 @@ class School:
         ) -> list[dict[str, Tensor]]:
             self.asked.append({"name": name, "title": title, "method": method, "supervision": dict(supervision)})
             plan = plan_folds(corpus, folds, self.seed, indices)
-            return cross_fit(corpus, plan, self._fit, predict, cached, name)
+            return run_tasks(fold_tasks(corpus, plan, self._fit, predict, name), cached, 1)
 
         fit = partial(pytest.fail, "only models that leave out a fold are trained")
         return stage.run(StageContext(corpus, ("O", "PER"), method, fit, cross_fitted, cached))

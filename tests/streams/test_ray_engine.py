@@ -93,6 +93,16 @@ def test_the_model_is_loaded_once_an_actor_and_threads_are_divided(engine, tmp_p
     assert 1 <= len((tmp_path / "log").read_text().splitlines()) <= 2
 
 
+def priority() -> Callable[[int], int]:
+    import os
+
+    return lambda number: os.nice(0)
+
+
+def test_workers_have_the_priority_of_the_command(engine) -> None:
+    assert [outcome.result for outcome in engine.map_each(priority, range(2))] == [os.nice(0)] * 2
+
+
 def test_tasks_have_processes_of_their_own(engine) -> None:
     outcomes = {outcome.item: outcome for outcome in engine.run_each(working(), [1, 3, 5])}
     assert outcomes[1].result == 2

@@ -1,11 +1,21 @@
 """Channels are estimated from what sources say, and believed accordingly."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from lacuner.corpus import Corpus, Entity, Sentence
 from lacuner.corpus.sentence import SourceAnnotation
-from lacuner.supervision.channel import NOT_ASKED, _believed, _counted, _prior, fit_channels, labels_by_source
+from lacuner.supervision.channel import (
+    NOT_ASKED,
+    _believed,
+    _counted,
+    _prior,
+    channel_posterior,
+    fit_channels,
+    labels_by_source,
+)
 from lacuner.supervision.posterior import SpanProbabilities
 
 LABELS = ("O", "LOC", "PER")
@@ -121,3 +131,25 @@ def test_a_corpus_that_tells_no_sources_apart_has_one() -> None:
     corpus = Corpus([Sentence(("Ada",), (Entity(0, 1, "PER"),)), Sentence(("sleeps",))])
     (said,) = labels_by_source(spans, corpus, LABELS).values()
     assert said.tolist() == [2, 0]
+
+
+def test_the_posterior_of_spans_is_that_of_their_sources_and_a_reviewer_is_right() -> None:
+    generator = np.random.default_rng(1)
+    probabilities = generator.dirichlet([1, 1, 1], size=40).astype(np.float32)
+    spans = SpanProbabilities(np.arange(40), np.zeros(40, dtype=np.int64), np.ones(40, dtype=np.int64), probabilities)
+    one, other = generator.integers(0, 3, (2, 40))
+
+    def annotation(source: str, number: int) -> SourceAnnotation:
+        return SourceAnnotation(source, (Entity(0, 1, LABELS[number]),) if number else ())
+
+    told = [
+        Sentence(("w",), by_source=(annotation("a", a), annotation("b", b))) for a, b in zip(one, other, strict=True)
+    ]
+    found = channel_posterior(spans, Corpus(told), LABELS)
+    assert found.probabilities == pytest.approx(
+        fit_channels(probabilities.astype(float), [one, other]).posterior, abs=1e-6
+    )
+    assert (found.start == spans.start).all()
+    reviewed = [replace(told[0], entities=(Entity(0, 1, "LOC", source="reviewer"),)), *told[1:]]
+    found = channel_posterior(spans, Corpus(reviewed), LABELS)
+    assert found.probabilities[0] == pytest.approx([0, 1, 0], abs=1e-6)

@@ -7,7 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lacuner.corpus import Entity, Sentence, Span
+from lacuner.methods.full import summed_cross_entropy
 from lacuner.supervision.spans import Spans, build_targets, enumerate_spans, pair_words
+from lacuner.supervision.tags import TokenSupervision
 
 LABELS = ("O", "PER", "LOC", "ORG")
 
@@ -155,6 +157,24 @@ def test_without_a_limit_the_table_is_as_large_as_the_square_and_no_larger(small
     with small_tensors(256 * 257):
         parts = build_targets([sentence], LABELS).partition()
     assert len(parts.unknown) == 256 * 257 // 2 - 1
+
+
+def test_an_undecided_span_may_be_anything_whether_it_is_annotated_or_not() -> None:
+    sentence = Sentence(("a", "b", "c"), (Entity(0, 1, "PER"), Entity(1, 2, "LOC")))
+    known = [TokenSupervision(undecided=(Span(0, 1), Span(0, 3))), None]
+    targets = build_targets([sentence, sentence], LABELS, known)
+    options = dict(zip(triples(targets.positives), map(names, targets.possible), strict=True))
+    everything = frozenset(LABELS)
+    assert options == {
+        (0, 0, 1): everything,
+        (0, 1, 2): {"LOC"},
+        (0, 0, 3): everything,
+        (1, 0, 1): {"PER"},
+        (1, 1, 2): {"LOC"},
+    }
+    assert (0, 0, 3) not in triples(targets.partition().unknown), "it is never drawn as a negative"
+    costs = summed_cross_entropy(torch.randn(5, len(LABELS)), targets.possible)
+    assert costs[targets.possible.all(1)].abs().max() < 1e-6, "and whatever a model says of it costs nothing"
 
 
 @given(st.data())

@@ -333,6 +333,14 @@ def test_ignored_and_unconstrained_words_are_no_longer_unknown() -> None:
     assert target(sentence, known=TokenSupervision()) == target(sentence)
 
 
+def test_words_of_undecided_spans_may_be_anything_but_those_of_other_entities_stay_what_they_are() -> None:
+    undecided = TokenSupervision(undecided=(ADA.span, Span(3, 5)))
+    for complete in (False, True):
+        sentence = Sentence(WORDS, (ADA, TURIN), (Span(3, 4),), complete=complete)
+        rest = "O" if complete else "O?"
+        assert target(sentence, known=undecided) == ["any", "any", rest, "any", "S-LOC", rest]
+
+
 def test_weights_are_where_tags_are_possible_and_sentences_without_them_have_none() -> None:
     tags = TagSet("bio2", ("O", "PER"), non_entity_class=True)
     short, long = Sentence(WORDS[:2], (Entity(0, 1, "PER"),)), Sentence(WORDS[:3])

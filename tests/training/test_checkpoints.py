@@ -213,7 +213,11 @@ def test_an_unfinished_run_can_be_claimed_again_and_keeps_its_progress(tmp_path)
         run.cached("teacher-1", lambda: {"sentence": torch.arange(3)}, resume=True)
     with run.claimed():
         assert run.has_progress()
-        run.clear()
+        with pytest.raises(TrainingError, match="continue it with --resume"):
+            run.begin_again()
+        assert run.has_progress()
+        other = RunFolder(run.folder, "other key")
+        other.begin_again()
         assert not run.has_progress()
         with pytest.raises(LacunerError, match="another run is training into"), run.claimed():
             pytest.fail("it was claimed twice")

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lacuner import Corpus, Entity, Sentence, TrainingError
-from lacuner.training.cross_fit import Fold, assign_folds, cross_fit, plan_folds
+from lacuner.training.cross_fit import Fold, assign_folds, fold_tasks, plan_folds
+from lacuner.training.tasks import run_tasks
 
 WORDS = ("Ada", "met", "Bo")
 
@@ -91,12 +92,12 @@ def test_results_come_fold_by_fold_and_are_kept_under_a_name() -> None:
             kept[name] = compute()
         return kept[name]
 
-    found = cross_fit(corpus, plan, fit, predict, cached, "teacher")
+    found = run_tasks(fold_tasks(corpus, plan, fit, predict, "teacher"), cached, 1)
     assert list(kept) == ["teacher-1", "teacher-2", "teacher-3"]
     assert [(name, value.tolist()) for part in found for name, value in part.items()] == [
         (f"model {fold.number}", list(fold.held_out)) for fold in plan
     ]
-    again = cross_fit(corpus, plan, fit, predict, cached, "teacher")
+    again = run_tasks(fold_tasks(corpus, plan, fit, predict, "teacher"), cached, 1)
     assert again == found
     assert fitted == [1, 2, 3], "what is kept is not computed again"
 
@@ -106,5 +107,5 @@ def test_if_a_fold_leaves_no_entity_to_learn_from_nothing_is_trained() -> None:
     corpus = Corpus((annotated, Sentence(("sleeps",)), Sentence(("here",))))
     plan = plan_folds(corpus, 2, 1, range(3))
     with pytest.raises(TrainingError, match=r"no annotated entity is left to learn from — annotate more") as caught:
-        cross_fit(corpus, plan, pytest.fail, pytest.fail, lambda name, compute: compute(), "teacher")
+        fold_tasks(corpus, plan, pytest.fail, pytest.fail, "teacher")
     assert "\n" not in str(caught.value)

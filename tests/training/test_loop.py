@@ -85,8 +85,12 @@ def test_an_unfinished_run_is_not_thrown_away_silently(toy, small_settings, tmp_
     arguments = {"epochs": 2, "settings": small_settings, "out": tmp_path / "model"}
     with pytest.raises(KeyboardInterrupt):
         Recognizer.train(toy, toy, observer=StopAfter(1), **arguments)
-    Recognizer.train(toy, toy, **arguments)
-    assert "is discarded (--resume continues it)" in caplog.text
+    with pytest.raises(
+        TrainingError, match="unfinished run with the same data and settings — continue it with --resume"
+    ):
+        Recognizer.train(toy, toy, **arguments)
+    Recognizer.train(toy[1:], toy, **arguments)
+    assert "An unfinished run with other data or settings is discarded" in caplog.text
 
 
 def test_checkpoints_hold_no_pickle(toy, small_settings, tmp_path):

@@ -38,6 +38,20 @@ def test_the_model_is_the_same_bit_by_bit(train, dev, tmp_path, method):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["streamed", "whole"], "nothing else is left"
 
 
+def test_models_that_are_trained_first_are_the_same_too(train, dev, tmp_path):
+    whole = trained(train, dev, tmp_path / "whole", method="lacuner")
+    streamed = trained(iter(train), dev, tmp_path / "streamed", method="lacuner", streaming=True, workers=2)
+    assert streamed == whole
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["streamed", "whole"]
+
+
+def test_teachers_learn_from_trusted_sentences_which_are_in_memory(train, dev, tmp_path):
+    settings = TINY | {"teacher.min_entities": 3, "teacher.folds": 2}
+    options = {"method": "lacuner", "settings": settings, "trusted": dev}
+    whole = trained(train, dev, tmp_path / "whole", **options)
+    assert trained(iter(train), dev, tmp_path / "streamed", streaming=True, **options) == whole
+
+
 def test_trusted_sentences_and_passages_of_long_ones_are_the_same_too(train, dev, tmp_path, monkeypatch):
     monkeypatch.setattr(passages, "MAX_PASSAGE", 12)
     train.write(tmp_path / "train.conll")
@@ -75,8 +89,11 @@ def with_sources(corpus: Corpus, *sources: str) -> Corpus:
         ({"method": "selective"}, {}, "negatives=selected looks at all training data while it trains"),
         ({"method": "roster"}, {}, "looks at all training data while it trains"),
         ({"method": "two-step"}, {}, r"trains other models first \(exploration\)"),
-        ({"settings": TINY | {"teacher.min_entities": 3}}, {"trusted": True}, r"trains other models first \(teacher\)"),
-        ({}, {}, r"trains other models first \(model 1 of 2 of the ensemble\)"),
+        (
+            {"settings": TINY | {"stage": "none", "teacher.train_on": "all"}},
+            {},
+            r"trains other models first \(teacher\)",
+        ),
         ({"same_text": True}, {}, "merge them first"),
         ({"out": None}, {}, "give out, too"),
         ({}, {"sources": ("one", "two")}, r"several sources \(one, two\)"),
@@ -86,7 +103,7 @@ def test_what_needs_all_data_in_memory_is_refused_in_a_sentence(train, dev, tmp_
     data = with_sources(train, *change.get("sources", ("one",)))
     arguments = {"settings": TINY, "epochs": 1, "out": tmp_path / "model", "streaming": True} | options
     with pytest.raises(ConfigError, match=message):
-        Recognizer.train(data, dev, trusted=dev if change.get("trusted") else None, **arguments)
+        Recognizer.train(data, dev, **arguments)
 
 
 def test_one_source_is_no_reason_to_refuse(train, dev, tmp_path):

@@ -15,7 +15,7 @@ from lacuner import Corpus, Recognizer
 from lacuner.errors import ConfigError, TrainingError
 from lacuner.sample import read_sample
 from lacuner.streams.engine import LocalEngine
-from lacuner.training.tasks import run_tasks
+from lacuner.training.tasks import run_at_a_time, run_tasks
 
 SOURCE = Path(lacuner.__file__).parents[1]
 TINY = {"encoder.vectors": "none", "encoder.word_size": 8, "encoder.hidden": 8, "training.batch_tokens": 96}
@@ -86,25 +86,33 @@ def keep(name, task):
     return {f"{name} {key}": value for key, value in task().items()}
 
 
-def test_results_come_in_order_and_are_kept_where_they_are_computed():
+def test_results_are_kept_where_they_are_computed():
     tasks = {str(number): partial(compute, number) for number in range(3)}
-    found = run_tasks(tasks, keep, LocalEngine(2, "fork"))
-    assert [{name: value.tolist() for name, value in part.items()} for part in found] == [
-        {"0 value": [0]},
-        {"1 value": [1]},
-        {"2 value": [2]},
-    ]
+    found = run_at_a_time(tasks, keep, LocalEngine(2, "fork"), "go on")
+    assert {name: part[f"{name} value"].tolist() for name, part in found.items()} == {"0": [0], "1": [1], "2": [2]}
+
+
+def test_what_is_kept_needs_no_process():
+    kept = {"1": compute(5)}
+
+    def keep_or_known(name, task):
+        return kept[name] if name in kept else task()
+
+    found = run_tasks(
+        {str(number): partial(compute, number) for number in range(2)}, keep_or_known, 2, kept.__contains__
+    )
+    assert [part["value"].item() for part in found] == [0, 5]
 
 
 def test_what_a_task_says_is_what_the_user_reads():
     with pytest.raises(ConfigError, match="there is nothing to learn"):
-        run_tasks({"one": refuse, "two": partial(compute, 2)}, keep, LocalEngine(2, "fork"))
-    with pytest.raises(TrainingError, match=r"one: its process was killed .* --resume"):
-        run_tasks({"one": kill_itself, "two": partial(compute, 2)}, keep, LocalEngine(2, "fork"))
+        run_at_a_time({"one": refuse, "two": partial(compute, 2)}, keep, LocalEngine(2, "fork"), "go on")
+    with pytest.raises(TrainingError, match=r"one: its process was killed .* — go on; if memory"):
+        run_at_a_time({"one": kill_itself, "two": partial(compute, 2)}, keep, LocalEngine(2, "fork"), "go on")
 
 
 def test_tasks_that_cannot_be_pickled_run_here_and_it_is_said(caplog):
     tasks = {"one": lambda: compute(1), "two": lambda: compute(2)}
-    found = run_tasks(tasks, keep, LocalEngine(2, "fork"))
+    found = run_tasks(tasks, keep, 2)
     assert [part[f"{name} value"].item() for name, part in zip(tasks, found, strict=True)] == [1, 2]
     assert "one after the other, because they cannot be pickled" in caplog.text

@@ -233,6 +233,11 @@ def test_invalid_requests_are_told_what_is_wrong_where(client: TestClient, body:
     assert (refused.status_code, refused.json()["where"], refused.json()["reason"]) == (422, where, "invalid")
 
 
+def test_an_unknown_field_is_answered_with_those_there_are(client: TestClient) -> None:
+    message = client.post("/predict", json={"txt": ADA}).json()["message"]
+    assert message.startswith("txt: there is no such field (did you mean text?); there are: text, texts, ")
+
+
 @pytest.mark.parametrize(
     "body",
     [

@@ -102,6 +102,7 @@ def audit_corpus(
     folder: Path | None = None,
     about: dict[str, Any] | None = None,
     observer: Callable[[str], Observer | None] = lambda title: None,
+    workers: int = 1,
 ) -> Audit:
     """Find what is missing in a corpus, or looks wrong.
 
@@ -114,8 +115,9 @@ def audit_corpus(
         folder: where unfinished work is kept, so that it can be resumed after an interruption.
         about: what is to be remembered with it.
         observer: makes an observer for each training.
+        workers: models that are trained at a time, each in a process of its own; the findings are the same.
     """
-    fitted, how = fit_audit_model(corpus, predictor, folds, folder, observer)
+    fitted, how = fit_audit_model(corpus, predictor, folds, folder, observer, workers)
     described = {"sentences": len(corpus), "entities": sum(len(s.entities) for s in corpus), "version": __version__}
     return Audit(
         corpus,
@@ -131,6 +133,7 @@ def fit_audit_model(
     folds: int = 3,
     folder: Path | None = None,
     observer: Callable[[str], Observer | None] = lambda title: None,
+    workers: int = 1,
 ) -> tuple[AuditModel, dict[str, Any]]:
     """What models predict of a corpus that they have not seen, and which models; the arguments are those of an audit."""
     if folds < 2:
@@ -161,7 +164,7 @@ def fit_audit_model(
         if work is not None:
             with reporting(work):
                 work.mkdir(parents=True, exist_ok=True)
-        by_folds = predict_by_folds(corpus, predictor, folds, labels, work, observer)
+        by_folds = predict_by_folds(corpus, predictor, folds, labels, work, observer, workers)
         found, new_names = by_folds.spans, by_folds.new_names
         how = {"method": predictor.method.name, "encoder": predictor.encoder.name, "folds": folds}
     return AuditModel.of(found, corpus, labels, known, new_names), how

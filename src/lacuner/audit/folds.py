@@ -8,6 +8,7 @@ how a name scores that nobody has listed.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,14 +16,16 @@ from torch import Tensor
 
 from lacuner.corpus import Corpus, Entity, Sentence, Span
 from lacuner.inference.passages import cut_for_training
+from lacuner.methods.parts import Compute
 from lacuner.models.model import Model
 from lacuner.models.probabilities import predict_proba
 from lacuner.recognizer import Recognizer
 from lacuner.supervision.posterior import SpanProbabilities, concatenate
 from lacuner.training.checkpoints import RunFolder
-from lacuner.training.cross_fit import Fold, cross_fit, plan_folds
+from lacuner.training.cross_fit import Fold, fold_tasks, plan_folds
 from lacuner.training.loop import Observer, fingerprint
 from lacuner.training.settings import RunSettings
+from lacuner.training.tasks import run_tasks
 
 MIN_PROBABILITY = 0.0005
 """Spans that are less probably an entity are not looked at, unless they are annotated."""
@@ -30,6 +33,8 @@ _GROUPS = 10
 """Names are divided into so many groups; each model learns without the labels of one of them."""
 _ENOUGH_NAMES = 50
 """With fewer different names than that, models learn from all of them: there is nothing to spare."""
+_NAME = "fold"
+_RESUMING = "the same command continues"
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +57,7 @@ def predict_by_folds(
     labels: Sequence[str],
     folder: Path | None = None,
     observer: Callable[[str], Observer | None] = lambda title: None,
+    workers: int = 1,
 ) -> FoldPredictions:
     """Train as many models as there are folds, each on the others and without the labels of some names, and ask them.
 
@@ -62,49 +68,19 @@ def predict_by_folds(
         labels: of the corpus, ``O`` first.
         folder: results are kept there, so that they need not be computed again after an interruption.
         observer: makes an observer for each training run.
+        workers: models that are trained at a time, each in a process of its own; these show nothing.
     """
     plan = plan_folds(corpus, folds, settings.training.seed, range(len(corpus)))
-    group = name_groups(corpus, settings.training.seed)
-
-    def seeded(fold: Fold) -> RunSettings:
-        seed = settings.training.seed + fold.number - 1
-        return settings.model_copy(update={"training": settings.training.model_copy(update={"seed": seed})})
-
-    parts = {
-        fold.number: Corpus(
-            tuple(without_names(corpus[index], group, (fold.number - 1) % _GROUPS) for index in fold.train)
-        )
-        for fold in plan
-    }
-
-    def fit(fold: Fold) -> Model:
-        out = None if folder is None else folder / f"model-{keys[fold.number][:12]}"
-        title = f"fold {fold.number}/{folds}"
-        trained = Recognizer.train(
-            parts[fold.number], settings=seeded(fold), out=out, resume=out is not None, observer=observer(title)
-        )
-        return trained.model
-
-    def predict(model: Model, unseen: Sequence[int]) -> dict[str, Tensor]:
-        return _predict(model, corpus, unseen, labels).tensors()
-
-    def cached(name: str, compute: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor]:
-        if folder is None:
-            return compute()
-        key = keys[int(name.rpartition("-")[2])]
-        return RunFolder(folder, key).cached(name, compute, resume=True, fingerprint=key)
-
-    keys = {
-        fold.number: fingerprint(seeded(fold).model_dump_json(), [parts[fold.number], corpus], settings.encoder.files)
-        for fold in plan
-    }
+    models = _FoldModels(corpus, settings, folds, labels, name_groups(corpus, settings.training.seed), folder, observer)
+    tasks = fold_tasks(corpus, plan, models.fit, models.predict, _NAME)
+    keep = _Keep(folder, {f"{_NAME}-{fold.number}": models.key(fold) for fold in plan})
     found = [
-        SpanProbabilities.from_tensors(tensors) for tensors in cross_fit(corpus, plan, fit, predict, cached, "fold")
+        SpanProbabilities.from_tensors(tensors) for tensors in run_tasks(tasks, keep, workers, keep.has, _RESUMING)
     ]
     taught = {
         index: names
         for fold in plan
-        for names in [{_name(sentence, entity) for sentence in parts[fold.number] for entity in sentence.entities}]
+        for names in [{_name(sentence, entity) for sentence in models.part(fold) for entity in sentence.entities}]
         for index in fold.held_out
     }
     together = concatenate(found)
@@ -112,6 +88,75 @@ def predict_by_folds(
         _name(corpus[index], Span(start, end)) not in taught[index] for index, start, end in together.spans().tolist()
     ]
     return FoldPredictions(together, np.array(new, dtype=bool))
+
+
+@dataclass(frozen=True)
+class _FoldModels:
+    """Trains the models of folds, here or in other processes, and asks them; see :func:`predict_by_folds`."""
+
+    corpus: Corpus
+    settings: RunSettings
+    folds: int
+    labels: Sequence[str]
+    group: Mapping[str, int]
+    folder: Path | None
+    observer: Callable[[str], Observer | None]
+
+    def part(self, fold: Fold) -> Corpus:
+        """What the model of a fold learns from."""
+        number = (fold.number - 1) % _GROUPS
+        return Corpus(tuple(without_names(self.corpus[index], self.group, number) for index in fold.train))
+
+    def seeded(self, fold: Fold) -> RunSettings:
+        """How it is trained."""
+        training = self.settings.training
+        seed = training.seed + fold.number - 1
+        return self.settings.model_copy(update={"training": training.model_copy(update={"seed": seed})})
+
+    def key(self, fold: Fold) -> str:
+        """Tells its predictions from those of other settings and data."""
+        given = [self.part(fold), self.corpus]
+        return fingerprint(self.seeded(fold).model_dump_json(), given, self.settings.encoder.files)
+
+    def fit(self, fold: Fold) -> Model:
+        """The trained model."""
+        out = None if self.folder is None else self.folder / f"model-{self.key(fold)[:12]}"
+        observer = self.observer(f"fold {fold.number}/{self.folds}")
+        resume = out is not None
+        return Recognizer.train(
+            self.part(fold), settings=self.seeded(fold), out=out, resume=resume, observer=observer
+        ).model
+
+    def predict(self, model: Model, unseen: Sequence[int]) -> dict[str, Tensor]:
+        """What it says of sentences."""
+        return _predict(model, self.corpus, unseen, self.labels).tensors()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For another process, which shows nothing."""
+        return vars(self) | {"observer": _nobody}
+
+
+@dataclass(frozen=True)
+class _Keep:
+    """Keeps the predictions of folds, each with its key; those of other settings or data are not used."""
+
+    folder: Path | None
+    keys: Mapping[str, str]
+
+    def __call__(self, name: str, compute: Compute) -> dict[str, Tensor]:
+        if self.folder is None:
+            return compute()
+        key = self.keys[name]
+        return RunFolder(self.folder, key).cached(name, compute, resume=True, fingerprint=key)
+
+    def has(self, name: str) -> bool:
+        """Whether there are such predictions already."""
+        key = self.keys[name]
+        return self.folder is not None and RunFolder(self.folder, key).has_result(name, key)
+
+
+def _nobody(title: str) -> Observer | None:
+    return None
 
 
 def name_groups(corpus: Corpus, seed: int) -> dict[str, int]:

@@ -1,6 +1,6 @@
 """The method ``kb``: the names of a dataset's dictionary, matched on test data. Nothing is trained.
 
-What a model adds to the list that its training data was labelled with is its distance from this row.
+What a model adds to the list that its training data was labeled with is its distance from this row.
 """
 
 from collections.abc import Mapping

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from lacuner.cli.console import print_json, say, track
+from lacuner.cli.console import number_of, print_json, say, track
 from lacuner.cli.help import DATA, MATCHING, OUTPUT, RUNNING
 from lacuner.cli.options import (
     Address,
@@ -306,7 +306,11 @@ def _show(
             result["more_with_ignore_case"] = {"entities": case.scaled_to(found.words), "tokens_searched": case.words}
         print_json(result | {"most_frequent": surfaces})
         return
-    say(f"{found.matches:,} entities in {found.sentences:,} sentences with {found.words:,} words.")
+    sentences, words = number_of(found.sentences, "sentence"), number_of(found.words, "word")
+    say(f"{number_of(found.matches, 'entity')} in {sentences} with {words}.")
+    if not found.texts:
+        say("warning: There is no text in the input.")
+        return
     for label, count in sorted(found.labels.items(), key=lambda item: -item[1]):
         say(f"  {label:<12} {count:>10,}")
     if found.cut:
@@ -323,7 +327,10 @@ def _show(
         say(f"{len(names) - len(used):,} of {len(names):,} names are left out (--stop, --min-length).")
     if several:
         say(f"{several:,} names have several labels: {_WHAT_HAPPENS[ambiguous]} (--ambiguous).")
-    say(f"{never:,} of {len(used):,} names were never found (--unmatched FILE lists them).")
+    if never:
+        say(f"{never:,} of {len(used):,} names were never found (--unmatched FILE lists them).")
+    else:
+        say(f"All {len(used):,} names were found.")
     if case is not None:
         say(_what_case_hides(case, found))
     if frequent:

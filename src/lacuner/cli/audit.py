@@ -57,6 +57,15 @@ def audit(
             show_default=False,
         ),
     ] = None,
+    workers: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Models of folds are trained N at a time; the findings are the same.",
+            rich_help_panel=TRAINING,
+        ),
+    ] = 1,
     device: Device = None,
     data_format: DataFormat = None,
     strict: Strict = False,
@@ -100,7 +109,7 @@ def audit(
     about = {"corpus": ", ".join(map(str, data)), "files": files, "hash": hash_of_files(data)}
     with claimed(out):
         try:
-            found = audit_corpus(corpus, judge, folds or 3, min_probability, out, about, TerminalObserver)
+            found = audit_corpus(corpus, judge, folds or 3, min_probability, out, about, TerminalObserver, workers)
         except KeyboardInterrupt:
             say("Interrupted. The same command continues.")
             raise

@@ -8,7 +8,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, TypedDict
 
-from lacuner.errors import ConfigError
+from lacuner.errors import ConfigError, did_you_mean
 
 PATH = Path(__file__).with_name("catalog.json")
 _GROUPS = ("lacuner.methods", "lacuner.heads")
@@ -51,7 +51,8 @@ def read_catalog() -> Catalog:
 def find_method(catalog: Catalog, name: str) -> MethodEntry:
     """The method with this name."""
     if name not in catalog["methods"]:
-        raise ConfigError(f"there is no method {name!r}; choose {', '.join(sorted(catalog['methods']))}")
+        known = sorted(catalog["methods"])
+        raise ConfigError(f"there is no method {name!r}{did_you_mean(name, known)}; choose {', '.join(known)}")
     return catalog["methods"][name]
 
 

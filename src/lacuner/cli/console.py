@@ -53,6 +53,16 @@ def terminal_colors() -> ColorSystem | None:
     )
 
 
+def number_of(count: int, noun: str) -> str:
+    """A number and what it counts.
+
+    >>> number_of(1, "entity"), number_of(2, "entity"), number_of(1000, "text")
+    ('1 entity', '2 entities', '1,000 texts')
+    """
+    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{count:,} {noun if count == 1 else plural}"
+
+
 def say(text: str) -> None:
     """A line on standard error."""
     errors.print(text, markup=False)

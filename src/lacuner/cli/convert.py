@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from lacuner.cli.console import print_json, say, track
+from lacuner.cli.console import number_of, print_json, say, track
 from lacuner.cli.help import DATA, OUTPUT
 from lacuner.cli.options import Json, Strict, check_inputs
 from lacuner.corpus import Sentence
@@ -74,4 +74,4 @@ def convert(
         print_json(counts | {"losses": dict(losses), "repairs": dict(report.counts)})
     else:
         where = "standard output" if str(out) == STANDARD_INPUT else out
-        say(f"{counts['sentences']:,} sentences with {counts['entities']:,} entities are in {where}.")
+        say(f"{where}: {number_of(counts['sentences'], 'sentence')} with {number_of(counts['entities'], 'entity')}.")

@@ -35,7 +35,8 @@ def evaluate(
         Path,
         typer.Argument(
             metavar="MODEL",
-            help="Folder of a trained model, or its name on the Hugging Face hub; can be left out with --dictionary.",
+            help="Folder of a trained model, or its name on the Hugging Face hub. "
+            "To score a --dictionary alone, give only the data.",
             show_default=False,
         ),
     ],

@@ -35,10 +35,10 @@ def export(
     strict: Strict = False,
     json: Json = False,
 ) -> None:
-    """Make a model faster on CPUs, and prove that it finds as much. Needs a Hugging Face encoder, and `pip install onnx
-    onnxscript onnxruntime`.
+    """Make a model faster on CPUs, and check that it finds as much.
 
-    The new folder is a model folder as any other: `predict`, `evaluate` and Python load it. It cannot be trained further.
+    Needs a Hugging Face encoder, and `pip install onnx onnxscript onnxruntime`. The new folder is a model folder as any
+    other: `predict`, `evaluate` and Python load it. It cannot be trained further.
 
     Example: `lacuner export model --check dev.conll --out fast`
     """

@@ -12,7 +12,7 @@ from lacuner.corpus import Sentence
 from lacuner.corpus.corpus import stream_sentences
 from lacuner.corpus.files import STANDARD_INPUT, ReadingReport
 from lacuner.corpus.sources import UNNAMED, named_sources, with_sources_apart
-from lacuner.corpus.statistics import Gaps, Statistics, aligned
+from lacuner.corpus.statistics import Gaps, Statistics, aligned, labels_alike
 from lacuner.evaluation import ScoreCounts, Scores
 from lacuner.evaluation.agreement import Agreement
 
@@ -109,6 +109,7 @@ def _pairs(
 def _describe(statistics: Statistics) -> str:
     s = statistics
     words = s.tokens / s.sentences if s.sentences else 0
+    alike = labels_alike(s.labels)
     lines = [
         f"sentences   {s.sentences:>9,}   {s.sentences_without_entities:,} without entities, {s.repeated_sentences:,} repeated",
         f"words       {s.tokens:>9,}   {words:.1f} a sentence, {max(s.lengths, default=0):,} in the longest",
@@ -121,12 +122,14 @@ def _describe(statistics: Statistics) -> str:
         "partial": f"{s.partially_labeled_sentences:,} sentences were searched for some labels only",
         "rejected": f"{s.non_entities:,} spans are known not to be entities",
         "sources": ", ".join(f"{count:,} from {source}" for source, count in s.sources.most_common()),
-        "overlaps": f"{s.overlapping_entities:,} entities overlap their neighbour",
+        "overlaps": f"{s.overlapping_entities:,} entities overlap their neighbor",
         "empty": f"{s.empty_sentences:,} sentences have no words",
+        "alike": "; ".join(map(" and ".join, alike)) + ": labels that differ in case only",
     }
     facts = {
         "complete": s.complete_sentences, "partial": s.partially_labeled_sentences, "rejected": s.non_entities,
         "sources": len(s.sources), "overlaps": s.overlapping_entities, "empty": s.empty_sentences,
+        "alike": len(alike),
     }  # fmt: skip
     return "\n".join(lines + [f"{name:<11} {notes[name]}" for name, count in facts.items() if count])
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lacuner.cli.console import print_json, say, track
+from lacuner.cli.console import number_of, print_json, say, track
 from lacuner.cli.help import DATA
 from lacuner.cli.options import DataFormat, Json, Strict, TrustOption, check_inputs, parse_trust
 from lacuner.corpus import Corpus
@@ -76,7 +76,7 @@ def _show(layers: Sequence[Layer], found: "MergeReport", out: Path, json: bool) 
         }
         print_json({key: value for key, value in vars(found).items() if key != "missing"} | {"files": files})
         return
-    say(f"{found.sentences:,} sentences with {found.entities:,} entities are in {out}.")
-    say(f"{found.agreed:,} entities are in several files.")
+    sentences, entities = number_of(found.sentences, "sentence"), number_of(found.entities, "entity")
+    say(f"{out}: {sentences} with {entities}, {found.agreed:,} of several sources.")
     for warning in found.warnings():
         say(f"warning: {warning}")

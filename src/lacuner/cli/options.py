@@ -1,5 +1,6 @@
 """Options that several verbs share."""
 
+import logging
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -9,11 +10,14 @@ import typer
 
 from lacuner.cli.help import DATA, MATCHING, OUTPUT, RUNNING, TRAINING
 from lacuner.corpus.files import STANDARD_INPUT
+from lacuner.corpus.statistics import labels_alike
 from lacuner.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from lacuner.matching.dictionary import Dictionary
     from lacuner.parts import Settings
+
+logger = logging.getLogger(__name__)
 
 Json = Annotated[bool, typer.Option("--json", help="Print the figures as one JSON value on standard output.")]
 Strict = Annotated[
@@ -201,7 +205,12 @@ def read_names(path: Path, strict: bool = False, label: str | None = None) -> "D
     """The names of a list."""
     from lacuner.matching.dictionary import Dictionary
 
-    return Dictionary.read(path, strict, label)
+    names = Dictionary.read(path, strict, label)
+    for alike in labels_alike(names.labels):
+        logger.warning(
+            "%s: the labels %s differ in case only; they are taken for different ones.", path, " and ".join(alike)
+        )
+    return names
 
 
 def read_dictionary(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from lacuner.cli.console import say, terminal_colors, track
+from lacuner.cli.console import number_of, say, terminal_colors, track
 from lacuner.cli.help import DATA, OUTPUT, RUNNING
 from lacuner.cli.inputs import Url, files_of_inputs, is_waited_for, sort_inputs
 from lacuner.cli.options import (
@@ -163,7 +163,7 @@ def predict(
             counted = searched if shown else track(searched, "texts")
             report = predict_stream(load, counted, file, output, pool, nested, min_score, is_waited_for(given))
     listed = "" if names is None else f", {report.from_dictionary:,} of them from the dictionary"
-    say(f"{report.entities:,} entities in {report.texts:,} texts{listed}.")
+    say(f"{number_of(report.entities, 'entity')} in {number_of(report.texts, 'text')}{listed}.")
     if report.without_words:
         say(f"warning: {report.without_words:,} texts have no words, which columns cannot show; they are left out.")
     if report.with_fields:

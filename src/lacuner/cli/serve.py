@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from lacuner.web.predict_app import Service
 
 _LIMITS = "Limits"
-_KERNELS = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "128")
-"""Torch keeps kernels for 1,024 shapes of batches, tens of megabytes that fill slowly; batches of a server rarely repeat."""
+_KERNEL_CACHES = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "128", "LRU_CACHE_CAPACITY": "128"}
+"""Torch keeps kernels for 1,024 shapes of batches (all of them, and those of convolutions once more), tens of megabytes that
+fill slowly; batches of a server rarely repeat."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ def serve(
 
     Example: `lacuner serve model`, then `curl localhost:8620/predict -H "Authorization: Bearer TOKEN" -d '{"text": "Ada"}'`
     """  # fmt: skip
-    os.environ.setdefault(*_KERNELS)  # before torch is loaded; other processes inherit it
+    bound_kernel_caches()
     from lacuner.errors import ConfigError
     from lacuner.web.access import check_token, is_local, new_token
     from lacuner.web.served_models import named_paths
@@ -211,3 +212,9 @@ def _reload_on_hangup(service: "Service") -> None:
 
     if hasattr(signal, "SIGHUP"):
         signal.signal(signal.SIGHUP, lambda number, frame: threading.Thread(target=reload).start())
+
+
+def bound_kernel_caches() -> None:
+    """Before torch is loaded; other processes inherit it."""
+    for name, capacity in _KERNEL_CACHES.items():
+        os.environ.setdefault(name, capacity)

@@ -1,6 +1,7 @@
 """``lacuner train``."""
 
 import logging
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -41,6 +42,9 @@ if TYPE_CHECKING:
     from lacuner.recognizer import Recognizer
 
 logger = logging.getLogger(__name__)
+
+_SHOWN = 12
+"""Labels that are listed."""
 
 
 def train(
@@ -219,6 +223,10 @@ def train(
     else:
         named = list(zip(names_of_files, corpora, strict=True))
         train_data = merge_same_text(dict(named), weights) if same_text else several_texts(named)
+        say(f"Training data: {_contents(train_data)}.")
+    for what, corpus in (("Trusted data", trusted_corpus), ("Dev data", dev_corpus)):
+        if corpus is not None:
+            say(f"{what}: {_contents(corpus)}.")
     is_main = Processes.join(find_device(device)).is_main
     observer = TerminalObserver(metric=resolved.training.metric) if is_main else None
     with _explaining_interruption():
@@ -243,6 +251,11 @@ def train(
         if names is None and not (streaming and STANDARD_INPUT in map(str, data)):
             names = Dictionary.of_annotation(read_streaming() if streaming else train_data)
         choice = None if names is None else _compare_with_dictionary(model, dev_corpus, names)
+    if record.dev and record.dev["support"] and not record.dev["f1"]:
+        logger.warning(
+            "The model finds none of the entities in the dev data: let it learn longer (--epochs) or from more sentences, "
+            "and see whether both files have the same labels (lacuner inspect)."
+        )
     if json:
         keys = ("precision", "recall", "f1", *(["pu_estimate"] if dev_incomplete else []))
         scores = record.dev and {key: record.dev[key] for key in keys}
@@ -254,6 +267,14 @@ def train(
     say(f"The model of epoch {record.best_epoch}{best} is in {out}, after {record.seconds:,.0f} seconds.")
     if choice is not None:
         say(_describe(choice, out, dictionary, label))
+
+
+def _contents(corpus: Corpus) -> str:
+    """How much there is, and of which labels: a misspelled one is seen before the training, not after it."""
+    counts = Counter(entity.label for sentence in corpus for entity in sentence.entities)
+    labels = ", ".join(f"{label} {count:,}" for label, count in counts.most_common(_SHOWN))
+    more = f" and {len(counts) - _SHOWN} other labels" if len(counts) > _SHOWN else ""
+    return f"{len(corpus):,} sentences, {counts.total():,} entities" + (f" ({labels}{more})" if counts else "")
 
 
 def _stream(

@@ -90,7 +90,7 @@ def merge_layers(layers: Sequence[Layer], trust: Trust | None = None) -> tuple[l
 
     Args:
         layers: the first one first.
-        trust: weights of the sources' votes, 1 for those that are not there.
+        trust: weights of the sources' votes; those that are not there keep the weight that they have, which is usually 1.
     """
     told = [with_sources(layer.sentences, layer.name) for layer in layers]
     sources = [{said.source for sentence in sentences for said in sentence.by_source} for sentences in told]
@@ -155,13 +155,15 @@ def merge_sentences(
     first = versions[0][1]
     complete = [sentence for _, sentence in versions if sentence.complete]
     said = _joined([annotation for name, sentence in versions for annotation in _said(name, sentence)])
+    if trust:
+        said = [replace(annotation, weight=trust.get(annotation.source, annotation.weight)) for annotation in said]
     rejected: dict[Span, Span] = {}
     for annotation in said:
         for span in annotation.non_entities:
             other = rejected.get(span)
             sources = join_names(None if other is None else other.source, annotation.source)
             rejected[span] = replace(other or span, source=sources, extra={**span.extra, **(other or span).extra})
-    chosen = decide(said, trust or {})
+    chosen = decide(said)
     entities = [_merged_entity(one, said, rejected) for one in chosen]
     annotated = {entity.span for entity in entities}
     _count(report, chosen, said)
@@ -203,6 +205,7 @@ def _joined(said: Iterable[SourceAnnotation]) -> list[SourceAnnotation]:
             before.complete or annotation.complete,
             _looked_for([each for each in (before, annotation) if each.complete] or [before, annotation]),
             before.unknown_tokens & annotation.unknown_tokens,
+            before.weight,
         )
     return list(joined.values())
 

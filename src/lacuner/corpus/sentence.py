@@ -152,6 +152,7 @@ class SourceAnnotation:
         complete: it says that nothing else is an entity.
         annotated_labels: the labels that it looked for. ``None``: all of them.
         unknown_tokens: words about which it says nothing, although it is complete.
+        weight: how many votes it has where sources contradict each other.
     """
 
     source: str
@@ -160,10 +161,13 @@ class SourceAnnotation:
     complete: bool = False
     annotated_labels: frozenset[str] | None = None
     unknown_tokens: frozenset[int] = _NO_TOKENS
+    weight: float = 1.0
 
     def __post_init__(self) -> None:
         if not self.source:
             raise ValueError("a source needs a name")
+        if not 0 <= self.weight < float("inf"):
+            raise ValueError(f"the weight of {self.source} must be a number that is not negative, not {self.weight:g}")
         freeze = object.__setattr__
         freeze(self, "entities", tuple(sorted(_of_source(entity, self.source) for entity in self.entities)))
         freeze(self, "non_entities", tuple(sorted(_of_source(span, self.source) for span in self.non_entities)))

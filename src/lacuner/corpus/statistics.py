@@ -11,6 +11,18 @@ from lacuner.corpus.sentence import Sentence
 from lacuner.errors import DataError
 
 
+def labels_alike(labels: Iterable[str]) -> list[tuple[str, ...]]:
+    """Labels that differ in case only, and are probably meant to be one.
+
+    >>> labels_alike(["PER", "LOC", "Loc", "loc"])
+    [('LOC', 'Loc', 'loc')]
+    """
+    alike: dict[str, list[str]] = {}
+    for label in sorted(set(labels)):
+        alike.setdefault(label.casefold(), []).append(label)
+    return [tuple(group) for group in alike.values() if len(group) > 1]
+
+
 @dataclass
 class Statistics:
     """What there is in a corpus; made in one pass by :meth:`count`."""

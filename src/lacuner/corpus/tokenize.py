@@ -170,7 +170,7 @@ def sentence_ends(text: str, offsets: Sequence[tuple[int, int]]) -> list[int]:
 
 
 def _overlapping(begin: int, end: int, longest: int) -> list[Passage]:
-    """Passages over one sentence; neighbours share a third."""
+    """Passages over one sentence; neighbors share a third."""
     shared = longest // 3
     starts = [begin]
     while end - starts[-1] > longest:

@@ -1,9 +1,9 @@
 """What follows from what several sources say: each has a vote, and silence is none."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
-from lacuner.corpus.sentence import Entity, SourceAnnotation, Span
+from lacuner.corpus.sentence import Entity, Sentence, SourceAnnotation, Span
 
 Trust = Mapping[str, float]
 """How much the vote of a source weighs; 1 for those that are not there."""
@@ -26,8 +26,8 @@ class Candidate:
     against: float
 
 
-def decide(said: Sequence[SourceAnnotation], trust: Trust) -> list[Candidate]:
-    """The entities that win the vote about a sentence.
+def decide(said: Sequence[SourceAnnotation]) -> list[Candidate]:
+    """The entities that win the vote about a sentence, in which each source has as many votes as its weight says.
 
     * An entity stays unless more votes are against it than for it: of sources that reject its span, or that are complete
       and do not have it. A source that is not complete and does not have it says nothing.
@@ -39,11 +39,10 @@ def decide(said: Sequence[SourceAnnotation], trust: Trust) -> list[Candidate]:
 
     Args:
         said: what each source says, the first one first.
-        trust: the weights of votes.
     """
     chosen: list[Candidate] = []
     at_word: dict[int, list[Candidate]] = {}
-    for one in sorted(_candidates(said, trust), key=_rank):
+    for one in sorted(_candidates(said), key=_rank):
         if one.against > one.votes:
             continue
         words = range(one.entity.start, one.entity.end)
@@ -56,23 +55,54 @@ def decide(said: Sequence[SourceAnnotation], trust: Trust) -> list[Candidate]:
     return chosen
 
 
-def _candidates(said: Sequence[SourceAnnotation], trust: Trust) -> list[Candidate]:
+def agreed_entities(sentence: Sentence) -> dict[Entity, bool]:
+    """Everything that sources say are entities, and whether a majority of those that looked for its label says so."""
+    said = sentence.by_source
+    votes: dict[Entity, float] = {}
+    for annotation in said:
+        for entity in set(annotation.entities):
+            votes[entity] = votes.get(entity, 0.0) + annotation.weight
+    return {
+        entity: 2 * count > sum(annotation.weight for annotation in said if _looked_for(annotation, entity))
+        for entity, count in votes.items()
+    }
+
+
+def undecided_spans(sentence: Sentence, labels: Container[str] | None = None) -> tuple[Span, ...]:
+    """Spans that some source takes for an entity, but no majority of the sources that looked for its label.
+
+    Whether they are entities, and of which label, is open: a source that is silent may have overlooked one, or know better.
+    Nothing is open in a sentence of which everything is known, nor about a span that is rejected, or that somebody annotated
+    after the sources had their say.
+
+    Args:
+        sentence: the sentence.
+        labels: only spans that nobody gives another label are looked at; by default all.
+    """
+    if len(sentence.by_source) < 2 or sentence.complete:
+        return ()
+    agreed = agreed_entities(sentence)
+    decided = {*sentence.non_entities, *(entity.span for entity in sentence.entities if entity not in agreed)}
+    decided |= {e.span for e, majority in agreed.items() if majority or (labels is not None and e.label not in labels)}
+    return tuple(sorted({entity.span for entity in agreed} - decided))
+
+
+def _candidates(said: Sequence[SourceAnnotation]) -> list[Candidate]:
     sayers: dict[Entity, list[int]] = {}
     first: dict[Entity, Entity] = {}
     for number, annotation in enumerate(said):
         for entity in dict.fromkeys(annotation.entities):
             sayers.setdefault(entity, []).append(number)
             first.setdefault(entity, entity)
-    weights = [trust.get(annotation.source, 1.0) for annotation in said]
     spans = [(set(annotation.non_entities), {entity.span for entity in annotation.entities}) for annotation in said]
     return [
         Candidate(
             first[entity],
             tuple(numbers),
-            sum(weights[number] for number in numbers),
+            sum(said[number].weight for number in numbers),
             sum(
-                weight
-                for annotation, weight, (rejected, annotated) in zip(said, weights, spans, strict=True)
+                annotation.weight
+                for annotation, (rejected, annotated) in zip(said, spans, strict=True)
                 if _denies(annotation, entity, rejected, annotated)
             ),
         )

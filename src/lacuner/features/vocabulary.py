@@ -2,12 +2,14 @@
 
 import re
 from collections import Counter
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Collection, Container, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from lacuner.features.stored import strings_of
@@ -26,7 +28,9 @@ def word_keys(word: str) -> tuple[str, str, str]:
 
 def find_key(word: str, known: Container[str]) -> str | None:
     """The first spelling of ``word`` that is ``known``."""
-    return next((key for key in word_keys(word) if key in known), None)
+    if word in known:  # most words are, and need no other spelling
+        return word
+    return next((key for key in word_keys(word)[1:] if key in known), None)
 
 
 @dataclass(frozen=True)
@@ -80,12 +84,17 @@ class Vocabulary:
         return {word: number for number, word in enumerate(self.words, 2)}
 
     @cached_property
-    def _character_numbers(self) -> dict[str, int]:
-        return {character: number for number, character in enumerate(self.characters, 2)}
+    def _code_points(self) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+        """Those of all characters, sorted, and their numbers."""
+        numbered = {character: number for number, character in enumerate(self.characters, 2)}
+        known = sorted((ord(character), number) for character, number in numbered.items() if len(character) == 1)
+        codes, numbers = zip(*known, strict=True) if known else ((0,), (UNKNOWN,))
+        return np.array(codes, dtype=np.uint32), np.array(numbers, dtype=np.int64)
 
     def word_number(self, word: str) -> int:
-        key = find_key(word, self._word_numbers)
-        return UNKNOWN if key is None else self._word_numbers[key]
+        numbers = self._word_numbers
+        key = find_key(word, numbers)
+        return UNKNOWN if key is None else numbers[key]
 
     def rare_words(self) -> Tensor:
         """``(trained + 2,)`` bool: words seen once that no vector file knows; training turns some into *unknown*."""
@@ -99,27 +108,30 @@ class Vocabulary:
     def collate(self, sentences: Sequence[Sequence[str]]) -> WordInputs:
         """A batch. Every different word is spelled out once, however often it occurs."""
         forms: dict[str, int] = {}
-        max_length = max(map(len, sentences), default=0)
-        table = [
-            [forms.setdefault(token, len(forms)) for token in tokens] + [-1] * (max_length - len(tokens))
-            for tokens in sentences
+        lengths = np.array([len(tokens) for tokens in sentences], dtype=np.int64)
+        index = np.full((len(sentences), lengths.max(initial=0)), -1)
+        index[_filled(lengths, index.shape[1])] = [
+            forms.setdefault(token, len(forms)) for tokens in sentences for token in tokens
         ]
-        index = torch.tensor(table, dtype=torch.long).reshape(len(sentences), max_length)
-        numbers = torch.tensor([*map(self.word_number, forms), PADDING])
-        spelled = [self._spell(form) for form in forms] or [[]]
-        width = max(1, *map(len, spelled))
+        numbers = np.array([*map(self.word_number, forms), PADDING])
         return WordInputs(
-            lengths=torch.tensor([len(tokens) for tokens in sentences]),
-            words=numbers[index],
-            forms=index.clamp(min=0),
-            characters=torch.tensor([row + [PADDING] * (width - len(row)) for row in spelled]),
+            lengths=torch.from_numpy(lengths),
+            words=torch.from_numpy(numbers[index]),
+            forms=torch.from_numpy(index.clip(min=0)),
+            characters=torch.from_numpy(self._spell(forms or [""])),
         )
 
-    def _spell(self, word: str) -> list[int]:
-        if len(word) > 2 * _KEPT_CHARACTERS:
-            word = word[:_KEPT_CHARACTERS] + word[-_KEPT_CHARACTERS:]
-        numbers = self._character_numbers
-        return [numbers.get(character, UNKNOWN) for character in _DIGIT.sub("0", word)]
+    def _spell(self, words: Collection[str]) -> NDArray[np.int64]:
+        """``(words, longest word)``: the numbers of characters."""
+        spelled = [word if len(word) <= 2 * _KEPT_CHARACTERS else _shortened(word) for word in words]
+        text = _DIGIT.sub("0", "".join(spelled)).encode("utf-32-le", "surrogatepass")
+        known, numbers = self._code_points
+        codes = np.frombuffer(text, dtype=np.dtype("<u4"))
+        place = known.searchsorted(codes).clip(max=len(known) - 1)
+        lengths = np.array([*map(len, spelled)])
+        table = np.full((len(spelled), max(1, lengths.max())), PADDING)
+        table[_filled(lengths, table.shape[1])] = np.where(known[place] == codes, numbers[place], UNKNOWN)
+        return table
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -135,3 +147,12 @@ class Vocabulary:
         words, others = strings_of(data, "words"), strings_of(data, "vector_words")
         rare = frozenset(strings_of(data, "rare")) if "rare" in data else frozenset()
         return cls((*words, *others), len(words), strings_of(data, "characters"), rare)
+
+
+def _filled(lengths: NDArray[np.int64], longest: int) -> NDArray[np.bool_]:
+    """``(rows, longest)``: where rows of these lengths have something."""
+    return np.arange(longest) < lengths[:, None]
+
+
+def _shortened(word: str) -> str:
+    return word[:_KEPT_CHARACTERS] + word[-_KEPT_CHARACTERS:]

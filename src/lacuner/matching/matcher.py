@@ -1,7 +1,7 @@
 """Where names are: Aho-Corasick over words, the leftmost match first, and of those the longest.
 
 The search itself is done by ``ahocorasick-rs``, which knows bytes only. So every word of names and of texts is put between
-two marks: then a match begins where a word does and ends where one does, and neighbours do not share a mark. Many sentences
+two marks: then a match begins where a word does and ends where one does, and neighbors do not share a mark. Many sentences
 become one text, and nothing is done for a word by itself.
 """
 

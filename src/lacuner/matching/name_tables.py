@@ -55,7 +55,7 @@ def read_table(
     rows = _cut(lines, path)
     header = _header(rows, label)
     if header is not None:
-        report.remark(f"the first line is a header ({', '.join(rows[0].cells)}), and no name", path)
+        report.remark(f"the first line is a header ({', '.join(rows[0].cells)}), not a name", path)
         rows = _in_order(rows, header, path, report, label)
     elif label is None:
         _check_columns(lines, rows, path, report)
@@ -84,7 +84,7 @@ def read_phrase_table(lines: Lines, path: str | Path, report: ReadingReport) -> 
     cells = [_plain(cell) for cell in rows[0].cells]
     named = [cells.index(name) for name in NAME_COLUMNS if name in cells]
     if named and len(rows) > 1:
-        report.remark(f"the first line is a header ({', '.join(rows[0].cells)}), and no name", path)
+        report.remark(f"the first line is a header ({', '.join(rows[0].cells)}), not a name", path)
         rows, column = rows[1:], named[0]
     elif all(len(row.cells) > 1 and _NUMBER.fullmatch(row.cells[0]) for row in rows):
         report.remark("the first column has numbers; the names are read from the second", path)

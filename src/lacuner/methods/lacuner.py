@@ -4,7 +4,9 @@ No paper of this folder has either. See docs/methods/lacuner.md for what was tri
 """
 
 import logging
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Literal
 
@@ -12,7 +14,8 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from lacuner.corpus import Corpus
+from lacuner.corpus import Corpus, Sentence
+from lacuner.corpus.voting import agreed_entities, undecided_spans
 from lacuner.heads import WidthConfig
 from lacuner.methods.crf import CRF
 from lacuner.methods.full import CrossEntropy
@@ -21,8 +24,9 @@ from lacuner.methods.parts import Rival, Stage, StageContext, StageResult, Train
 from lacuner.methods.uniform import Uniform
 from lacuner.models.model import Model
 from lacuner.models.probabilities import predict_proba
-from lacuner.supervision.channel import fit_channels, labels_by_source
+from lacuner.supervision.channel import channel_posterior
 from lacuner.supervision.posterior import FloatArray, SpanProbabilities, annotated_labels, concatenate, mean
+from lacuner.supervision.tags import TokenSupervision
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +34,11 @@ _NOTICED = 0.4
 """Models of an ensemble are asked about spans that are less probable by this factor: the mean may be higher."""
 _MAX_OVERLAPPING = 0.02
 """Where more of the annotated entities overlap others, no tagger is asked: it would learn that they are none."""
+_MIN_AGREED, _MIN_AGREEMENT = 50, 0.05
+"""Sources are compared for labels of which a majority says so many entities, and this fraction of all that anybody says.
+
+Otherwise one of them has perhaps never looked for the label, or at these sentences, and its silence means nothing.
+"""
 
 
 class Distillation(Stage):
@@ -38,7 +47,13 @@ class Distillation(Stage):
     What one of them has learned by heart, the others have not; a mean of two or three is better than any of them, and one
     model that has learned it costs no more to use. A tagger (``crf``) is among them, since it makes other mistakes than a
     model of spans; if it is the better one, the model itself becomes a tagger. If the model is no better on the dev data than
-    the best of them, that one is kept. Needs dev data: without a threshold from it,
+    the best of them, that one is kept.
+
+    Where several sources have labeled the same text, the first models learn nothing from spans on which no majority agrees,
+    so that what they say of them is an opinion of their own; how far each source is to be believed follows from comparing the
+    two.
+
+    Needs dev data: without a threshold from it,
     models that were trained on few negatives find too many entities. Leaves the work to ``teacher`` where that has enough
     trusted sentences.
     """
@@ -52,6 +67,15 @@ class Distillation(Stage):
     min_probability: float = Field(
         0.05, gt=0, le=1, description="spans that are less probably an entity, and not annotated, are known negatives"
     )
+    sources: Literal["vote"] | None = Field(
+        None,
+        description="vote: of several sources of labels, all models learn what wins the vote; none: the first models learn "
+        "what a majority says, and estimated channels weigh the rest",
+    )
+
+    @property
+    def streams(self) -> bool:
+        return True
 
     def run(self, context: StageContext) -> StageResult | None:
         _, incomplete = _divided(context)
@@ -64,20 +88,24 @@ class Distillation(Stage):
         can_tag = not context.nested and lost <= _MAX_OVERLAPPING * entities
         if self.tagger and can_tag:
             methods[-1] = CRF
+        undecided = self._undecided(context.corpus, incomplete)
+        said = with_everything_said(context.corpus) if undecided else context.corpus
         tasks = {
-            f"{_name(number)}-predictions": partial(self._predict, context, method, number)
+            f"{_name(number)}-predictions": partial(self._predict, context, said, method, number, undecided)
             for number, method in enumerate(methods, 1)
         }
         predicted = context.cached_all(tasks)
         scores = [found.pop("dev_score").item() for found in predicted]
         found = mean([SpanProbabilities.from_tensors(tensors) for tensors in predicted])
-        annotated = annotated_labels(found, context.corpus, context.labels).any(1).numpy()
+        if undecided:
+            found = channel_posterior(found, context.corpus, context.labels)
+        annotated = annotated_labels(found, said, context.labels).any(1).numpy()
         best = scores.index(max(scores))
         wanted = self.student == "tagger" or (self.student == "auto" and methods[best] is CRF)
         tags = wanted and can_tag and context.method.level == "span"
         method = self._as_tagger(context.method) if tags else context.method
         same_kind = (methods[best].level == "token") == (method.level == "token")
-        fit = partial(self._fit, context, methods[best], best + 1)
+        fit = partial(self._fit, context, methods[best], best + 1, undecided)
         return StageResult(
             spans=found[annotated | (1 - found.probabilities[:, 0] >= self.min_probability)],
             rest_as_negative=True,
@@ -85,17 +113,43 @@ class Distillation(Stage):
             rival=Rival(_name(best + 1), method, scores[best], fit) if same_kind else None,
         )
 
-    def _predict(self, context: StageContext, method: Method, number: int) -> dict[str, Tensor]:
-        """What one model of the ensemble says of the sentences with gaps, and what it reaches on the dev data."""
+    def _undecided(self, corpus: Corpus, incomplete: Sequence[int]) -> dict[int, TokenSupervision]:
+        """The spans of each sentence from which the first models learn nothing, because sources do not agree about them."""
+        if self.sources == "vote":
+            return {}
+        labels = _comparable_labels(corpus[index] for index in incomplete)
+        spans = {index: undecided_spans(corpus[index], labels) for index in incomplete}
+        undecided = {index: TokenSupervision(undecided=found) for index, found in spans.items() if found}
+        if undecided:
+            logger.info(
+                "Sources disagree about %s spans: the first models learn nothing from these, and are asked what they are.",
+                f"{sum(map(len, spans.values())):,}",
+            )
+        return undecided
+
+    def _predict(
+        self,
+        context: StageContext,
+        said: Corpus,
+        method: Method,
+        number: int,
+        undecided: Mapping[int, TokenSupervision],
+    ) -> dict[str, Tensor]:
+        """What one model of the ensemble says of the sentences with gaps, and what it reaches on the dev data.
+
+        ``said`` is the corpus with all spans that models are to be asked about as its entities.
+        """
         assert context.dev_score is not None
-        model = self._fit(context, method, number)
+        model = self._fit(context, method, number, undecided)
         _, incomplete = _divided(context)
-        found = predict_proba(model, context.corpus, incomplete, _NOTICED * self.min_probability)
+        found = predict_proba(model, said, incomplete, _NOTICED * self.min_probability)
         return found.tensors() | {"dev_score": torch.tensor(context.dev_score(model), dtype=torch.float64)}
 
-    def _fit(self, context: StageContext, method: Method, number: int) -> Model:
+    def _fit(
+        self, context: StageContext, method: Method, number: int, undecided: Mapping[int, TokenSupervision]
+    ) -> Model:
         title = f"model {number} of {self.models} of the ensemble"
-        return context.fit(_name(number), title, method, seed_offset=number)
+        return context.fit(_name(number), title, method, supervision=undecided, seed_offset=number)
 
     def _as_tagger(self, method: Method) -> Method:
         """The tagger, under the name of the method that has chosen it."""
@@ -136,6 +190,10 @@ class FoldTeacher(Stage):
         description="how many times more probable an annotated label becomes; none: estimated, for each source and label",
     )
 
+    @property
+    def streams(self) -> bool:
+        return self.train_on == "trusted"  # which are in memory
+
     def check(self, method: Method, data: TrainingData) -> None:
         if all(sentence.complete for sentence in data.corpus):
             logger.info("All sentences are complete, so there is nothing for a teacher to predict.")
@@ -143,8 +201,7 @@ class FoldTeacher(Stage):
     def posterior(self, found: SpanProbabilities, corpus: Corpus, labels: Sequence[str]) -> FloatArray:
         """``(N, L)``: what to teach about spans, from what models that have not seen them predict, and what is annotated."""
         if self.label_odds is None:
-            said = labels_by_source(found, corpus, labels)
-            return fit_channels(found.probabilities.astype(float), [*said.values()]).posterior.astype("float32")
+            return channel_posterior(found, corpus, labels).probabilities
         annotated = annotated_labels(found, corpus, labels).numpy()
         weighed = found.probabilities * (1 + (self.label_odds - 1) * annotated)  # Bayes' rule
         taught: FloatArray = (weighed / weighed.sum(-1, keepdims=True)).astype("float32")
@@ -203,6 +260,29 @@ class FoldTeacher(Stage):
                 self.min_entities,
             )
         return False
+
+
+def _comparable_labels(sentences: Iterable[Sentence]) -> set[str]:
+    """Labels that sources agree about often enough for a model to learn them from that alone."""
+    said: Counter[str] = Counter()
+    agreed: Counter[str] = Counter()
+    for sentence in sentences:
+        if len(sentence.by_source) > 1:
+            for entity, majority in agreed_entities(sentence).items():
+                said[entity.label] += 1
+                agreed[entity.label] += majority
+    return {label for label, count in agreed.items() if count >= max(_MIN_AGREED, _MIN_AGREEMENT * said[label])}
+
+
+def with_everything_said(corpus: Corpus) -> Corpus:
+    """The same sentences, with whatever any of their sources says among the entities."""
+
+    def joined(sentence: Sentence) -> Sentence:
+        entities = dict.fromkeys(e for said in sentence.statements() for e in said.entities)
+        rejected = set(sentence.non_entities)
+        return replace(sentence, entities=tuple(e for e in entities if e.span not in rejected))
+
+    return Corpus(tuple(map(joined, corpus)))
 
 
 def _name(number: int) -> str:

@@ -63,7 +63,7 @@ METHODS = (
     SpanMethod(
         name="nrces",
         paper="Kang et al. 2022, A Noise-Robust Loss for Unlabeled Entity Problem in Named Entity Recognition",
-        summary="Half of the unlabelled spans are negatives; later in training those that look like entities cost little.",
+        summary="Half of the unlabeled spans are negatives; later in training those that look like entities cost little.",
         head=WidthConfig(max_span_width=10),
         negatives=Fraction(),
         loss=NoiseRobust(),

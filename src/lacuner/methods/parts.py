@@ -425,6 +425,11 @@ class Stage(MethodPart, ABC):
     gives_numbers: ClassVar[tuple[str, ...]] = ()
     """Names of the numbers that it gives to words (``TokenSupervision.numbers``)."""
 
+    @property
+    def streams(self) -> bool:
+        """Whether it can train models on a corpus on disk: it looks at sentences in turn, and keeps less than their words."""
+        return False
+
     @abstractmethod
     def run(self, context: StageContext) -> StageResult | None:
         """Train whatever it takes, and say what is to be known about the sentences; none if there is nothing to say."""

@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import Any
 
 from lacuner import registry as registries
-from lacuner.errors import ConfigError
+from lacuner.errors import ConfigError, did_you_mean
 from lacuner.heads import REGISTRY as HEADS
 from lacuner.methods.method import Method, SpanMethod, TokenMethod
 from lacuner.parts import Part
@@ -41,7 +41,8 @@ class Registry(registries.Registry):
     def method(self, name: str) -> Method:
         """The preset with this name."""
         if name not in self.methods:
-            raise ConfigError(f"there is no method {name!r}; choose {', '.join(sorted(self.methods))}")
+            meant = did_you_mean(name, self.methods)
+            raise ConfigError(f"there is no method {name!r}{meant}; choose {', '.join(sorted(self.methods))}")
         return self.methods[name]
 
     def method_class(self, name: object, level: object) -> type[Method]:

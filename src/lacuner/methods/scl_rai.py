@@ -124,7 +124,7 @@ class Prototypes(Inference):
         assert scores.hidden is not None
         cosines = normalize(scores.hidden, dim=-1) @ normalize(state["prototypes"], dim=-1).T  # (N, L)
         retrieved = cosines.masked_fill(~state["seen"], float("-inf")).softmax(-1)
-        retrieved = torch.cat([torch.zeros_like(retrieved[:, :1]), retrieved[:, 1:]], dim=-1)  # not normalised again
+        retrieved = torch.cat([torch.zeros_like(retrieved[:, :1]), retrieved[:, 1:]], dim=-1)  # not normalized again
         return (1 - self.alpha) * scores.logits.softmax(-1) + self.alpha * retrieved
 
 

@@ -25,7 +25,7 @@ class TopSimilar(Negatives):
 
     ``take=bottom`` is the paper's counter-test: the fraction with the smallest.
 
-    Unlabelled entities are a few among very many spans; close to entities lie, above all, spans that overlap one or
+    Unlabeled entities are a few among very many spans; close to entities lie, above all, spans that overlap one or
     share words with one, and those teach most. The similarity only selects: it carries no gradient.
     """
 
@@ -62,11 +62,11 @@ def _hidden_layers(score: Scorer, spans: Spans) -> Tensor:
 def mean_similarity(vectors: Callable[[Spans], Tensor], positives: Spans, spans: Spans) -> Tensor:
     """``Φ`` of every span: the mean of its cosines to the positives.
 
-    That is one dot product with the mean of the normalised positives, so no table of pairs is made.
+    That is one dot product with the mean of the normalized positives, so no table of pairs is made.
     """
-    centre = normalize(vectors(positives), dim=-1).mean(0)  # (h,)
+    center = normalize(vectors(positives), dim=-1).mean(0)  # (h,)
     chunks = [spans[begin : begin + SEARCH_CHUNK] for begin in range(0, len(spans), SEARCH_CHUNK)]
-    return torch.cat([normalize(vectors(chunk), dim=-1) @ centre for chunk in chunks] or [centre.new_empty(0)])
+    return torch.cat([normalize(vectors(chunk), dim=-1) @ center for chunk in chunks] or [center.new_empty(0)])
 
 
 def _part_of(fraction: float, count: int) -> int:
@@ -79,7 +79,7 @@ METHODS = (
     SpanMethod(
         name="top-neg",
         paper="Xu et al. 2023, Better Sampling of Negatives for Distantly Supervised NER (Findings of ACL)",
-        summary="Only the unlabelled spans that look most like entities are negatives: they teach most.",
+        summary="Only the unlabeled spans that look most like entities are negatives: they teach most.",
         head=WidthConfig(),
         negatives=TopSimilar(),
         loss=CrossEntropy(),

@@ -96,7 +96,7 @@ def _span_number(number: int, words: int) -> tuple[int, int]:
 class OValues(Stage):
     """``o-values``: after a few epochs, the untagged words with the smallest score of ``O`` are removed from the loss.
 
-    In the beginning a tagger learns what is easy: that an unlabelled entity looks like the labelled ones, not yet that
+    In the beginning a tagger learns what is easy: that an unlabeled entity looks like the labeled ones, not yet that
     somebody tagged it ``O``. Of all ``m`` untagged words of the corpus, the ``⌈λ m⌉`` smallest go; then training begins again.
     """
 

@@ -18,7 +18,7 @@ from lacuner.methods.parts import Negatives, SamplingContext
 class Uniform(Negatives):
     """``uniform``: of a sentence with ``n`` words, ``⌈λ n⌉`` unknown spans, all equally likely, drawn again every epoch (§2.2).
 
-    Few spans are entities, so few of the few drawn are: most unlabelled entities never become negatives.
+    Few spans are entities, so few of the few drawn are: most unlabeled entities never become negatives.
     """
 
     name: Literal["uniform"] = "uniform"
@@ -61,7 +61,7 @@ METHODS = (
     SpanMethod(
         name="uniform",
         paper="Li et al. 2021, Empirical Analysis of Unlabeled Entity Problem in Named Entity Recognition (ICLR)",
-        summary="Only a few random unlabelled spans are negatives, so few of them are entities that somebody forgot.",
+        summary="Only a few random unlabeled spans are negatives, so few of them are entities that somebody forgot.",
         head=ProductConfig(),
         negatives=Uniform(),
         loss=CrossEntropy(),

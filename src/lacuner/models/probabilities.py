@@ -36,6 +36,7 @@ def predict_proba(
     sentence, start, end, probabilities = (torch.cat(column).numpy() for column in zip(*columns, strict=True))
     keys, first = np.unique(np.stack([sentence, start, end], axis=1), axis=0, return_index=True)
     rejected = {(index, span.start, span.end) for index in indices for span in corpus[index].non_entities}
-    kept = np.array([tuple(key) not in rejected for key in keys.tolist()], dtype=bool)
-    keys, first = keys[kept], first[kept]
+    if rejected:
+        kept = np.array([tuple(key) not in rejected for key in keys.tolist()], dtype=bool)
+        keys, first = keys[kept], first[kept]
     return SpanProbabilities(keys[:, 0], keys[:, 1], keys[:, 2], probabilities[first])

@@ -78,7 +78,7 @@ class SpanModel(Model):
     def targets(
         self, sentences: Sequence[Sentence], known: Sequence[TokenSupervision | None] | None = None
     ) -> SpanTargets:
-        return build_targets(sentences, self.labels)
+        return build_targets(sentences, self.labels, known)
 
     def scorer(self, batch: EncodedBatch, hidden: bool = False) -> Callable[[Spans], SpanScores]:
         """Project a batch once; the result scores any of its spans.

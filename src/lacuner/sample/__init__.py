@@ -1,4 +1,4 @@
-"""The built-in sample: English sentences written for Lacuner (news, business, sport, science, travel), completely labelled."""
+"""The built-in sample: English sentences written for Lacuner (news, business, sport, science, travel), completely labeled."""
 
 from importlib.resources import as_file, files
 from typing import Literal

@@ -199,6 +199,9 @@ class _Actor(PoolWorker):
 def _import_ray() -> Any:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")  # standard output is ours; outcomes say what has died
+    os.environ.setdefault(
+        "RAY_worker_niceness", "0"
+    )  # Ray lowers it to 15: whatever else runs would take all the cores
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # GPUs stay visible, and Ray says nothing about it
     try:
         import ray

@@ -12,13 +12,13 @@ source says of it. Pseudo-counts keep a channel sensible where there is little t
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from lacuner.corpus import Corpus
-from lacuner.corpus.sentence import SourceAnnotation
+from lacuner.corpus.sentence import Source, SourceAnnotation
 from lacuner.corpus.sources import UNNAMED, annotations_of
 from lacuner.supervision.posterior import SpanProbabilities
 
@@ -74,6 +74,18 @@ def fit_channels(probabilities: Floats, sources: Sequence[Numbers], truth: Numbe
         if np.abs(posterior - before).max(initial=0.0) < _CLOSE_ENOUGH:
             break
     return Channels(tuple(tables), posterior)
+
+
+def channel_posterior(spans: SpanProbabilities, corpus: Corpus, labels: Sequence[str]) -> SpanProbabilities:
+    """What spans are, from what models say that have not learned it, and what each source of the corpus says.
+
+    The word of a reviewer is the truth.
+    """
+    said = labels_by_source(spans, corpus, labels)
+    reviewed = said.pop(Source.REVIEWER, None)
+    truth = None if reviewed is None else np.where(reviewed > 0, reviewed, NOT_ASKED)
+    posterior = fit_channels(spans.probabilities.astype(float), [*said.values()], truth).posterior
+    return replace(spans, probabilities=posterior.astype(np.float32))
 
 
 def labels_by_source(spans: SpanProbabilities, corpus: Corpus, labels: Sequence[str]) -> dict[str, Numbers]:

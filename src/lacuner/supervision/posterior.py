@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count
 
 import numpy as np
 import numpy.typing as npt
@@ -82,8 +83,8 @@ def mean(parts: Sequence[SpanProbabilities], asked: Sequence[Sequence[int]] | No
     if asked is None:
         total /= len(parts)
     else:
-        count = np.bincount(np.concatenate([np.asarray(each, dtype=np.int64) for each in asked]))
-        total /= count[spans[:, 0]].astype(np.float32)[:, None]
+        voices = np.bincount(np.concatenate([np.asarray(each, dtype=np.int64) for each in asked]))
+        total /= voices[spans[:, 0]].astype(np.float32)[:, None]
     total[:, 0] += 1 - total.sum(1)
     return SpanProbabilities(spans[:, 0], spans[:, 1], spans[:, 2], total)
 
@@ -91,11 +92,14 @@ def mean(parts: Sequence[SpanProbabilities], asked: Sequence[Sequence[int]] | No
 def annotated_labels(spans: SpanProbabilities, corpus: Corpus, labels: Sequence[str]) -> Tensor:
     """``(N, L)`` bool: the labels that the corpus gives to each span; a label that is not in ``labels`` is left out."""
     number = {label: index for index, label in enumerate(labels)}
-    row = {tuple(span): index for index, span in enumerate(spans.spans().tolist())}
     annotated = torch.zeros(spans.probabilities.shape, dtype=torch.bool)
     for index in np.unique(spans.sentence).tolist():
-        for entity in corpus[index].entities:
-            found = row.get((index, entity.start, entity.end))
+        if not (entities := corpus[index].entities):
+            continue
+        own = spans.of(index)
+        row = dict(zip(zip(spans.start[own].tolist(), spans.end[own].tolist(), strict=True), count(own.start)))
+        for entity in entities:
+            found = row.get((entity.start, entity.end))
             if found is not None and entity.label in number:
                 annotated[found, number[entity.label]] = True
     return annotated

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from lacuner.corpus import OUTSIDE, Sentence
+from lacuner.supervision.tags import TokenSupervision
 
 
 @dataclass(frozen=True)
@@ -151,8 +152,13 @@ class Partition:
     rejected: int
 
 
-def build_targets(sentences: Sequence[Sentence], labels: Sequence[str]) -> SpanTargets:
-    """Targets of a batch. ``labels[0]`` is ``O``; entities with a label that is not in ``labels`` are an error."""
+def build_targets(
+    sentences: Sequence[Sentence], labels: Sequence[str], known: Sequence[TokenSupervision | None] | None = None
+) -> SpanTargets:
+    """Targets of a batch. ``labels[0]`` is ``O``; entities with a label that is not in ``labels`` are an error.
+
+    A span that is undecided may have every label, and ``O``: it costs nothing, whatever a model says of it.
+    """
     index = {label: number for number, label in enumerate(labels)}
     assert labels[0] == OUTSIDE
     longest = max((len(sentence) for sentence in sentences), default=0)
@@ -164,6 +170,9 @@ def build_targets(sentences: Sequence[Sentence], labels: Sequence[str]) -> SpanT
     for row, sentence in enumerate(sentences):
         for entity in sentence.entities:
             possible.setdefault((row, entity.start, entity.end), set()).add(index[entity.label])
+        found = None if known is None else known[row]
+        for span in () if found is None else found.undecided:
+            possible[row, span.start, span.end] = set(index.values())
         rejected |= dict.fromkeys((row, span.start, span.end) for span in sentence.non_entities)
         if sentence.unknown_tokens:
             unknown_tokens[row, sorted(sentence.unknown_tokens)] = True

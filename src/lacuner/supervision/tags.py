@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lacuner.corpus import OUTSIDE, Entity, Sentence
+from lacuner.corpus import OUTSIDE, Entity, Sentence, Span
 
 TagScheme = Literal["bioes", "bio2", "io"]
 TAG_SCHEMES: tuple[TagScheme, ...] = get_args(TagScheme)
@@ -155,6 +155,7 @@ class TokenSupervision:
 
     ignored: tuple[int, ...] = ()  # words that shall teach nothing
     unconstrained: tuple[int, ...] = ()  # words that may be anything
+    undecided: tuple[Span, ...] = ()  # that may be an entity or none, even if they are annotated: they teach nothing
     tag_weights: Tensor | None = None  # (n, T) logs of what each tag counts, the non-entity class's left out
     numbers: Mapping[str, Tensor] = field(
         default_factory=dict
@@ -169,7 +170,8 @@ def build_tag_targets(
     A span that somebody rejected is no entity, but what lies inside it, around it or across its borders may be one. Tags can
     say so of a single word only: in BIOES it is no entity by itself, in IO, where neighbours melt, it is in none at all.
     About wider spans they say nothing. Of annotated entities that overlap, tags can hold only one (see :func:`flat`); the
-    other's words may be anything, but are not unknown: nobody shall take them for no entity.
+    other's words may be anything, but are not unknown: nobody shall take them for no entity. The same holds for the words of
+    spans that are undecided, if no other annotated entity has them.
     """
     number = {label: index for index, label in enumerate(tags.labels)}
     longest = max(map(len, sentences), default=0)
@@ -193,12 +195,17 @@ def build_tag_targets(
         elif sentence.unknown_tokens:
             unknown[row, sorted(sentence.unknown_tokens)] = True
         rejected[row, [span.start for span in sentence.non_entities if span.end - span.start == 1]] = True
-        spans = flat(sentence.entities)
-        for entity in sentence.entities:
-            unknown[row, entity.start : entity.end] = False
-            rejected[row, entity.start : entity.end] = False
-            if (entity.start, entity.end) not in spans:
-                allowed[row, entity.start : entity.end] = True
+        found = None if known is None else known[row]
+        undecided: Sequence[Span] = () if found is None else found.undecided
+        entities: Sequence[Entity] = sentence.entities
+        if undecided:
+            entities = [entity for entity in entities if entity.span not in undecided]
+        spans = flat(entities)
+        for span in (*undecided, *entities):
+            unknown[row, span.start : span.end] = False
+            rejected[row, span.start : span.end] = False
+            if (span.start, span.end) not in spans:
+                allowed[row, span.start : span.end] = True
         for (start, end), labels in spans.items():
             allowed[row, start:end] = False
             for label in labels:

@@ -4,7 +4,7 @@ import json
 import logging
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -177,9 +177,7 @@ class RunFolder:
         path = self.folder / f"{name}.safetensors"
         if resume and path.exists():
             try:
-                with safe_open(path, "pt") as file:
-                    found = (file.metadata() or {}).get("fingerprint", "")
-                kept = load_file(path)
+                found, kept = _fingerprint_of(path), load_file(path)
             except (SafetensorError, OSError) as error:
                 logger.warning("%s is damaged (%s); it is computed again.", path, error)
             else:
@@ -196,9 +194,15 @@ class RunFolder:
             shutil.rmtree(self.folder / name, ignore_errors=True)  # its checkpoints are not needed any more
         return result
 
-    def has_result(self, name: str) -> bool:
-        """Whether :meth:`cached` has kept something under this name."""
-        return (self.folder / f"{name}.safetensors").exists()
+    def has_result(self, name: str, fingerprint: str | None = None) -> bool:
+        """Whether :meth:`cached` has kept something under this name, with this fingerprint if one is given."""
+        path = self.folder / f"{name}.safetensors"
+        if fingerprint is None or not path.exists():
+            return path.exists()
+        try:
+            return _fingerprint_of(path) == fingerprint
+        except (SafetensorError, OSError):
+            return False
 
     def has_progress(self) -> bool:
         """Whether there is something to resume from."""
@@ -206,12 +210,33 @@ class RunFolder:
             path.suffix != ".tmp" for path in (*self.folder.glob("*/epoch-*"), *self.folder.glob("*.safetensors"))
         )
 
-    def clear(self) -> None:
-        """Forget all progress; the folder stays claimed."""
+    def begin_again(self) -> None:
+        """Forget all progress; the folder stays claimed.
+
+        Raises:
+            TrainingError: the progress is that of this very run, which would only be repeated.
+        """
+        if self._is_of_this_run():
+            raise TrainingError(
+                f"{self.folder} holds an unfinished run with the same data and settings — "
+                "continue it with --resume (in Python: resume=True), or delete the folder to begin again"
+            )
+        if self.has_progress():
+            logger.warning("An unfinished run with other data or settings is discarded: %s.", self.folder)
         for path in self.folder.iterdir():
             if path.name in (_MARKER, _LOCK):
                 continue
             shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    def _is_of_this_run(self) -> bool:
+        for state in self.folder.glob("*/epoch-*/progress.json"):
+            if json.loads(state.read_text(encoding="utf-8"))["fingerprint"] == self.fingerprint:
+                return True
+        for result in self.folder.glob("*.safetensors"):
+            with suppress(SafetensorError):
+                if _fingerprint_of(result) == self.fingerprint:
+                    return True
+        return False
 
     def remove(self) -> None:
         """The folder is not needed any more."""
@@ -228,10 +253,17 @@ def _check_threads(found: int | None, folder: Path) -> None:
         )
 
 
+def _fingerprint_of(result: Path) -> str:
+    with safe_open(result, "pt") as file:
+        metadata: dict[str, str] = file.metadata() or {}
+    return metadata.get("fingerprint", "")
+
+
 def _check_fingerprint(found: str, expected: str, folder: Path) -> None:
     if found != expected:
         raise TrainingError(
-            f"{folder} holds a run with other data or settings; give the same ones, or train without --resume"
+            f"{folder} holds a run with other data or settings; "
+            "give the same ones, or train without --resume, which discards it"
         )
 
 

@@ -15,9 +15,6 @@ from lacuner.corpus import Corpus
 from lacuner.errors import TrainingError
 from lacuner.models.model import Model
 
-Cached = Callable[[str, Callable[[], dict[str, Tensor]]], dict[str, Tensor]]
-"""``cached(name, compute)``: what ``compute()`` returns; after an interruption, what it returned before."""
-
 
 @dataclass(frozen=True)
 class Fold:
@@ -80,28 +77,6 @@ def plan_folds(
     return planned
 
 
-def cross_fit(
-    corpus: Corpus,
-    folds: Sequence[Fold],
-    fit: Callable[[Fold], Model],
-    predict: Callable[[Model, Sequence[int]], dict[str, Tensor]],
-    cached: Cached,
-    name: str,
-) -> list[dict[str, Tensor]]:
-    """What models predict of sentences that they have not seen, fold by fold.
-
-    Args:
-        corpus: all sentences.
-        folds: as :func:`plan_folds` divides it.
-        fit: trains a model on a fold's sentences.
-        predict: is given the model and the indices of the sentences that are held out.
-        cached: keeps results.
-        name: what results are kept under, with the fold's number.
-    """
-    tasks = fold_tasks(corpus, folds, fit, predict, name)
-    return [cached(task, compute) for task, compute in tasks.items()]
-
-
 def fold_tasks(
     corpus: Corpus,
     folds: Sequence[Fold],
@@ -109,7 +84,15 @@ def fold_tasks(
     predict: Callable[[Model, Sequence[int]], dict[str, Tensor]],
     name: str,
 ) -> dict[str, Callable[[], dict[str, Tensor]]]:
-    """What :func:`cross_fit` has to compute, by the name that each result is kept under; no task depends on another."""
+    """What models predict of sentences that they have not seen, fold by fold; no task depends on another.
+
+    Args:
+        corpus: all sentences.
+        folds: as :func:`plan_folds` divides it.
+        fit: trains a model on a fold's sentences.
+        predict: is given the model and the indices of the sentences that are held out.
+        name: what results are kept under, with the fold's number.
+    """
     for fold in folds:
         if not any(corpus[index].entities for index in fold.train):
             raise TrainingError(

@@ -5,10 +5,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lacuner.corpus import Corpus
+from lacuner.corpus.statistics import labels_alike
 from lacuner.corpus.tokenize import CHARACTER_SPLITTINGS, Splitting, guess_splitting
 from lacuner.encoders.device import default_device, has_bf16
 from lacuner.errors import ConfigError, TrainingError
 from lacuner.inference.passages import MAX_PASSAGE, TrainingPassages, cut_for_training, long_sentences
+from lacuner.training.dev_data import remarks_on_dev
 from lacuner.training.settings import RunSettings
 
 logger = logging.getLogger(__name__)
@@ -41,12 +43,10 @@ def prepare_passages(given: Corpus, dev: Corpus | None, settings: RunSettings) -
             "training.precision=bf16: this processor is not known to have bfloat16 instructions; "
             "emulated ones are several times slower than fp32."
         )
-    if dev is not None and not any(sentence.entities for sentence in dev):
-        logger.warning(
-            "No entity is annotated in the dev data, so it cannot tell which epoch is best; the last is kept."
-        )
-    for label in sorted(set(dev.labels if dev is not None else ()) - set(prepared.corpus.labels)):
-        logger.warning("The label %s is in the dev data only; none of its entities can be found.", label)
+    for alike in labels_alike((*prepared.corpus.labels, *(dev.labels if dev is not None else ()))):
+        logger.warning("The labels %s differ in case only; they are taken for different ones.", " and ".join(alike))
+    for remark in remarks_on_dev(prepared.corpus, dev) if dev is not None else ():
+        logger.warning(remark)
     return prepared
 
 
@@ -90,6 +90,8 @@ def _check(corpus: Corpus, dev: Corpus | None, settings: RunSettings) -> None:
         raise TrainingError("there is no sentence to train on — give a corpus that is not empty")
     if not any(sentence.entities for sentence in corpus):
         raise TrainingError("no entity is annotated in the training data — annotate some, or check the tag column")
+    if dev is not None and not dev:
+        raise TrainingError("there is no sentence in the dev data — give a corpus that is not empty, or none")
     complete = sum(sentence.complete for sentence in corpus)
     if settings.training.metric == "pu" and dev is None:
         raise ConfigError(

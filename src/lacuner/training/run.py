@@ -20,7 +20,6 @@ from lacuner.methods.method import Method
 from lacuner.methods.parts import Compute, Rival, Stage, StageContext, StageResult
 from lacuner.models.model import Model
 from lacuner.models.span_model import SpanModel
-from lacuner.streams.engine import make_engine
 from lacuner.supervision.tags import TokenSupervision
 from lacuner.training.checkpoints import RunFolder
 from lacuner.training.cross_fit import Fold, fold_tasks, plan_folds
@@ -72,22 +71,10 @@ class TrainingRun:
 
     def train(self) -> Trained:
         """The stages of the method, and then the model itself."""
-        context = StageContext(
-            self.corpus,
-            self.labels,
-            self.settings.method,
-            self._fit_for_stage,
-            self._cross_fit,
-            self._cached,
-            self.settings.training.seed,
-            None if self.dev is None else partial(self._score, self.dev),
-            self.settings.training.nested,
-            self._run_tasks,
-        )
         sampler, taught, method = self._sampler, [], self.settings.method
         rivals: list[Rival] = []
         for stage in self.settings.method.stages():
-            found = stage.run(context)
+            found = stage.run(self._context(stage))
             if found is not None:
                 sampler = self._with(sampler, found)
                 taught.append(stage)
@@ -96,16 +83,30 @@ class TrainingRun:
             self._forget_models({rival.name for rival in rivals})
         trained = Trained(*self._fit("model", "", sampler, method=method), method)
         for stage in taught:
-            trained = self._rounds(stage, context, trained)
+            trained = self._rounds(stage, trained)
         for rival in rivals:
             trained = self._better(trained, rival)
         if isinstance(trained.model, SpanModel):
             fit_word_filter(trained.model, self.corpus.tokens, () if self.dev is None else self.dev.tokens)
         return trained
 
-    def _rounds(self, stage: Stage, context: StageContext, trained: Trained) -> Trained:
+    def _context(self, stage: Stage) -> StageContext:
+        return StageContext(
+            self.corpus,
+            self.labels,
+            self.settings.method,
+            partial(self._fit_for_stage, stage),
+            partial(self._cross_fit, stage),
+            self._cached,
+            self.settings.training.seed,
+            None if self.dev is None else partial(self._score, self.dev),
+            self.settings.training.nested,
+            self._run_tasks,
+        )
+
+    def _rounds(self, stage: Stage, trained: Trained) -> Trained:
         """The best of models that are trained one after the other, each taught by the one before."""
-        number = 2
+        context, number = self._context(stage), 2
         while (found := stage.next_round(context, trained.model, number)) is not None:
             sampler = self._with(self._sampler, found)
             model, result = self._fit(f"model-{number}", f"round {number}", sampler, method=trained.method)
@@ -146,6 +147,7 @@ class TrainingRun:
 
     def _fit_for_stage(
         self,
+        stage: Stage,
         name: str,
         title: str,
         method: Method,
@@ -156,12 +158,12 @@ class TrainingRun:
         seed_offset: int = 0,
     ) -> Model:
         """See :class:`lacuner.methods.parts.Fit`."""
-        refuse_other_models(self.corpus, title)
+        refuse_other_models(self.corpus, stage, title)
         if name in self.stage_models:
             return self.stage_models[name].model
         if labels is not None:
             run, method = self._with_labels(labels, method)
-            fit = partial(run._fit_for_stage, epochs=epochs, supervision=supervision, seed_offset=seed_offset)
+            fit = partial(run._fit_for_stage, stage, epochs=epochs, supervision=supervision, seed_offset=seed_offset)
             return fit(name, title, method)
         seed = self.settings.training.seed + seed_offset
         sampler = replace(self._sampler, seed=seed, supervision=supervision or {})
@@ -173,6 +175,7 @@ class TrainingRun:
 
     def _cross_fit(
         self,
+        stage: Stage,
         name: str,
         title: str,
         indices: Sequence[int],
@@ -187,10 +190,10 @@ class TrainingRun:
         vary_seed: bool = False,
     ) -> list[dict[str, Tensor]]:
         """See :class:`lacuner.methods.parts.CrossFit`."""
-        refuse_other_models(self.corpus, title)
+        refuse_other_models(self.corpus, stage, title)
         if labels is not None:
             run, method = self._with_labels(labels, method or self.settings.method)
-            folds_of = partial(run._cross_fit, train_on=train_on, predict_on=predict_on, vary_seed=vary_seed)
+            folds_of = partial(run._cross_fit, stage, train_on=train_on, predict_on=predict_on, vary_seed=vary_seed)
             return folds_of(name, title, indices, folds, predict, method=method, supervision=supervision)
         plan = plan_folds(self.corpus, folds, self.settings.training.seed, indices, train_on, predict_on)
 
@@ -221,12 +224,7 @@ class TrainingRun:
     def _run_tasks(self, tasks: Mapping[str, Compute]) -> list[dict[str, Tensor]]:
         """See :meth:`lacuner.methods.parts.StageContext.cached_all`."""
         known = self.folder if self.resume else None
-        left = {name: task for name, task in tasks.items() if known is None or not known.has_result(name)}
-        if self.workers == 1 or len(left) <= 1:
-            return [self._cached(name, compute) for name, compute in tasks.items()]
-        found = run_tasks(left, self._cached, make_engine("local", self.workers, "spawn"))
-        computed = dict(zip(left, found, strict=True))
-        return [computed[name] if name in computed else self._cached(name, tasks[name]) for name in tasks]
+        return run_tasks(tasks, self._cached, self.workers, lambda name: known is not None and known.has_result(name))
 
     def __getstate__(self) -> dict[str, Any]:
         """For the process of a task, which trains one model and shows nothing."""

@@ -10,7 +10,7 @@ from pydantic import Field, PositiveInt, SerializeAsAny
 from lacuner.corpus import Corpus
 from lacuner.encoders import ENCODERS, EncoderConfig
 from lacuner.encoders.device import default_device, has_bf16
-from lacuner.errors import ConfigError
+from lacuner.errors import ConfigError, did_you_mean
 from lacuner.methods.method import Method
 from lacuner.methods.parts import TrainingData
 from lacuner.methods.registry import registry
@@ -172,8 +172,10 @@ def resolve_settings(
         trusted |= layer.pop("trusted", {})
         split["split"] = _name("split", layer.pop("split", {})) or split["split"]
         if layer:
-            known = ", ".join(["method", "encoder", *registry().part_kinds(), "split", "training", "trusted"])
-            raise ConfigError(f"there is no setting {next(iter(layer))}; settings begin with one of: {known}")
+            known = ["method", "encoder", *registry().part_kinds(), "split", "training", "trusted"]
+            key = next(iter(layer))
+            meant = did_you_mean(key, known)
+            raise ConfigError(f"there is no setting {key}{meant}; settings begin with one of: {', '.join(known)}")
     _check_level(preset, training)
     return validate(
         RunSettings,

@@ -10,7 +10,7 @@ from lacuner.corpus.stored import StoredSentences, store_sentences
 from lacuner.encoders.processes import Processes
 from lacuner.errors import ConfigError
 from lacuner.methods.method import Method
-from lacuner.methods.parts import MethodPart
+from lacuner.methods.parts import MethodPart, Stage
 from lacuner.storage import scratch_folder
 
 _IN_MEMORY = "which needs all of it in memory — leave out --streaming"
@@ -61,9 +61,9 @@ def refuse_rescoring(method: Method) -> None:
             )
 
 
-def refuse_other_models(corpus: Corpus, title: str) -> None:
-    """Refuse to train models of stages on a corpus on disk."""
-    if corpus.is_lazy:
+def refuse_other_models(corpus: Corpus, stage: Stage, title: str) -> None:
+    """Refuse to train models of a stage on a corpus on disk, unless the stage is made for that."""
+    if corpus.is_lazy and not stage.streams:
         raise ConfigError(
             f"--streaming: the method trains other models first ({title}) and asks them about the training data, "
             f"{_IN_MEMORY}, or the stage (--set teacher=none, --set stage=none)"

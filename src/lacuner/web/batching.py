@@ -66,6 +66,7 @@ class Batcher(Generic[Query, Answer]):
         compute: answers queries, in another thread: for each its answer, or the exception that it raised.
         limits: of the queue.
         observe: told the number of queries in each batch, and the seconds that it took, before anybody gets an answer.
+        clean_up: called in the thread that computes, after the answers of each batch have been given.
     """
 
     def __init__(
@@ -73,9 +74,10 @@ class Batcher(Generic[Query, Answer]):
         compute: Callable[[Sequence[Query]], Sequence[Answer | Exception]],
         limits: BatchLimits | None = None,
         observe: Callable[[int, float], None] = lambda size, seconds: None,
+        clean_up: Callable[[], None] = lambda: None,
     ) -> None:
         self.limits = limits or BatchLimits()
-        self._compute, self._observe = compute, observe
+        self._compute, self._observe, self._clean_up = compute, observe, clean_up
         self._waiting: deque[_Job[Query, Answer]] = deque()
         self._thread = ThreadPoolExecutor(1, "model")
         self._pace = 0.0  # seconds a query, of the last batches
@@ -177,3 +179,4 @@ class Batcher(Generic[Query, Answer]):
                 job.answer.set_exception(result)
             else:
                 job.answer.set_result(result)
+        self._clean_up()

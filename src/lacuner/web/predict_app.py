@@ -18,7 +18,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lacuner.corpus.formats.json_lines import UnfitJSONError, decode_json
-from lacuner.errors import ConfigError
+from lacuner.errors import ConfigError, did_you_mean
 from lacuner.version import __version__
 from lacuner.web.access import AccessMiddleware, AccessPolicy
 from lacuner.web.batching import Batcher, BatchLimits, QueueFullError, TooLateError
@@ -28,6 +28,7 @@ from lacuner.web.dialects.label_studio import SetupBody, TasksBody, find_control
 from lacuner.web.dialects.own import GlinerBody, PredictBody, predict, predict_gliner
 from lacuner.web.dialects.presidio import AnalyzeBody, analyze
 from lacuner.web.limits import BodyLimit
+from lacuner.web.memory import MemoryRelease
 from lacuner.web.metrics import CONTENT_TYPE, Metrics
 from lacuner.web.review_app import STATIC
 from lacuner.web.served_models import Answer, Query, ServedModel, ServedModels, answer_together
@@ -101,7 +102,9 @@ class Service:
         supervisor: int | None = None,
     ) -> None:
         self.models, self.limits, self.metrics, self.supervisor = models, limits, metrics, supervisor
-        self.batcher: Batcher[tuple[ServedModel, Query], Answer] = Batcher(answer_together, batching, self._observe)
+        self.batcher: Batcher[tuple[ServedModel, Query], Answer] = Batcher(
+            answer_together, batching, self._observe, MemoryRelease()
+        )
 
     def choose(self, request: Request, named: str | None = None) -> tuple[ServedModel, Target]:
         """The model that a request is for: named in its path, its query, or its body."""
@@ -260,7 +263,10 @@ def _body(kind: type[B], content: Any) -> B:
         return kind.model_validate(content)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        raise InvalidRequestError(".".join(map(str, first["loc"])), first["msg"]) from None
+        unknown = first["type"] == "extra_forbidden" and len(first["loc"]) == 1
+        meant = did_you_mean(first["loc"][0], kind.model_fields) if unknown else ""
+        known = f"there is no such field{meant}; there are: {', '.join(kind.model_fields)}"
+        raise InvalidRequestError(".".join(map(str, first["loc"])), known if unknown else first["msg"]) from None
 
 
 def _schema(*kinds: type[BaseModel]) -> dict[str, Any]:

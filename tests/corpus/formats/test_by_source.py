@@ -18,7 +18,7 @@ SAID = (
     SourceAnnotation(
         "dict", (Entity(0, 1, "PER", score=0.5),), (Span(1, 2),), True, frozenset({"PER"}), frozenset({2})
     ),
-    SourceAnnotation("llm", (Entity(0, 2, "ORG", extra={"why": "x"}), Entity(0, 1, "LOC"))),
+    SourceAnnotation("llm", (Entity(0, 2, "ORG", extra={"why": "x"}), Entity(0, 1, "LOC")), weight=0.5),
     SourceAnnotation("silent"),
 )
 SENTENCE = Sentence(("Ada", "left", "Turin"), (Entity(0, 1, "PER", source="dict"),), by_source=SAID)
@@ -58,6 +58,9 @@ def test_spans_of_sources_in_raw_text_count_characters_and_the_vote_gives_the_en
         ([7], "must be a list of objects, each with its"),
         ([{"entities": []}], "must be a list of objects, each with its"),
         ([{"source": "a", "spans": []}], "has the field 'spans'"),
+        ([{"source": "a", "weight": -1}], "must be a number that is not negative"),
+        ([{"source": "a", "weight": True}], "must be a number that is not negative"),
+        ([{"source": "a", "weight": "2"}], "must be a number that is not negative"),
         ([{"source": "a", "entities": [[0, 9, "X"]]}], "ends after the last of 1 words"),
         ([{"source": "a"}, {"source": "a"}], "the same source twice"),
         ([{"source": "a", "complete": 3}], '"complete" must be true or false'),

@@ -36,6 +36,12 @@ def test_it_is_refused_with_what_it_looks_like(read, content, what):
         read(content)
 
 
+@pytest.mark.parametrize("content", ["Ada\tb-per\nleft\to\n", "Ada b-per\nLovelace i-per\nleft o\n. o\n"])
+def test_tags_in_lower_case_are_refused_and_o_is_no_label(read, content):
+    with pytest.raises(DataError, match=r"the tags are in lower case \(b-per, .*o\) — write O"):
+        read(content)
+
+
 def test_tags_that_are_numbers_are_refused(read):
     with pytest.raises(DataError, match="the tags are numbers"):
         read("Ada\t1\nleft\t0\nfor\t0\nTurin\t5\n")

@@ -75,7 +75,7 @@ PIECES = st.one_of(st.sampled_from([*TEXTS.values(), " ", "\n", "\r\n", "\u2028"
 
 @st.composite
 def sentences(draw):
-    """The words of any text, some spans of them labelled, with fields that nobody knows."""
+    """The words of any text, some spans of them labeled, with fields that nobody knows."""
     text = "".join(draw(st.lists(PIECES, max_size=6)))
     words = sentence_from_text(text.encode("utf-8", "ignore").decode())
     entities, position = [], 0

@@ -19,6 +19,7 @@ _OTHER_FORMATS = {
 _ATTRIBUTE = re.compile(r"[A-Za-z]\w*=\S")
 _SENTENCE_END = re.compile(r"[.!?…。！？:;,][\"'”’)\]]*")
 _UPPER = re.compile(r"[A-Z][A-Z0-9_.:/-]*")
+_LOWER_TAG = re.compile(r"o|[biesmluw][-_].+")
 _FEW = 4
 """Rows of which one may doubt what they are, if none is tagged ``O``."""
 
@@ -45,6 +46,9 @@ def refuse_lookalikes(rows: Sequence[Sequence[str]], separator: str, blocks: int
         if separator == " " and len({len(row) for row in rows}) > 1 and 2 * tags < len(rows):
             _refuse_text(first, path)
         return
+    if all(map(_LOWER_TAG.fullmatch, last)):
+        what = f"the tags are in lower case ({', '.join(sorted(set(last))[:3])})"
+        raise DataError(what, "write O, and prefixes as in B-PER, in capital letters", path, 1)
     for name, (pattern, called) in _OTHER_FORMATS.items():
         if pattern.match(first):
             _refuse_format(name, called, path)

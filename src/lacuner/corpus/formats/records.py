@@ -19,7 +19,9 @@ SENTENCE_KEYS = frozenset(
     }
 )  # fmt: skip
 """Keys of a record that we know; all others are handed on."""
-_SOURCE_KEYS = frozenset({"source", "entities", "non_entities", "complete", "annotated_labels", "unknown_tokens"})
+_SOURCE_KEYS = frozenset(
+    {"source", "entities", "non_entities", "complete", "annotated_labels", "unknown_tokens", "weight"}
+)
 
 
 def sentence_to_record(sentence: Sentence) -> dict[str, Any]:
@@ -59,7 +61,8 @@ def _source_to_record(said: SourceAnnotation) -> dict[str, Any]:
     record = _annotation_to_record(said)
     for span in (*record["entities"], *record.get("non_entities", ())):
         del span["source"]
-    return {"source": said.source} | record
+    weight = {} if said.weight == 1 else {"weight": said.weight}
+    return {"source": said.source} | weight | record
 
 
 def entity_to_record(entity: Entity) -> dict[str, Any]:
@@ -106,7 +109,9 @@ def sources_from_record(record: Mapping[str, Any], path: str | Path, line: int) 
             what = f'"by_source" has the field {unknown[0]!r}, which is not known there'
             raise DataError(what, "remove it", path, line)
         _check_fields(item, path, line)
-        labels = item.get("annotated_labels")
+        labels, weight = item.get("annotated_labels"), item.get("weight", 1.0)
+        if type(weight) not in (int, float) or not 0 <= weight < float("inf"):
+            raise DataError('"weight" must be a number that is not negative', "correct the record", path, line)
         found.append(
             SourceAnnotation(
                 source=item["source"],
@@ -117,6 +122,7 @@ def sources_from_record(record: Mapping[str, Any], path: str | Path, line: int) 
                 complete=bool(item.get("complete")),
                 annotated_labels=None if labels is None else frozenset(labels),
                 unknown_tokens=frozenset(item.get("unknown_tokens") or ()),
+                weight=weight,
             )
         )
     return tuple(found)
@@ -143,7 +149,7 @@ def build_sentence(
         note_unread(extra, None if record.get("tokens") else record.get("text"), path, line, report)
     labels, offsets = record.get("annotated_labels"), record.get("token_offsets")
     if by_source and record.get("entities") is None:
-        entities = [one.entity for one in decide(by_source, {})]
+        entities = [one.entity for one in decide(by_source)]
     try:
         sentence = Sentence(
             tokens=tuple(tokens),

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from lacuner.corpus.files import name_of
 from lacuner.corpus.formats.format import Format, Reader, Writer
-from lacuner.errors import DataError
+from lacuner.errors import DataError, did_you_mean
 from lacuner.registry import Registry
 
 
@@ -18,7 +18,10 @@ def get_format(name: str) -> Format:
     """The format with this name."""
     found = _own().get(name) or all_formats().get(name)
     if found is None:
-        raise DataError(f"there is no format {name!r}", f"choose {_choice(all_formats().values())}")
+        raise DataError(
+            f"there is no format {name!r}{did_you_mean(name, all_formats())}",
+            f"choose {_choice(all_formats().values())}",
+        )
     return found
 
 

@@ -89,7 +89,7 @@ def decode_tags(tags: Sequence[str], scheme: Scheme) -> Decoded:
     """Entities of ``tags``. Like conlleval, a broken sequence is repaired by letting an entity begin where one must.
 
     ``-`` and ``?`` mean that nothing is known about the word. In IO, a label may have no prefix, and ``B`` begins
-    an entity: IOB1 looks like IO until two neighbours touch.
+    an entity: IOB1 looks like IO until two neighbors touch.
     """
     entities: list[Entity] = []
     repairs: list[Repair] = []
@@ -140,7 +140,7 @@ def encode_tags(
 ) -> list[str]:
     """The tags of non-overlapping ``entities`` over ``length`` words.
 
-    In IO, two neighbours with the same label melt into one: the scheme cannot keep them apart.
+    In IO, two neighbors with the same label melt into one: the scheme cannot keep them apart.
     """
     begin, inside, end, single = _LETTERS[scheme]
     tags = [OUTSIDE] * length
