@@ -177,6 +177,14 @@ def test_a_curve_that_ends_early_stays_where_it_is() -> None:
     assert level == [[2, 30], [3, 30]]
 
 
+def test_a_curve_by_share_that_ends_early_is_not_said_to_go_on() -> None:
+    records = [record("full", 0.6, hidden=0.2), *(record("crf", 0.5, hidden=hidden) for hidden in (0.2, 0.9))]
+    (axes,) = masking_figure(results(records)).axes
+    assert ends(axes) == {"full": (20, 60), "crf": (90, 50)}, "a dotted line leads from its own end to its name"
+    assert not axes.collections
+    assert [text.arrow_patch.get_linestyle() for text in axes.texts] == [":", "-"]
+
+
 def test_a_method_has_the_same_color_in_all_figures_and_ours_is_bold() -> None:
     few = epochs_figure(results([record("crf", epochs=[0.1, 0.2]), record("lacuner", epochs=[0.1, 0.2])]))
     records = [record(name, hidden=h) for name in ("lacuner", "full", "kb", "crf") for h in (0.2, 0.5)]

@@ -102,13 +102,17 @@ def method_styles(methods: Mapping[str, str]) -> dict[str, LineStyle]:
     return styles
 
 
-def label_ends(axes: Any, ends: Mapping[str, tuple[float, float]], styles: Mapping[str, LineStyle]) -> None:
+def label_ends(
+    axes: Any, ends: Mapping[str, tuple[float, float]], styles: Mapping[str, LineStyle], stays: bool = True
+) -> None:
     """Write the names of curves to the right of their ends, none above another; the figure has its layout already.
 
     Args:
         axes: with the curves, and their final limits.
         ends: the last point of each.
         styles: of each.
+        stays: what ends early stays as it is at its end, such as a model that is no longer trained. Otherwise nobody knows how
+            it would go on, and a dotted line leads from its end to its name.
     """
     texts = {name: _wrapped(name) for name in ends}
     height = axes.get_window_extent().height / axes.figure.dpi * 72  # points
@@ -117,14 +121,14 @@ def label_ends(axes: Any, ends: Mapping[str, tuple[float, float]], styles: Mappi
     last = max(x for x, _ in ends.values())
     for (name, (x, y)), where in zip(ends.items(), spread_out(wanted, heights), strict=True):
         color = styles[name].color
-        if x < last:  # it stays where it is
+        if x < last and stays:
             axes.hlines(y, x, last, color=color, linewidth=0.9, alpha=0.55, zorder=1)
         axes.annotate(
-            texts[name], (last, y), xytext=(1.06, where), textcoords="axes fraction", ha="left", va="center",
+            texts[name], (last if stays else x, y), xytext=(1.06, where), textcoords="axes fraction", ha="left", va="center",
             annotation_clip=False, **styles[name].written,
             arrowprops={
                 "arrowstyle": "-", "color": color, "linewidth": 0.9, "alpha": 0.55, "relpos": (0, 0.5), "shrinkA": 2,
-                "shrinkB": 4,
+                "shrinkB": 4, "linestyle": "-" if stays or x == last else ":",
             },
         )  # fmt: skip
 

@@ -101,7 +101,7 @@ def masking_figure(results: Results) -> "Figure":
             values = [f1 for f1 in map(test_f1, records) if f1 is not None]
             if values:
                 panels.setdefault(title, {}).setdefault(name, []).append((100 * fraction, values))
-    return _curve_figure(results, panels, "hidden (%)", "test F1 (%)")
+    return _curve_figure(results, panels, "hidden (%)", "test F1 (%)", stays=False)
 
 
 def epochs_figure(results: Results) -> "Figure":
@@ -151,7 +151,7 @@ def threshold_figure(results: Results) -> "Figure":
 
 
 def vector_figure(vectors: Mapping[str, Sequence[Mapping[str, Any]]]) -> "Figure":
-    """Points in a plane, coloured by label, a panel for each row; what is no entity is grey."""
+    """Points in a plane, colored by label, a panel for each row; what is no entity is gray."""
     labels = sorted({point["label"] for points in vectors.values() for point in points})
     outside, inside = [label for label in labels if label == "O"], [label for label in labels if label != "O"]
     with look():
@@ -198,8 +198,10 @@ def _curves(results: Results, column: str, title: str) -> Iterator[tuple[str, st
             yield f"{title}{encoder}", results.curve(records[0]), records
 
 
-def _curve_figure(results: Results, panels: "Mapping[str, _Curves]", xlabel: str, ylabel: str) -> "Figure":
-    """A curve looks the same in all panels, and has its name at its end."""
+def _curve_figure(
+    results: Results, panels: "Mapping[str, _Curves]", xlabel: str, ylabel: str, stays: bool = True
+) -> "Figure":
+    """A curve looks the same in all panels, and has its name at its end (``stays``: see :func:`label_ends`)."""
     looks = _looks(results)
     sizes = [label_size(list(curves)) for curves in panels.values()]
     with look():
@@ -212,7 +214,7 @@ def _curve_figure(results: Results, panels: "Mapping[str, _Curves]", xlabel: str
         figure.draw_without_rendering()  # now it is known how high the panels are
         for curves, axes in zip(panels.values(), grid, strict=True):
             ends = {name: (points[-1][0], mean(points[-1][1])) for name, points in curves.items()}
-            label_ends(axes, ends, looks)
+            label_ends(axes, ends, looks, stays)
     return figure
 
 
