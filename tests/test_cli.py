@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -210,6 +211,17 @@ def test_gold_labels_are_read_as_strictly_as_the_others(run, files):
     code, output, _ = run("inspect", files / "mine.conll", "--gold", files / "gold.conll", "--json")
     assert (code, json.loads(output)["repairs"]) == (0, {"repaired tags": 1})
     assert run("inspect", files / "mine.conll", "--gold", files / "gold.conll", "--strict")[0] == 1
+
+
+def test_with_gold_labels_inspect_says_whether_wrong_ones_are_slips(run, files):
+    (files / "gold.conll").write_text("Ada\tB-PER\n\nada\tB-PER\n\nReuters\tO\n\nReuters\tO\n")
+    (files / "mine.conll").write_text("Ada\tB-LOC\n\nada\tB-PER\n\nReuters\tB-ORG\n\nReuters\tB-ORG\n")
+    arguments = ("inspect", files / "mine.conll", "--gold", files / "gold.conll")
+    found = json.loads(run(*arguments, "--json")[1])["gold"]["wrong_names"]
+    assert found == {"wrong": 3, "always": 2, "once": 1, "sometimes": 0}
+    shown = run(*arguments)[1]
+    assert "of 3 wrong labels" in shown
+    assert re.search(r"always +2 +66\.7%", shown)
 
 
 def test_methods_are_listed_with_their_parameters(run):

@@ -15,6 +15,7 @@ from lacuner.corpus.sources import UNNAMED, named_sources, with_sources_apart
 from lacuner.corpus.statistics import Gaps, Statistics, aligned, labels_alike
 from lacuner.evaluation import ScoreCounts, Scores
 from lacuner.evaluation.agreement import Agreement
+from lacuner.evaluation.consistency import WrongNames
 
 
 def inspect(
@@ -39,7 +40,7 @@ def inspect(
     Example: `lacuner inspect distant.conll --gold gold.conll`
     """
     report = ReadingReport(strict=strict)
-    scores, gaps, sources = ScoreCounts(), Gaps(), _Sources()
+    scores, gaps, names, sources = ScoreCounts(), Gaps(), WrongNames(), _Sources()
     kept = None
     if STANDARD_INPUT in (str(data), str(gold)):  # which cannot be read twice
         kept = list(_pairs(data, gold, data_format, report))
@@ -49,17 +50,18 @@ def inspect(
             if theirs is not None:
                 scores.add(theirs, ours.entities)
                 gaps.add(ours, theirs)
+                names.add(theirs, ours.entities)
             sources.add(ours)
             yield ours
 
     statistics = Statistics.count(compared())
-    quality = None if gold is None else (scores.scores(), gaps)
+    quality = None if gold is None else (scores.scores(), gaps, names.as_dict())
     agreement = None
     if sources.are_several:
         agreement = sources.agreement(kept if kept is not None else _pairs(data, gold, data_format, ReadingReport()))
     result: dict[str, Any] = statistics.as_dict() | {"repairs": dict(report.counts)}
     if quality:
-        result["gold"] = quality[0].as_dict() | vars(gaps)
+        result["gold"] = quality[0].as_dict() | vars(gaps) | {"wrong_names": quality[2]}
     if agreement:
         result["agreement"] = agreement.as_dict()
     report.log()
@@ -134,7 +136,7 @@ def _describe(statistics: Statistics) -> str:
     return "\n".join(lines + [f"{name:<11} {notes[name]}" for name, count in facts.items() if count])
 
 
-def _describe_quality(scores: Scores, gaps: Gaps) -> str:
+def _describe_quality(scores: Scores, gaps: Gaps, names: dict[str, int]) -> str:
     total = scores.support
     rows = {
         "correct": gaps.correct,
@@ -144,4 +146,16 @@ def _describe_quality(scores: Scores, gaps: Gaps) -> str:
     }
     lines = ["", "against gold", scores.table(), "", f"of {total:,} gold entities"]
     lines += [f"  {name:<15} {count:>8,}   {count / total if total else 0:.1%}" for name, count in rows.items()]
-    return "\n".join([*lines, f"labels that touch no gold entity: {gaps.spurious:,}"])
+    lines.append(f"labels that touch no gold entity: {gaps.spurious:,}")
+    if names["wrong"]:
+        notes = {
+            "always": "the name nearly always has this wrong label: a model learns it",
+            "once": "the name has this label only once",
+            "sometimes": "the name with this label is right elsewhere: a model can tell",
+        }
+        lines += ["", f"of {names['wrong']:,} wrong labels"]
+        lines += [
+            f"  {kind:<15} {names[kind]:>8,}   {names[kind] / names['wrong']:.1%}   {note}"
+            for kind, note in notes.items()
+        ]
+    return "\n".join(lines)
