@@ -126,8 +126,8 @@ def test_as_many_other_spans_as_entities_are_shown(model: Recognizer, toy: Corpu
 
 def test_points_are_near_each_other_where_vectors_are() -> None:
     generator = np.random.default_rng(1)
-    centres = np.repeat(np.eye(2, 10, dtype=np.float32) * 50, 12, axis=0)
-    vectors = centres + generator.normal(size=centres.shape).astype(np.float32)
+    centers = np.repeat(np.eye(2, 10, dtype=np.float32) * 50, 12, axis=0)
+    vectors = centers + generator.normal(size=centers.shape).astype(np.float32)
     labels = ["PER"] * 12 + ["LOC"] * 12
     points = project(vectors, labels, seed=1)
     assert points == project(vectors, labels, seed=1)

@@ -243,7 +243,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"methods": ["full", "magic"]}, r"method 'magic' with encoder 'recurrent': there is no method 'magic'"),
     ({"methods": ["full x"]}, r"method 'full x' with encoder 'recurrent': .*write KEY=VALUE"),
     ({"methods": ["uniform negatives.rate=1"]}, r"method 'uniform negatives\.rate=1' .*: there is no setting negatives\.rate"),
-    ({"settings": {"trainin": {"epochs": 1}}}, r"method 'full' .*: there is no setting trainin;"),
+    ({"settings": {"trainin": {"epochs": 1}}}, r"method 'full' .*: there is no setting trainin \(did you mean training\?\);"),
     ({"when": [{"methods": ["uniform"], "settings": {"loss": "none"}}]}, r"method 'uniform' .*: loss=none"),
     ({"encoders": ["recurrent", "flat"]}, r"method 'full' with encoder 'flat': .*encoder\."),
     ({"settings": {"encoder": {"vectors": "{data}/v.txt"}}}, r"method 'full' with encoder 'recurrent': \S+/v\.txt: No such"),

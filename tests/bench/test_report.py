@@ -484,8 +484,8 @@ def test_the_table_that_is_shown_says_something_in_every_experiment() -> None:
 def test_a_recipe_of_another_version_says_which_file_it_is_in(tmp_path: Path) -> None:
     results([record()]).title.write(tmp_path)
     path = tmp_path / "recipe.json"
-    path.write_text(path.read_text().replace('"title":', '"colour": "red", "title":'))
-    with pytest.raises(ConfigError, match=r"recipe\.json: there is no setting colour"):
+    path.write_text(path.read_text().replace('"title":', '"color": "red", "title":'))
+    with pytest.raises(ConfigError, match=r"recipe\.json: there is no setting color"):
         Title.read(tmp_path)
 
 

@@ -53,8 +53,8 @@ def adapted(encoder: LebertEncoder, hidden: Tensor, words: Sequence[int]) -> Ten
     scores = torch.stack([hidden @ encoder.words.bilinear.weight.T @ vector for vector in aligned] or [torch.zeros(())])
     taken = sum((weight * vector for weight, vector in zip(scores.softmax(0), aligned, strict=False)), 0 * hidden)
     mixed = hidden + taken
-    centred = mixed - mixed.mean()
-    norm = centred / (centred.square().mean() + encoder.norm.eps).sqrt()
+    centered = mixed - mixed.mean()
+    norm = centered / (centered.square().mean() + encoder.norm.eps).sqrt()
     return norm * encoder.norm.weight + encoder.norm.bias
 
 

@@ -74,7 +74,7 @@ def random_weights(decisions: Tensor, seed: int, soft: bool) -> Tensor:
 
 
 def scores_of(head: TagHead, decisions: Tensor, kept: list[int], length: int) -> tuple[Tensor, Tensor]:
-    """All sequences of tags at the words that are ``kept``, and their scores; a step is one between neighbours."""
+    """All sequences of tags at the words that are ``kept``, and their scores; a step is one between neighbors."""
     sequences = all_sequences(len(head.tags), len(kept))
     score = torch.zeros(len(sequences), dtype=torch.float64)
     crf = isinstance(head, CrfHead)
@@ -150,7 +150,7 @@ def test_words_that_are_dropped_are_in_neither_sum_and_no_step_leads_to_them(
 def test_words_that_may_be_anything_are_summed_over(
     scheme: TagScheme, lengths: list[int], seed: int, data: st.DataObject
 ) -> None:
-    """What is left of a removed word if it is marginalised: it links its neighbours, but has no tag of its own."""
+    """What is left of a removed word if it is marginalised: it links its neighbors, but has no tag of its own."""
     tags = TAGS[scheme]
     head, decisions = build("crf", tags), random_decisions(lengths, len(tags), seed)
     weights = random_weights(decisions, seed, soft=False)

@@ -41,7 +41,7 @@ def evaluated(model: SpanModel, dev: Corpus, threshold: float, nested: bool = Fa
 
 
 def fitted_slowly(model: SpanModel, dev: Corpus, criterion: Callable[[Scores], float], nested: bool = False) -> float:
-    """Whole thresholds from -4 to 4, then the neighbours half and a quarter as far, by evaluating each from scratch."""
+    """Whole thresholds from -4 to 4, then the neighbors half and a quarter as far, by evaluating each from scratch."""
 
     def quality(threshold: float) -> tuple[float, float]:
         return criterion(evaluated(model, dev, threshold, nested)), -abs(threshold)

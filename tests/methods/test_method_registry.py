@@ -248,4 +248,4 @@ def test_a_broken_package_is_reported_and_leaves_ours_working(
     assert not record.getMessage().endswith(": "), "it says what is wrong"
     assert found.choices("negatives", SpanMethod)["all"] is All
     assert found.method("full") is METHODS[0]
-    assert "foreign" in found.methods, "a broken neighbour does not matter"
+    assert "foreign" in found.methods, "a broken neighbor does not matter"

@@ -154,22 +154,24 @@ def corpus(tmp_path: Path) -> Path:
 
 def test_kills_of_driver_worker_and_head_lose_nothing(corpus: Path) -> None:
     generator, out = random.Random(1), corpus / "out"
-    options = ["--out", f"{out}/", "--shard-size", "0.003", "--engine", "ray", "--workers", 2, "--json"]
+    options = ["--out", f"{out}/", "--shard-size", "0.001", "--engine", "ray", "--workers", 2, "--json"]
     options += ["--merge", corpus / "two.jsonl"]
     for victim in ("driver", "raylet", "gcs_server", "ray::_Worker"):
         target = len(list(out.glob("part-*"))) + generator.randrange(3, 20)
         with subprocess.Popen(command(corpus, *options), stdout=subprocess.PIPE, text=True) as process:
             deadline = time.monotonic() + 120
             while len(list(out.glob("part-*"))) < target and time.monotonic() < deadline:
-                time.sleep(0.05)
+                time.sleep(0.01)
+            os.kill(process.pid, signal.SIGSTOP)  # it gives out no more work while its family is looked up
             family = psutil.Process(process.pid).children(recursive=True)
             if victim == "driver":
                 process.kill()
             else:
                 (found, *_) = [each for each in family if victim in " ".join(each.cmdline()[:1] or [each.name()])]
                 os.kill(found.pid, signal.SIGKILL)
+                os.kill(process.pid, signal.SIGCONT)
                 if victim != "ray::_Worker":
-                    time.sleep(generator.random() * 3)
+                    time.sleep(generator.random())
                     process.kill()  # Ray gives up after minutes
             output, _ = process.communicate(timeout=200)
         ours = [each for each in family if each.is_running() and each.name().startswith("ray::_Worker")]

@@ -93,7 +93,7 @@ def test_entities_that_are_written_are_read_again_and_those_of_the_non_entity_cl
 
 
 def merged(entities: Pieces) -> Pieces:
-    """Entities ``(start, end, label)`` as IO shows them: neighbours of one label are one."""
+    """Entities ``(start, end, label)`` as IO shows them: neighbors of one label are one."""
     found: Pieces = []
     for start, end, label in entities:
         if found and found[-1][1:] == (start, label):
@@ -106,7 +106,7 @@ def merged(entities: Pieces) -> Pieces:
 def partitions(words: int, labels: int, scheme: TagScheme) -> int:
     """In how many ways entities with ``labels`` labels fit into so many words, none over another.
 
-    In IO, no two neighbours have the same label: each word has a label of its own, or none.
+    In IO, no two neighbors have the same label: each word has a label of its own, or none.
     """
     if scheme == "io":
         return (labels + 1) ** words
@@ -316,7 +316,7 @@ def test_the_possible_sequences_are_those_that_hold_all_annotated_entities(
             assert fits == (kept <= set(tags.read(sequence)))
 
 
-def test_in_io_an_annotated_entity_may_have_a_neighbour_of_its_label() -> None:
+def test_in_io_an_annotated_entity_may_have_a_neighbor_of_its_label() -> None:
     """Two entities side by side look like one, so the words beside an annotated one are not ruled out."""
     tags = TagSet("io", LABELS)
     targets = build_tag_targets([Sentence(WORDS, (TURIN,))], tags)

@@ -589,13 +589,13 @@ def test_the_page_fits_and_can_be_read(server: Server, visit, scheme: str, width
 
 
 FAINT_TEXT = """() => {
-  const parse = (colour) => colour.match(/[\\d.]+/g).map(Number);
+  const parse = (color) => color.match(/[\\d.]+/g).map(Number);
   const channel = (value) => (value /= 255) <= 0.03928 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
   const luminance = ([r, g, b]) => 0.2126 * channel(r) + 0.7152 * channel(g) + 0.0722 * channel(b);
   const behind = (node) => {
     for (; node; node = node.parentElement) {
-      const colour = parse(getComputedStyle(node).backgroundColor);
-      if (colour.length === 3 || colour[3] === 1) return colour;
+      const color = parse(getComputedStyle(node).backgroundColor);
+      if (color.length === 3 || color[3] === 1) return color;
     }
     return [255, 255, 255];
   };

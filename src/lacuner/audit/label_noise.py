@@ -81,7 +81,7 @@ def fit_label_noise(probabilities: Floats, annotated: Numbers) -> LabelNoise:
         own = _tempered(probabilities, temperature)[np.arange(len(annotated)), annotated]
         other = (1 - own) / (count - 1)
         error = _SEEN_WRONG / _SEEN
-        for _ in range(_ROUNDS):  # expectation and maximisation
+        for _ in range(_ROUNDS):  # expectation and maximization
             wrong = error * other / ((1 - error) * own + error * other)
             error = float((wrong.sum() + _SEEN_WRONG) / (len(annotated) + _SEEN))
         seen = (1 - error) * own + error * other

@@ -7,7 +7,7 @@ A source (a dictionary, a language model, an annotator) says ``a`` of a span who
 
 Labels that are missing (``C(nothing | t)``), wrong or spurious (``C(a | O)``), several sources over the same text, and trusted
 ones (``C`` is the identity) are all in that one line. Nobody knows ``C``, so it is estimated together with the true labels, by
-expectation maximisation: given the channels, the formula says what each span is; given what each span is, one counts what the
+expectation maximization: given the channels, the formula says what each span is; given what each span is, one counts what the
 source says of it. Pseudo-counts keep a channel sensible where there is little to count.
 """
 

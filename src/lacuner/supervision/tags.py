@@ -105,7 +105,7 @@ class TagSet:
         return torch.zeros(len(self)).masked_fill(unfinished, _FORBIDDEN)
 
     def read(self, tags: Sequence[int]) -> list[tuple[int, int, int]]:
-        """``(start, end, label)`` of each entity in a legal sequence of tags; in IO, neighbours of one label are one entity."""
+        """``(start, end, label)`` of each entity in a legal sequence of tags; in IO, neighbors of one label are one entity."""
         found: list[tuple[int, int, int]] = []
         start = 0
         if self.scheme == "io":
@@ -168,7 +168,7 @@ def build_tag_targets(
     """Targets of a batch.
 
     A span that somebody rejected is no entity, but what lies inside it, around it or across its borders may be one. Tags can
-    say so of a single word only: in BIOES it is no entity by itself, in IO, where neighbours melt, it is in none at all.
+    say so of a single word only: in BIOES it is no entity by itself, in IO, where neighbors melt, it is in none at all.
     About wider spans they say nothing. Of annotated entities that overlap, tags can hold only one (see :func:`flat`); the
     other's words may be anything, but are not unknown: nobody shall take them for no entity. The same holds for the words of
     spans that are undecided, if no other annotated entity has them.

@@ -64,7 +64,7 @@ def test_io_has_one_letter():
     assert decode_tags(IO_TAGS.split(), "io").entities == IO_ENTITIES
 
 
-def test_io_cannot_keep_neighbours_apart():
+def test_io_cannot_keep_neighbors_apart():
     assert decode_tags(encode_tags(ENTITIES, 7, "io"), "io").entities == [Entity(0, 3, "PER"), Entity(4, 7, "LOC")]
 
 
@@ -150,7 +150,7 @@ def test_in_iob1_an_entity_may_begin_with_either_letter():
 
 
 def test_a_begin_that_turns_up_late_in_an_io_file_is_no_label():
-    """IOB1 is IO until the first two neighbours touch, which may be behind the sentences that were looked at."""
+    """IOB1 is IO until the first two neighbors touch, which may be behind the sentences that were looked at."""
     assert decode_tags(["I-PER", "B-PER", "O"], "io").entities == [Entity(0, 1, "PER"), Entity(1, 2, "PER")]
 
 
