@@ -368,6 +368,11 @@ def test_settings_can_stand_in_a_file(run, files):
         (["train", "train.conll"], 2, "--out"),
         (["train", "train.conll", "--out", "m", "--dev-incomplete"], 2, "but there is none — give --dev, too"),
         (
+            ["train", "train.conll", "--trusted", "./train.conll", "--out", "m"],
+            2,
+            "train.conll is training data and --trusted, too — name it once",
+        ),
+        (
             ["train", "train.conll", "--out", "m", "--set", "trusted.fraction=0.5"],
             2,
             "trusted.fraction=0.5 weighs complete sentences against others, but no sentence is complete — give both kinds",

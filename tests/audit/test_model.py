@@ -1,5 +1,6 @@
 import json
 from collections.abc import Callable
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,23 @@ def test_names_that_a_dictionary_never_has_are_missed_by_the_hundred() -> None:
     assert estimate.total == pytest.approx(600, rel=0.3)
     assert alike.estimate().total < 300
     assert not alike.estimate().at_least
+
+
+@given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 5), st.integers(1, 3)), max_size=7, unique=True))
+def test_at_most_so_many_are_missing_as_there_are_spans_that_do_not_overlap(places: list[tuple[int, int, int]]) -> None:
+    corpus = Corpus(
+        [Sentence(tuple("abcdefgh")), Sentence(tuple("abcdefgh")), *[Sentence(("Ada",), (Entity(0, 1, "PER"),))] * 5]
+    )
+    spans = [(sentence, start, start + width) for sentence, start, width in sorted(places)]
+    rows = [(*span, (0.4, 0.2, 0.4)) for span in spans] + [(n, 0, 1, (0.1, 0.1, 0.8)) for n in range(2, 7)]
+    fitted = AuditModel.of(believed(*rows), corpus, LABELS)
+
+    def apart(chosen: tuple[tuple[int, int, int], ...]) -> bool:
+        return all(one[0] != two[0] or one[2] <= two[1] or two[2] <= one[1] for one, two in combinations(chosen, 2))
+
+    largest = max(size for size in range(len(spans) + 1) for chosen in combinations(spans, size) if apart(chosen))
+    assert fitted._at_most() == fitted._at_most(2) == largest
+    assert fitted._at_most(1) == 0
 
 
 def test_what_looks_like_an_entity_is_listed_whatever_the_estimate_says() -> None:

@@ -28,7 +28,7 @@ TEXT = "Ada moved 😀 to New York ."
 def url(model: Recognizer) -> str:
     ready, sock = threading.Event(), listen("127.0.0.1", 0)
     app = create_app(
-        ServedModels.of(toy=model, other=model), AccessPolicy(TOKEN, pages=PAGES, api="/"), limits=RequestLimits(2000)
+        ServedModels.of(toy=model, other=model), AccessPolicy(TOKEN, pages=PAGES, api="/"), limits=RequestLimits(4000)
     )
     threading.Thread(target=serve, args=(app, sock, ready.set, ManyConnections), daemon=True).start()
     assert ready.wait(20)
@@ -96,6 +96,26 @@ def test_markup_is_shown_as_text_and_nothing_is_lost(page: Page) -> None:
     assert words == text
 
 
+def test_lines_are_read_one_by_one_unless_told_otherwise(page: Page, model: Recognizer) -> None:
+    lines = ["Ada moved 😀 to Turin .", "", *["New York is far from Turin ."] * 120]
+    whole, expected, begin = "\n".join(lines), [], 0
+    for line, entities in zip(lines, model.predict(lines), strict=True):
+        expected += [(begin + e.start, begin + e.end, e.label, e.text) for e in entities]
+        begin += len(line) + 1
+
+    def found() -> list[tuple[int, int, str, str]]:
+        find(page, whole)
+        page.click("#copy")
+        expect(page.locator("#notice")).to_have_text("Copied.")
+        copied = json.loads(page.evaluate("navigator.clipboard.readText()"))
+        return [(e["start"], e["end"], e["label"], e["text"]) for e in copied["entities"]]
+
+    assert found() == expected
+    assert all(whole[start:end] == text for start, end, _, text in expected)
+    page.uncheck("#lines")
+    assert found() == [(e.start, e.end, e.label, e.text) for e in model.predict(whole)]
+
+
 def test_options_reach_the_model(page: Page) -> None:
     page.fill("#min-score", "100")
     find(page, TEXT)
@@ -109,9 +129,9 @@ def test_options_reach_the_model(page: Page) -> None:
 
 
 def test_an_error_is_shown_in_a_sentence(page: Page) -> None:
-    page.fill("#text", "a" * 3000)
+    page.fill("#text", "a" * 5000)
     page.click("#find")
-    expect(page.locator("#notice")).to_have_text("The request has more than 2,000 bytes.")
+    expect(page.locator("#notice")).to_have_text("The request has more than 4,000 bytes.")
     page.problems.clear()  # the browser itself notes the status 413
 
 

@@ -37,6 +37,7 @@ from lacuner.version import __version__
 logger = logging.getLogger(__name__)
 
 _WORK, _LOCK = ".unfinished", ".lock"
+_FEW = 100
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,11 @@ class Audit:
     findings: tuple[Finding, ...]
     estimate: Estimate
     about: dict[str, Any]
+
+    @property
+    def is_small(self) -> bool:
+        """Whether so few entities are annotated that the estimate says little."""
+        return int(self.about["entities"]) < _FEW
 
     def write(self, folder: Path) -> None:
         """Everything, into a folder; the summary last, so that a folder with one is whole."""

@@ -165,8 +165,8 @@ class AuditModel:
         low_sum, high_sum = np.quantile(table.sum(1), [0.025, 0.975])
         at_least = bool(totals[1].sum() > totals[0].sum())
         if at_least:
-            most = self._at_most()
-            high, high_sum = np.maximum(high, most), max(high_sum, most.sum())
+            most = [self._at_most(label) for label in range(1, len(self.labels))]
+            high, high_sum = np.maximum(high, most), max(high_sum, self._at_most())
         total = totals.sum(0)
         found, entities = float(total.sum()), int((self.annotated > 0).sum())
         return Estimate(
@@ -201,16 +201,27 @@ class AuditModel:
         missing, new = self._missing(calibrations, rows) * weights[rows, None], self.new_names[rows]
         return np.stack([missing[new == kind].sum(0)[1:] * self._undetected(weights, kind) for kind in _KINDS])
 
-    def _at_most(self) -> Floats:
-        """``(labels,)``: how many were missing if everything were an entity that models notice at all."""
+    def _at_most(self, label: int | None = None) -> float:
+        """How many were missing if everything were an entity that models notice at all, and no two of them overlapped.
+
+        Args:
+            label: count only spans with which it goes best; by default all.
+        """
         rows = self._counted()
-        label, new = self.predicted.probabilities[rows, 1:].argmax(1), self.new_names[rows]
+        if label is not None:
+            rows = rows[self.predicted.probabilities[rows, 1:].argmax(1) + 1 == label]
+        sentence, start, end = (
+            column[rows] for column in (self.predicted.sentence, self.predicted.start, self.predicted.end)
+        )
+        order = np.lexsort((end, sentence))  # who takes what ends first has the most spans that do not overlap
         everywhere = np.ones(len(self.predicted))
-        counted = [
-            np.bincount(label[new == kind], minlength=len(self.labels) - 1) * self._undetected(everywhere, kind)
-            for kind in _KINDS
-        ]
-        most: Floats = np.sum(counted, axis=0, dtype=float)
+        factors = [self._undetected(everywhere, kind) for kind in _KINDS]
+        columns = (sentence[order], start[order], end[order], self.new_names[rows[order]])
+        most, last = 0.0, (-1, 0)
+        for place, first, behind, new in zip(*(column.tolist() for column in columns), strict=True):
+            if (place, first) >= last:
+                most += factors[new]
+                last = place, behind
         return most
 
     def _undetected(self, weights: Floats, new_names: int) -> float:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lacuner.cli.console import print_json, say
+from lacuner.cli.console import number_of, print_json, say
 from lacuner.cli.help import TRAINING
 from lacuner.cli.options import DataFormat, Device, Encoder, Epochs, Json, Set, Strict
 
@@ -126,6 +126,7 @@ def audit(
 
 
 def _show(found: "Audit", out: Path) -> None:
+    from lacuner.audit.page import FEW_ENTITIES
     from lacuner.corpus import Source
 
     estimate = found.estimate
@@ -138,6 +139,8 @@ def _show(found: "Audit", out: Path) -> None:
     print(
         f"{'all':<12} {found.about['entities']:>9,}  {estimate.total:>7,.0f}  {estimate.low:,.0f} – {estimate.high:,.0f}"
     )
+    if found.is_small:
+        say(FEW_ENTITIES)
     if estimate.at_least:
         say(
             "Most of what is missing are names that are annotated nowhere, as where a dictionary made the labels. They may be "
@@ -147,4 +150,5 @@ def _show(found: "Audit", out: Path) -> None:
         say(
             "The estimate counts what was missed by chance; a dictionary misses the same names everywhere, so expect more."
         )
-    say(f"\n{len(found.findings):,} findings are in {out}; open {out / 'report.html'} to read them.")
+    is_there = "is" if len(found.findings) == 1 else "are"
+    say(f"\n{number_of(len(found.findings), 'finding')} {is_there} in {out}; open {out / 'report.html'} to read them.")

@@ -42,10 +42,12 @@ def export(
 
     Example: `lacuner export model --check dev.conll --out fast`
     """
+    from lacuner.inference.backends import check_convertible
     from lacuner.recognizer import Recognizer
 
     refuse_overwriting(out, {"the model itself": [model], "the data": [check]})
     recognizer = Recognizer.from_pretrained(str(model), "cpu")
+    check_convertible(recognizer.model)
     corpus = Corpus.read(check, data_format, strict, recognizer.split)
     say(f"Exporting to {backend}; this takes a minute.")
     report = recognizer.export(out, corpus, backend, allow_loss=allow_loss, nested=nested)

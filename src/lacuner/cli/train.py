@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lacuner.cli.console import print_json, say, set_up_logging
+from lacuner.cli.console import number_of, print_json, say, set_up_logging
 from lacuner.cli.help import DATA, TRAINING
 from lacuner.cli.options import (
     DataFormat,
@@ -189,6 +189,7 @@ def train(
 
     read = {"training data": [*data, *(trusted or ())], "the dev data": [dev], "the config": [config]}
     refuse_overwriting(out, read | {"the dictionary": [dictionary]})
+    _check_trusted(data, trusted or [])
     overrides: dict[str, Any] = parse_assignments(settings or ())
     given = {"training.epochs": epochs, "training.seed": seed, "training.metric": "pu" if dev_incomplete else None}
     overrides |= {key: value for key, value in given.items() if value is not None}
@@ -274,7 +275,8 @@ def _contents(corpus: Corpus) -> str:
     counts = Counter(entity.label for sentence in corpus for entity in sentence.entities)
     labels = ", ".join(f"{label} {count:,}" for label, count in counts.most_common(_SHOWN))
     more = f" and {len(counts) - _SHOWN} other labels" if len(counts) > _SHOWN else ""
-    return f"{len(corpus):,} sentences, {counts.total():,} entities" + (f" ({labels}{more})" if counts else "")
+    sizes = f"{number_of(len(corpus), 'sentence')}, {number_of(counts.total(), 'entity')}"
+    return f"{sizes} ({labels}{more})" if counts else sizes
 
 
 def _stream(
@@ -303,6 +305,16 @@ def _train_as_one_of_several(options: dict[str, Any]) -> None:
     """What each of the processes does that ``--processes`` starts."""
     set_up_logging()
     train(**options)
+
+
+def _check_trusted(data: list[Path], trusted: list[Path]) -> None:
+    """Refuse a file that is training data and trusted: its gaps would be no entities after all."""
+    read = {path.resolve() for path in data if str(path) != STANDARD_INPUT}
+    for path in trusted:
+        if path.resolve() in read:
+            raise ConfigError(
+                f"{path} is training data and --trusted, too — name it once: with --trusted if nothing is missing in it"
+            )
 
 
 def _check_same_text(data: list[Path], same_text: bool, trust: list[str] | None) -> dict[str, float]:

@@ -39,8 +39,8 @@ def exported_encoder(model: Model) -> OnnxTransformer | None:
     return inner if isinstance(inner, OnnxTransformer) else None
 
 
-def convert(model: Model, backend: BackendName) -> Model:
-    """A copy of a model whose encoder runs in another backend; head, threshold and everything else are the same."""
+def check_convertible(model: Model) -> TransformerEncoder:
+    """The encoder of a model that another backend can run; a model with any other is refused."""
     encoder = model.encoder
     if exported_encoder(model) is not None:
         raise ConfigError("this model is exported already — export the model that it was made of")
@@ -50,6 +50,12 @@ def convert(model: Model, backend: BackendName) -> Model:
         )
     if isinstance(encoder.index, QuestionIndex):
         raise ConfigError("a model that asks a question for each label (mrc) cannot be exported — use it as it is")
+    return encoder
+
+
+def convert(model: Model, backend: BackendName) -> Model:
+    """A copy of a model whose encoder runs in another backend; head, threshold and everything else are the same."""
+    encoder = check_convertible(model)
     content = export_onnx(encoder.model)
     if backend == "onnx-int8":
         content = quantize(content)

@@ -7,6 +7,8 @@ import { load, save } from "./storage.js";
 const byId = (id) => document.getElementById(id);
 const NO_ANSWER = "The server does not answer. Start lacuner serve again, and open its new address.";
 
+const LINES = 100; // in a request
+
 let models = [];
 let answer = null;
 let asked = 0;
@@ -36,14 +38,36 @@ function show(text, labels) {
   byId("found").hidden = false;
 }
 
+const ask = (texts, options) => request("/predict", { ...texts, ...options }, NO_ANSWER);
+
+/** The answer for a text whose lines are read one by one; offsets count characters of the whole text. */
+async function askByLine(text, options) {
+  const lines = text.split("\n");
+  const entities = [];
+  let begin = 0;
+  let about = {};
+  for (let first = 0; first < lines.length; first += LINES) {
+    const texts = lines.slice(first, first + LINES);
+    const { results, ...others } = await ask({ texts }, options);
+    about = others;
+    results.forEach((result, index) => {
+      const moved = ({ start, end, ...entity }) => ({ start: begin + start, end: begin + end, ...entity });
+      entities.push(...result.entities.map(moved));
+      begin += Array.from(texts[index]).length + 1;
+    });
+  }
+  return { ...about, entities };
+}
+
 async function find() {
   const text = byId("text").value;
   const { name, labels } = chosen();
   const number = ++asked; // a later request may be answered first
   notice("…");
   try {
-    const body = { text, model: name, nested: byId("nested").checked, min_score: Number(byId("min-score").value) / 100 };
-    const found = await request("/predict", body, NO_ANSWER);
+    const options = { model: name, nested: byId("nested").checked, min_score: Number(byId("min-score").value) / 100 };
+    const byLine = byId("lines").checked && text.includes("\n");
+    const found = await (byLine ? askByLine(text, options) : ask({ text }, options));
     if (number !== asked) return;
     answer = found;
     show(text, labels);
