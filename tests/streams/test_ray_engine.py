@@ -4,10 +4,12 @@ import json
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -181,6 +183,65 @@ def test_kills_of_driver_worker_and_head_lose_nothing(corpus: Path) -> None:
     assert json.loads(output)["texts"] == 60_000
     assert (corpus / "two.jsonl").read_bytes() == (corpus / "one.jsonl").read_bytes()
     assert not list(out.rglob("*.lacuner"))
+
+
+def answers(port: int) -> bool:
+    with socket.socket() as tried:
+        return tried.connect_ex(("127.0.0.1", port)) == 0
+
+
+TOKEN = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0123456789abcdef" * 4}
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[str]:
+    """The address of a cluster that runs by itself, wants a token, and was started in a folder of its own."""
+    (tmp_path / "cluster").mkdir()
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    started = [str(Path(sys.executable).with_name("ray")), "start", "--head", "--block", "--disable-usage-stats"]
+    started += ["--port", str(port), "--num-cpus", "2", "--include-dashboard", "false"]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen(started, cwd=tmp_path / "cluster", env=os.environ | TOKEN, **quiet) as process:
+        family: list[psutil.Process] = []
+        deadline = time.monotonic() + 60
+        while not any("raylet" in each.name() for each in family) or not answers(port):
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+            family = psutil.Process(process.pid).children(recursive=True)
+        try:
+            yield f"127.0.0.1:{port}"
+            assert process.poll() is None, "a cluster goes on when a command ends"
+        finally:
+            for each in [*psutil.Process(process.pid).children(recursive=True), process]:
+                with suppress(psutil.NoSuchProcess):
+                    each.kill()
+
+
+def test_commands_come_and_go_on_a_cluster_that_is_running(corpus: Path, cluster: str) -> None:
+    options = ["--out", "out/", "--shard-size", "0.01", "--engine", "ray", "--address", cluster, "--merge", "two.jsonl"]
+    given = [sys.executable, "-m", "lacuner", "annotate", "in.txt", "--dictionary", "names.tsv", *options]
+    environment = os.environ | TOKEN
+    deadline = time.monotonic() + 120
+    with subprocess.Popen(given, cwd=corpus, env=environment, stderr=subprocess.DEVNULL) as first:
+        while not list(corpus.glob("out/part-*")) and first.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.01)
+        first.kill()
+    assert list(corpus.glob("out/part-*")), "files are where the command says, not where the cluster is"
+    done = subprocess.run(given, cwd=corpus, env=environment, capture_output=True, text=True, check=False, timeout=200)
+    assert done.returncode == 0, done.stderr
+    assert "were done already" in done.stderr
+    assert (corpus / "two.jsonl").read_bytes() == (corpus / "one.jsonl").read_bytes()
+    assert not list((corpus / "cluster").iterdir())
+    environment = {name: value for name, value in os.environ.items() if name not in TOKEN}
+    elsewhere = ["other/" if each == "out/" else each for each in given[:-2]]
+    stranger = subprocess.run(
+        elsewhere, cwd=corpus, env=environment, capture_output=True, text=True, check=False, timeout=200
+    )
+    assert stranger.returncode == 2
+    assert "if it wants a token, set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN; see docs/scale.md" in stranger.stderr
+    assert len(stranger.stderr.splitlines()) < 5, stranger.stderr
 
 
 def test_a_bench_runs_as_tasks(tmp_path: Path, data: Path) -> None:

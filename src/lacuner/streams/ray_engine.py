@@ -6,9 +6,9 @@ import pickle
 import socket
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from lacuner.errors import ConfigError, LacunerError
 from lacuner.streams.engine import available_cores, naming
@@ -93,10 +93,11 @@ class RayEngine:
         # A process for each task, whose memory is its own; whether it is tried again is for the caller to say.
         run = ray.remote(num_cpus=self.threads, max_calls=1, max_retries=0)(_run_task)
         waiting, running = iter(items), dict[Any, Item]()
+        surroundings = self._surroundings()
         try:
             while True:
                 for item in islice(waiting, self.workers - len(running)):
-                    running[run.remote(_pack((task, item)), self.threads)] = item
+                    running[run.remote(_pack((task, item)), surroundings)] = item
                 if not running:
                     return
                 ended, _ = ray.wait(list(running), num_returns=1, timeout=_PAUSE)
@@ -134,7 +135,11 @@ class RayEngine:
         ray = self._connected()
         packed = ray.put(_pack(start))  # once for all actors of a machine
         actor = ray.remote(num_cpus=self.threads, max_restarts=0)(_Worker)
-        return lambda: actor.remote(packed, self.threads)
+        surroundings = self._surroundings()
+        return lambda: actor.remote(packed, surroundings)
+
+    def _surroundings(self) -> "_Surroundings":
+        return _Surroundings(self.threads, os.getcwd())
 
     def _end(self, actors: Iterable[Any]) -> None:
         for actor in actors:
@@ -154,7 +159,8 @@ class RayEngine:
         try:
             if self.address is not None:
                 _check_reachable(self.address)
-                ray.init(address=self.address, **quiet)
+                with _silent():
+                    ray.init(address=self.address, **quiet)
             else:
                 cores = max(self._workers or 1, available_cores())
                 ray.init(
@@ -166,8 +172,15 @@ class RayEngine:
                 )
         except (ConnectionError, RuntimeError, ValueError, OSError, TimeoutError) as error:
             where = "Ray does not start here" if self.address is None else f"no Ray cluster answers at {self.address}"
-            raise ConfigError(f"{where} ({str(error).splitlines()[0][:200]}) — see docs/scale.md") from error
+            raise ConfigError(f"{where} ({str(error).splitlines()[0][:200]}) — {self._remedy(error)}") from error
         return ray
+
+    def _remedy(self, error: Exception) -> str:
+        """What to do if Ray cannot be reached. To an address that is given, Ray sends no token unless it is told to."""
+        refused = isinstance(error, OSError) and error.errno is not None  # nobody is there who could want a token
+        if self.address is None or refused or os.environ.get("RAY_AUTH_MODE"):
+            return "see docs/scale.md"
+        return "if it wants a token, set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN; see docs/scale.md"
 
 
 class _Actor(PoolWorker):
@@ -217,6 +230,19 @@ def _check_reachable(address: str) -> None:
         socket.create_connection((host.strip("[]"), int(port)), _PATIENCE).close()
 
 
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Nothing is written to standard error: Ray's core prints a line each time that it tries to connect, and raises at last."""
+    kept = os.dup(2)
+    try:
+        with open(os.devnull, "wb") as nowhere:
+            os.dup2(nowhere.fileno(), 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
 def _pack(value: object) -> bytes:
     from ray import cloudpickle
 
@@ -235,11 +261,24 @@ def _how(error: BaseException) -> str:
 # In the worker
 
 
+class _Surroundings(NamedTuple):
+    """What a worker has in common with the command that it works for."""
+
+    threads: int
+    folder: str
+
+    def enter(self) -> None:
+        """Work with so many threads, and where the command does, so that relative paths are its own."""
+        limit_threads(self.threads)
+        with suppress(OSError):  # a machine without that folder can do what needs URLs and absolute paths only
+            os.chdir(self.folder)
+
+
 class _Worker:
     """An actor. What it needs is loaded when it begins, so that an error there is told like any other."""
 
-    def __init__(self, packed: bytes, threads: int) -> None:
-        limit_threads(threads)
+    def __init__(self, packed: bytes, surroundings: _Surroundings) -> None:
+        surroundings.enter()
         self._packed: bytes | None = packed
         self._task: Callable[[Any], Any] | None = None
 
@@ -263,8 +302,8 @@ class _Worker:
         return self._task
 
 
-def _run_task(packed: bytes, threads: int) -> Answer:
-    limit_threads(threads)
+def _run_task(packed: bytes, surroundings: _Surroundings) -> Answer:
+    surroundings.enter()
     try:
         task, item = pickle.loads(packed)
     except Exception as error:
