@@ -22,6 +22,7 @@ from multiprocessing.context import SpawnContext
 from typing import Any, Literal, Protocol, TypeVar
 
 from lacuner.errors import ConfigError, LacunerError
+from lacuner.streams.interrupts import interrupts_deferred
 from lacuner.streams.retries import Outcome, Pending, PoolWorker, map_with_retries
 from lacuner.streams.worker import Answer, Packed, attempt, prepare, run_task, serve_items
 
@@ -162,7 +163,8 @@ class LocalEngine:
         try:
             while True:
                 for item in islice(waiting, self.workers - len(running)):
-                    running.append((self._start(run_task, self._pack((task, item))), item))
+                    with interrupts_deferred():
+                        running.append((self._start(run_task, self._pack((task, item))), item))
                 if not running:
                     return
                 _wait((process for process, _ in running), _PAUSE)
@@ -322,7 +324,8 @@ def naming(item: object) -> Iterator[None]:
 
 def _submit(pool: ProcessPoolExecutor, item: object) -> Future[Any]:
     try:
-        return pool.submit(_work, item)
+        with interrupts_deferred():  # it may start a worker
+            return pool.submit(_work, item)
     except BrokenProcessPool:
         raise _killed(item) from None
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from lacuner.errors import LacunerError
+from lacuner.streams.interrupts import interrupts_deferred
 from lacuner.streams.worker import Answer
 
 Item = TypeVar("Item")
@@ -155,7 +156,8 @@ def map_with_retries(
             while (len(pool) < size or free) and (pending := waiting.take()) is not None:
                 if free:
                     free.pop().give(pending)
-                else:
+                    continue
+                with interrupts_deferred():
                     pool.append(begin(pending))
             yield from outcomes  # while everybody is at work again
             outcomes.clear()
