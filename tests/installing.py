@@ -21,6 +21,6 @@ def lacuner(
     *arguments: object, packages: Path | None = None, given: str | None = None
 ) -> subprocess.CompletedProcess[str]:
     """The command in a process of its own, where ``packages`` are installed."""
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": "" if packages is None else str(packages)}
+    ours = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "PYTHONPATH": "" if packages is None else str(packages)}
     command = [sys.executable, "-m", "lacuner", *map(str, arguments)]
-    return subprocess.run(command, input=given, capture_output=True, text=True, check=False, env=environment)
+    return subprocess.run(command, input=given, capture_output=True, text=True, check=False, env=os.environ | ours)
