@@ -23,8 +23,9 @@ from lacuner.methods.conf_mpu import (
     words_of_class,
 )
 from lacuner.methods.method import TokenMethod
-from lacuner.methods.parts import StageContext, Step, TrainingData
+from lacuner.methods.parts import Step, TrainingData
 from lacuner.methods.registry import registry
+from lacuner.methods.stages import StageContext
 from lacuner.models.tag_model import TagModel
 from lacuner.supervision.tags import TagSet, TokenSupervision, build_tag_targets
 from lacuner.training.loop import Observer

@@ -15,8 +15,9 @@ from lacuner.errors import ConfigError
 from lacuner.heads import SoftmaxConfig
 from lacuner.methods.conf_mpu import CONFIDENCE, ConfidenceRisk
 from lacuner.methods.cupul import DIFFICULTY, METHODS, Curriculum, Voters, disagreement, entity_targets, ranks
-from lacuner.methods.parts import StageContext, TrainingData
+from lacuner.methods.parts import TrainingData
 from lacuner.methods.registry import registry
+from lacuner.methods.stages import StageContext
 from lacuner.models.tag_model import TagModel
 from lacuner.supervision.tags import TokenSupervision
 from lacuner.training.settings import resolve_settings

@@ -19,8 +19,9 @@ from lacuner.methods.crf import CRF
 from lacuner.methods.full import CrossEntropy
 from lacuner.methods.lacuner import METHODS, Distillation, FoldTeacher, with_everything_said
 from lacuner.methods.method import SpanMethod
-from lacuner.methods.parts import StageContext, StageResult, TrainingData
+from lacuner.methods.parts import TrainingData
 from lacuner.methods.registry import registry
+from lacuner.methods.stages import StageContext, StageResult
 from lacuner.methods.uniform import Uniform
 from lacuner.parts import build_part
 from lacuner.supervision.channel import channel_posterior

@@ -17,12 +17,12 @@ from lacuner.methods.parts import (
     Sampling,
     SamplingContext,
     SpanLoss,
-    Stage,
     State,
     Step,
     TokenLoss,
     Unlabeled,
 )
+from lacuner.methods.stages import Stage
 from lacuner.parts import build_part
 
 

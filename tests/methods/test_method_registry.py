@@ -14,8 +14,9 @@ from lacuner.heads import CrfConfig, ProductConfig, SoftmaxConfig
 from lacuner.methods.full import METHODS, All
 from lacuner.methods.lacuner import FoldTeacher
 from lacuner.methods.method import SpanMethod, TokenMethod
-from lacuner.methods.parts import MethodPart, Negatives, SamplingContext, Stage, StageContext
+from lacuner.methods.parts import MethodPart, Negatives, SamplingContext
 from lacuner.methods.registry import LEVELS, Registry, registry
+from lacuner.methods.stages import Stage, StageContext
 from lacuner.methods.two_step import METHODS as TWO_STEP
 from lacuner.methods.two_step import OValues
 from lacuner.parts import build_part

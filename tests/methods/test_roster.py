@@ -18,7 +18,7 @@ from lacuner.errors import ConfigError
 from lacuner.heads import CrfConfig
 from lacuner.methods.gce import GeneralizedTokenLoss
 from lacuner.methods.method import TokenMethod
-from lacuner.methods.parts import StageContext, Step, TrainingData
+from lacuner.methods.parts import Step, TrainingData
 from lacuner.methods.registry import registry
 from lacuner.methods.roster import (
     METHODS,
@@ -33,6 +33,7 @@ from lacuner.methods.roster import (
     sharpened,
     tag_probabilities,
 )
+from lacuner.methods.stages import StageContext
 from lacuner.models.model import Model
 from lacuner.supervision.tags import TagSet, TokenSupervision
 from lacuner.training.loop import Observer

@@ -15,8 +15,9 @@ from torch import Tensor, nn
 from lacuner.corpus import Corpus, Sentence
 from lacuner.errors import ConfigError
 from lacuner.methods.method import Method, TokenMethod
-from lacuner.methods.parts import StageContext, StageResult, Step
+from lacuner.methods.parts import Step
 from lacuner.methods.registry import registry
+from lacuner.methods.stages import StageContext, StageResult
 from lacuner.methods.token import Likelihood, Outside
 from lacuner.methods.two_step import METHODS, OValues, RandomSpans
 from lacuner.models.tag_model import TagModel

@@ -12,7 +12,7 @@ from lacuner.corpus import Corpus, Entity, Sentence
 from lacuner.errors import TrainingError
 from lacuner.methods.method import TokenMethod
 from lacuner.methods.partial_crf import Marginalize
-from lacuner.methods.parts import StageContext, StageResult
+from lacuner.methods.stages import StageContext, StageResult
 from lacuner.methods.token import Likelihood, Outside
 from lacuner.methods.two_step import RandomSpans
 from lacuner.methods.weighted_partial_crf import METHODS, WeightedFolds

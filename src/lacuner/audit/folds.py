@@ -16,7 +16,7 @@ from torch import Tensor
 
 from lacuner.corpus import Corpus, Entity, Sentence, Span
 from lacuner.inference.passages import cut_for_training
-from lacuner.methods.parts import Compute
+from lacuner.methods.stages import Compute
 from lacuner.models.model import Model
 from lacuner.models.probabilities import predict_proba
 from lacuner.recognizer import Recognizer

@@ -27,7 +27,8 @@ from lacuner.methods.bnpu import (
 )
 from lacuner.methods.method import Method, TokenMethod
 from lacuner.methods.partial_crf import Marginalize
-from lacuner.methods.parts import Stage, StageContext, StageResult, State, Step, TokenLoss, TrainingData
+from lacuner.methods.parts import State, Step, TokenLoss, TrainingData
+from lacuner.methods.stages import Stage, StageContext, StageResult
 from lacuner.models.model import Model
 from lacuner.models.tag_model import TagModel
 from lacuner.supervision.tags import TagTargets, TokenSupervision

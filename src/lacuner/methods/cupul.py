@@ -20,7 +20,8 @@ from lacuner.methods.bond import OwnTeacher, divergence, inside, mean_cost
 from lacuner.methods.conf_mpu import CONFIDENCE, ConfidenceRisk
 from lacuner.methods.method import Method, TokenMethod
 from lacuner.methods.partial_crf import Marginalize
-from lacuner.methods.parts import Stage, StageContext, StageResult, State, Step, TrainingData
+from lacuner.methods.parts import State, Step, TrainingData
+from lacuner.methods.stages import Stage, StageContext, StageResult
 from lacuner.models.tag_model import TagModel
 from lacuner.supervision.tags import TagTargets, TokenSupervision
 

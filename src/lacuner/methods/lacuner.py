@@ -20,7 +20,8 @@ from lacuner.heads import WidthConfig
 from lacuner.methods.crf import CRF
 from lacuner.methods.full import CrossEntropy
 from lacuner.methods.method import Method, SpanMethod, count_overlapping
-from lacuner.methods.parts import Rival, Stage, StageContext, StageResult, TrainingData
+from lacuner.methods.parts import TrainingData
+from lacuner.methods.stages import Rival, Stage, StageContext, StageResult
 from lacuner.methods.uniform import Uniform
 from lacuner.models.model import Model
 from lacuner.models.probabilities import predict_proba

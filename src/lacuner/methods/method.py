@@ -25,13 +25,13 @@ from lacuner.methods.parts import (
     Sampling,
     SamplingContext,
     SpanLoss,
-    Stage,
     StateSizes,
     Step,
     TokenLoss,
     TrainingData,
     Unlabeled,
 )
+from lacuner.methods.stages import Stage
 from lacuner.models.model import EncodedBatch, Model, PartState, batches_of, evaluating
 from lacuner.models.span_model import SpanModel
 from lacuner.models.tag_model import TagModel

@@ -22,19 +22,8 @@ from lacuner.heads import TagHeadConfig
 from lacuner.heads.softmax import SoftmaxHead
 from lacuner.methods.gce import GeneralizedTokenLoss, mean_of, of_words, taught, word_offsets
 from lacuner.methods.method import Method, TokenMethod
-from lacuner.methods.parts import (
-    MethodPart,
-    RescoredBatch,
-    Stage,
-    StageContext,
-    StageResult,
-    State,
-    StateSizes,
-    Step,
-    TokenLoss,
-    TrainingData,
-    Unlabeled,
-)
+from lacuner.methods.parts import MethodPart, RescoredBatch, State, StateSizes, Step, TokenLoss, TrainingData, Unlabeled
+from lacuner.methods.stages import Stage, StageContext, StageResult
 from lacuner.methods.token import Outside
 from lacuner.models.model import EncodedBatch, Model, batches_of, evaluating
 from lacuner.models.tag_model import TagModel

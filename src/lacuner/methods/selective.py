@@ -13,15 +13,7 @@ from torch import Tensor
 from lacuner.heads import ProductConfig
 from lacuner.methods.full import CrossEntropy
 from lacuner.methods.method import SpanMethod
-from lacuner.methods.parts import (
-    Positives,
-    RescoredBatch,
-    SamplingContext,
-    State,
-    StateSizes,
-    Step,
-    TrainingData,
-)
+from lacuner.methods.parts import Positives, RescoredBatch, SamplingContext, State, StateSizes, Step, TrainingData
 from lacuner.methods.uniform import Uniform, largest_of_each_row
 from lacuner.models.span_model import SpanModel
 from lacuner.supervision.spans import Spans

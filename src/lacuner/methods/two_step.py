@@ -14,7 +14,8 @@ from torch import Tensor
 from lacuner.errors import ConfigError
 from lacuner.heads import CrfConfig
 from lacuner.methods.method import Method, TokenMethod
-from lacuner.methods.parts import Sampling, Stage, StageContext, StageResult, Step, TrainingData
+from lacuner.methods.parts import Sampling, Step, TrainingData
+from lacuner.methods.stages import Stage, StageContext, StageResult
 from lacuner.methods.token import Likelihood, Outside
 from lacuner.methods.uniform import rounded_up
 from lacuner.models.tag_model import TagModel

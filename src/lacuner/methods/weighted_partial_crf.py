@@ -14,7 +14,7 @@ from lacuner.corpus import Corpus
 from lacuner.heads import CrfConfig
 from lacuner.methods.method import TokenMethod
 from lacuner.methods.partial_crf import Marginalize
-from lacuner.methods.parts import Stage, StageContext, StageResult
+from lacuner.methods.stages import Stage, StageContext, StageResult
 from lacuner.methods.token import Likelihood, Outside
 from lacuner.models.model import Model
 from lacuner.models.tag_model import TagModel

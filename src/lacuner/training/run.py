@@ -17,7 +17,7 @@ from lacuner.inference.predict import find_entities
 from lacuner.inference.threshold import fit_threshold
 from lacuner.inference.word_filter import fit_word_filter
 from lacuner.methods.method import Method
-from lacuner.methods.parts import Compute, Rival, Stage, StageContext, StageResult
+from lacuner.methods.stages import Compute, Rival, Stage, StageContext, StageResult
 from lacuner.models.model import Model
 from lacuner.models.span_model import SpanModel
 from lacuner.supervision.tags import TokenSupervision
@@ -157,7 +157,7 @@ class TrainingRun:
         labels: Mapping[str, str] | None = None,
         seed_offset: int = 0,
     ) -> Model:
-        """See :class:`lacuner.methods.parts.Fit`."""
+        """See :class:`lacuner.methods.stages.Fit`."""
         refuse_other_models(self.corpus, stage, title)
         if name in self.stage_models:
             return self.stage_models[name].model
@@ -189,7 +189,7 @@ class TrainingRun:
         labels: Mapping[str, str] | None = None,
         vary_seed: bool = False,
     ) -> list[dict[str, Tensor]]:
-        """See :class:`lacuner.methods.parts.CrossFit`."""
+        """See :class:`lacuner.methods.stages.CrossFit`."""
         refuse_other_models(self.corpus, stage, title)
         if labels is not None:
             run, method = self._with_labels(labels, method or self.settings.method)
@@ -222,7 +222,7 @@ class TrainingRun:
         return self._fit(f"{name}-{fold.number}", title.format(fold.number), sampler, training, method)[0]
 
     def _run_tasks(self, tasks: Mapping[str, Compute]) -> list[dict[str, Tensor]]:
-        """See :meth:`lacuner.methods.parts.StageContext.cached_all`."""
+        """See :meth:`lacuner.methods.stages.StageContext.cached_all`."""
         known = self.folder if self.resume else None
         return run_tasks(tasks, self._cached, self.workers, lambda name: known is not None and known.has_result(name))
 

@@ -10,7 +10,8 @@ from lacuner.corpus.stored import StoredSentences, store_sentences
 from lacuner.encoders.processes import Processes
 from lacuner.errors import ConfigError
 from lacuner.methods.method import Method
-from lacuner.methods.parts import MethodPart, Stage
+from lacuner.methods.parts import MethodPart
+from lacuner.methods.stages import Stage
 from lacuner.storage import scratch_folder
 
 _IN_MEMORY = "which needs all of it in memory — leave out --streaming"

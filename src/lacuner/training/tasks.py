@@ -13,7 +13,7 @@ from torch import Tensor
 
 from lacuner.encoders.device import default_device, on_device
 from lacuner.errors import LacunerError, TrainingError
-from lacuner.methods.parts import Compute
+from lacuner.methods.stages import Compute
 from lacuner.streams.engine import Engine, make_engine
 
 logger = logging.getLogger(__name__)
