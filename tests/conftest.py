@@ -5,6 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # several tests run at the same time, and commands in processes of their own
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
 import hypothesis
 import pytest
 import torch
@@ -30,7 +33,7 @@ hypothesis.settings.register_profile(
     phases=(hypothesis.Phase.explicit, hypothesis.Phase.generate),
 )
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
-torch.set_num_threads(1)  # several tests run at the same time
+torch.set_num_threads(1)
 
 SMALL = {
     "encoder.vectors": "none",
