@@ -342,6 +342,26 @@ def test_a_request_that_takes_too_long_is_given_up(model: Recognizer, monkeypatc
     assert (late.status_code, late.json()["reason"]) == (504, "late")
 
 
+def test_long_texts_that_nobody_gets_do_not_keep_others_waiting(model: Recognizer, monkeypatch) -> None:
+    """Each of the long ones takes longer than the time of a request, and all together four times as long."""
+    monkeypatch.setattr("lacuner.models.model._BATCH_TOKENS", 300)
+    models, encode = ServedModels.of(toy=model), type(model.model).encode
+    monkeypatch.setattr(type(model.model), "encode", lambda *given: (time.sleep(0.2), encode(*given))[1])
+    app = create_app(models, AccessPolicy(None, pages=PAGES, api="/"), BatchLimits(max_cost=10_000, timeout=2))
+    long = "Grace Hopper moved to Jena . " * 1200
+
+    async def everybody() -> tuple[list[Response], Response]:
+        async with AsyncClient(transport=ASGITransport(app=app), base_url=ADDRESS) as client:
+            asking = [asyncio.ensure_future(client.post("/predict", json={"text": long})) for _ in range(4)]
+            await asyncio.sleep(1)
+            bystander = await client.post("/predict", json={"text": ADA})
+            return await asyncio.gather(*asking), bystander
+
+    crowd, bystander = asyncio.run(everybody())
+    assert {response.status_code for response in crowd} == {504}
+    assert bystander.status_code == 200
+
+
 def test_a_model_that_fails_is_said_without_a_traceback(models: ServedModels, monkeypatch) -> None:
     app = create_app(models, AccessPolicy(None, pages=PAGES, api="/"))
     monkeypatch.setattr(type(models["toy"]), "answer", lambda *_: 1 / 0)

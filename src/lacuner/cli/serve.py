@@ -167,7 +167,7 @@ def _answer(
     app = create_app(
         ServedModels(options.paths, options.device),
         AccessPolicy(options.token, options.host, options.names, PAGES, "/"),
-        BatchLimits(options.window, options.max_batch, options.max_waiting, options.timeout),
+        BatchLimits(options.window, options.max_batch, max_waiting=options.max_waiting, timeout=options.timeout),
         RequestLimits(options.max_body, options.max_texts),
         Metrics(table, row),
         supervisor,

@@ -103,7 +103,7 @@ class Service:
     ) -> None:
         self.models, self.limits, self.metrics, self.supervisor = models, limits, metrics, supervisor
         self.batcher: Batcher[tuple[ServedModel, Query], Answer] = Batcher(
-            answer_together, batching, self._observe, MemoryRelease()
+            answer_together, batching, lambda asked: len(asked[1].text), self._observe, MemoryRelease()
         )
 
     def choose(self, request: Request, named: str | None = None) -> tuple[ServedModel, Target]:
