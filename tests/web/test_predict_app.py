@@ -362,6 +362,39 @@ def test_long_texts_that_nobody_gets_do_not_keep_others_waiting(model: Recognize
     assert bystander.status_code == 200
 
 
+def test_for_a_client_that_leaves_nothing_more_is_computed(model: Recognizer, monkeypatch) -> None:
+    models = ServedModels.of(toy=model)
+    answer, asked = type(models["toy"]).answer, []
+    monkeypatch.setattr(
+        type(models["toy"]), "answer", lambda *given: (time.sleep(0.3), asked.append(given[1]), answer(*given))[2]
+    )
+    app = create_app(models, AccessPolicy(None, pages=PAGES, api="/"), BatchLimits(window=0, max_batch=1))
+    scope = {"type": "http", "method": "POST", "path": "/predict", "query_string": b"", "root_path": "", "headers": []}
+    scope["headers"] = [(b"host", b"127.0.0.1")]
+    sent: list[object] = []
+
+    async def leave() -> None:
+        messages = [{"type": "http.request", "body": json.dumps({"texts": TEXTS[:5]}).encode(), "more_body": False}]
+
+        async def receive() -> dict[str, object]:
+            if messages:
+                return messages.pop()
+            await asyncio.sleep(0.2)
+            return {"type": "http.disconnect"}
+
+        async def send(message: object) -> None:
+            sent.append(message)
+
+        await app(scope, receive, send)
+        await asyncio.sleep(0.6)
+
+    asyncio.run(leave())
+    assert [query.text for batch in asked for query in batch] == TEXTS[:1], "the one that was begun"
+    lines = app.state.service.metrics.render().splitlines()
+    assert "lacuner_texts_total 0" in lines
+    assert 'lacuner_requests_total{status="499"} 1' in lines
+
+
 def test_a_model_that_fails_is_said_without_a_traceback(models: ServedModels, monkeypatch) -> None:
     app = create_app(models, AccessPolicy(None, pages=PAGES, api="/"))
     monkeypatch.setattr(type(models["toy"]), "answer", lambda *_: 1 / 0)

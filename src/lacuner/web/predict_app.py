@@ -1,10 +1,11 @@
 """Models as a web application: predictions for programs, in the dialects of several tools, and a page for people."""
 
+import asyncio
 import json
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -29,7 +30,7 @@ from lacuner.web.dialects.own import GlinerBody, PredictBody, predict, predict_g
 from lacuner.web.dialects.presidio import AnalyzeBody, analyze
 from lacuner.web.limits import BodyLimit
 from lacuner.web.memory import MemoryRelease
-from lacuner.web.metrics import CONTENT_TYPE, Metrics
+from lacuner.web.metrics import CLIENT_LEFT, CONTENT_TYPE, Metrics
 from lacuner.web.review_app import STATIC
 from lacuner.web.served_models import Answer, Query, ServedModel, ServedModels, answer_together
 
@@ -38,6 +39,7 @@ PAGES = ("/", "/docs", "/openapi.json", "/health")
 _GLINER_KEYS = frozenset({"labels", "threshold", "flat_ner", "multi_label"})
 
 B = TypeVar("B", bound=BaseModel)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -125,7 +127,7 @@ class Service:
             raise TooManyTextsError(
                 f"The request has {len(task.queries):,} texts, but {self.limits.max_texts:,} are allowed."
             )
-        answers = await self.batcher.run([(served, query) for query in task.queries])
+        answers = await _unless_client_leaves(request, self.batcher.run([(served, query) for query in task.queries]))
         self.metrics.count("texts_total", len(answers))
         self.metrics.count("entities_total", sum(len(answer.entities) for answer in answers))
         self.metrics.observe("request_seconds", time.monotonic() - began)
@@ -240,6 +242,25 @@ def _description(models: ServedModels, name: str) -> dict[str, Any]:
         "nested": recognizer.model.finds_nested,
         "encoded_together": served.encodes_alike,
     }
+
+
+async def _unless_client_leaves(request: Request, work: Coroutine[Any, Any, T]) -> T:
+    """The result of work that is canceled if the client closes the connection; its body has been read."""
+    working = asyncio.ensure_future(work)
+    leaving = asyncio.ensure_future(_wait_for_end(request))
+    try:
+        await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise HTTPException(CLIENT_LEFT, "The client has left.")  # nobody reads this, but it is counted
+        return working.result()
+    finally:
+        working.cancel()
+        leaving.cancel()
+
+
+async def _wait_for_end(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 async def _content(request: Request) -> Any:
