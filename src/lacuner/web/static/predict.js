@@ -7,7 +7,8 @@ import { load, save } from "./storage.js";
 const byId = (id) => document.getElementById(id);
 const NO_ANSWER = "The server does not answer. Start lacuner serve again, and open its new address.";
 
-const LINES = 100; // in a request
+const LINES = 100; // in a request, unless the server takes fewer
+const TOO_LARGE = 413;
 
 let models = [];
 let answer = null;
@@ -40,6 +41,19 @@ function show(text, labels) {
 
 const ask = (texts, options) => request("/predict", { ...texts, ...options }, NO_ANSWER);
 
+/** The answer for some lines, which are asked about in halves if they are more than the server takes. */
+async function askTogether(texts, options) {
+  try {
+    return await ask({ texts }, options);
+  } catch (error) {
+    if (error.status !== TOO_LARGE || texts.length === 1) throw error;
+    const half = texts.length >> 1;
+    const first = await askTogether(texts.slice(0, half), options);
+    const second = await askTogether(texts.slice(half), options);
+    return { ...first, results: [...first.results, ...second.results] };
+  }
+}
+
 /** The answer for a text whose lines are read one by one; offsets count characters of the whole text. */
 async function askByLine(text, options) {
   const lines = text.split("\n");
@@ -48,7 +62,7 @@ async function askByLine(text, options) {
   let about = {};
   for (let first = 0; first < lines.length; first += LINES) {
     const texts = lines.slice(first, first + LINES);
-    const { results, ...others } = await ask({ texts }, options);
+    const { results, ...others } = await askTogether(texts, options);
     about = others;
     results.forEach((result, index) => {
       const moved = ({ start, end, ...entity }) => ({ start: begin + start, end: begin + end, ...entity });
