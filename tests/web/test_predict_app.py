@@ -226,11 +226,38 @@ def test_the_client_of_hugging_face_itself_understands_the_answer(client: TestCl
         ({"text": ADA, "minscore": 0.5}, "minscore"),
         ([ADA], ""),
         (3, ""),
+        ({"inputs": [1]}, "inputs.0"),
+        ({"inputs": 3}, "inputs"),
+        ({"inputs": [ADA, {}], "model": 3}, "inputs.1"),
+        ({"inputs": ADA, "parameters": {"ignore_labels": [1]}}, "parameters.ignore_labels.0"),
+        ({"inputs": ADA, "parameters": 3}, "parameters"),
+        ({"text": ADA, "labels": ["PER", None]}, "labels.1"),
     ],
 )
 def test_invalid_requests_are_told_what_is_wrong_where(client: TestClient, body: object, where: str) -> None:
     refused = client.post("/predict", json=body)
     assert (refused.status_code, refused.json()["where"], refused.json()["reason"]) == (422, where, "invalid")
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "message"),
+    [
+        ("/predict", {"inputs": [1]}, "inputs.0: it must be a string"),
+        ("/predict", {"inputs": 3}, "inputs: it must be a string or a list"),
+        ("/predict", {"text": ADA, "min_score": 2}, "min_score: it must be at most 1"),
+        ("/predict", {"text": ADA, "nested": "perhaps"}, "nested: it must be true or false"),
+        ("/predict", {"tasks": [3]}, "tasks.0: it must be an object"),
+        ("/predict", [ADA], "The body must be a JSON object; its fields are text, texts, min_score, nested, model"),
+        ("/analyze", {"text": ["a", 1]}, "text.1: it must be a string"),
+        ("/analyze", {}, "text: it must be given"),
+        ("/analyze", {"text": ADA, "allow_list_match": "regex"}, "allow_list_match: it must be 'exact'"),
+        ("/setup", [], "The body must be a JSON object; its fields are schema"),
+        ("/setup", {"schema": "x" * 1_000_001}, "schema: it has more than 1,000,000 characters"),
+    ],
+)
+def test_messages_are_plain_and_name_the_field_as_it_was_written(models, path: str, body: object, message: str) -> None:
+    app = create_app(models, AccessPolicy(None, pages=PAGES, api="/"), limits=RequestLimits(2_000_000))
+    assert refusal(TestClient(app, base_url=ADDRESS).post(path, json=body)) == (422, message)
 
 
 def test_an_unknown_field_is_answered_with_those_there_are(client: TestClient) -> None:

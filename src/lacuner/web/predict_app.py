@@ -1,7 +1,6 @@
 """Models as a web application: predictions for programs, in the dialects of several tools, and a page for people."""
 
 import asyncio
-import json
 import os
 import signal
 import time
@@ -12,22 +11,20 @@ from typing import Any, TypeVar
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse, Response
 from fastapi.staticfiles import StaticFiles
-from pydantic import BaseModel, ValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from lacuner.corpus.formats.json_lines import UnfitJSONError, decode_json
-from lacuner.errors import ConfigError, did_you_mean
+from lacuner.errors import ConfigError
 from lacuner.version import __version__
 from lacuner.web.access import AccessMiddleware, AccessPolicy
 from lacuner.web.batching import Batcher, BatchLimits, QueueFullError, TooLateError
-from lacuner.web.dialects.dialect import InvalidRequestError, Target, Task
-from lacuner.web.dialects.hugging_face import InputsBody, classify_tokens
-from lacuner.web.dialects.label_studio import SetupBody, TasksBody, find_control, label_tasks, model_version
-from lacuner.web.dialects.own import GlinerBody, PredictBody, predict, predict_gliner
-from lacuner.web.dialects.presidio import AnalyzeBody, analyze
+from lacuner.web.bodies import content_of, read_body, schema_of
+from lacuner.web.dialects.dialect import Dialect, InvalidRequestError, Target
+from lacuner.web.dialects.hugging_face import HUGGING_FACE
+from lacuner.web.dialects.label_studio import LABEL_STUDIO, SetupBody, find_control, model_version
+from lacuner.web.dialects.own import GLINER, OWN
+from lacuner.web.dialects.presidio import PRESIDIO
 from lacuner.web.limits import BodyLimit
 from lacuner.web.memory import MemoryRelease
 from lacuner.web.metrics import CLIENT_LEFT, CONTENT_TYPE, Metrics
@@ -36,9 +33,9 @@ from lacuner.web.served_models import Answer, Query, ServedModel, ServedModels, 
 
 PAGES = ("/", "/docs", "/openapi.json", "/health")
 """What needs no token."""
-_GLINER_KEYS = frozenset({"labels", "threshold", "flat_ner", "multi_label"})
+_DIALECTS: tuple[Dialect[Any], ...] = (LABEL_STUDIO, HUGGING_FACE, GLINER, OWN)
+"""What is understood at one path; the first whose fields are in a body is meant, and otherwise the last."""
 
-B = TypeVar("B", bound=BaseModel)
 T = TypeVar("T")
 
 
@@ -118,11 +115,12 @@ class Service:
         model = served.recognizer.model
         return served, Target(name, served.recognizer.labels, model.finds_nested)
 
-    async def answer(self, request: Request, read: Callable[[Any, Target], Task], body: Any) -> JSONResponse:
-        """Do what a request asks."""
+    async def answer(self, request: Request, dialect: Dialect[Any], content: Any) -> JSONResponse:
+        """Do what the body of a request asks."""
         began = time.monotonic()
+        body = read_body(dialect.body, content)
         served, target = self.choose(request, body.model)
-        task = read(body, target)
+        task = dialect.read(body, target)
         if len(task.queries) > self.limits.max_texts:
             raise TooManyTextsError(
                 f"The request has {len(task.queries):,} texts, but {self.limits.max_texts:,} are allowed."
@@ -185,24 +183,21 @@ def _model_routes(service: Service) -> APIRouter:
     routes = APIRouter()
 
     async def predict_any(request: Request) -> JSONResponse:
-        content = await _content(request)
-        keys = content.keys() if isinstance(content, dict) else ()
-        if "tasks" in keys:
-            return await service.answer(request, label_tasks, _body(TasksBody, content))
-        if "inputs" in keys:
-            return await service.answer(request, classify_tokens, _body(InputsBody, content))
-        if _GLINER_KEYS & set(keys):
-            return await service.answer(request, predict_gliner, _body(GlinerBody, content))
-        return await service.answer(request, predict, _body(PredictBody, content))
+        content = await content_of(request)
+        keys = content.keys() if isinstance(content, dict) else frozenset()
+        meant = next((dialect for dialect in _DIALECTS if dialect.keys & keys), OWN)
+        return await service.answer(request, meant, content)
 
-    bodies = _schema(PredictBody, GlinerBody, InputsBody, TasksBody)
+    bodies = schema_of(*(dialect.body for dialect in reversed(_DIALECTS)))
     summary = "Find entities; the fields of the body tell which tool is asking"
     routes.post("/predict", summary=summary, openapi_extra=bodies)(predict_any)
     routes.post("/", include_in_schema=False)(predict_any)  # clients of Hugging Face know only the address itself
 
-    @routes.post("/analyze", summary="Find entities, as Presidio's analyzer does", openapi_extra=_schema(AnalyzeBody))
+    @routes.post(
+        "/analyze", summary="Find entities, as Presidio's analyzer does", openapi_extra=schema_of(PRESIDIO.body)
+    )
     async def analyze_text(request: Request) -> JSONResponse:
-        return await service.answer(request, analyze, _body(AnalyzeBody, await _content(request)))
+        return await service.answer(request, PRESIDIO, await content_of(request))
 
     @routes.get("/supportedentities", summary="Labels, as Presidio's analyzer lists them")
     async def supported_entities(request: Request) -> JSONResponse:
@@ -217,10 +212,10 @@ def _model_routes(service: Service) -> APIRouter:
     async def health() -> JSONResponse:
         return JSONResponse({"status": "UP", "v2": False})  # what Label Studio looks for
 
-    @routes.post("/setup", summary="Connect a project of Label Studio", openapi_extra=_schema(SetupBody))
+    @routes.post("/setup", summary="Connect a project of Label Studio", openapi_extra=schema_of(SetupBody))
     async def setup(request: Request) -> JSONResponse:
         served, target = service.choose(request)
-        find_control(_body(SetupBody, await _content(request)).label_config, "schema")
+        find_control(read_body(SetupBody, await content_of(request)).label_config, "schema")
         return JSONResponse({"model_version": model_version(target.name, served.version)})
 
     @routes.post("/webhook", summary="Events of Label Studio; nothing is learned from them", status_code=201)
@@ -261,46 +256,6 @@ async def _unless_client_leaves(request: Request, work: Coroutine[Any, Any, T]) 
 async def _wait_for_end(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
-
-
-async def _content(request: Request) -> Any:
-    """The JSON value in the body."""
-    try:
-        return decode_json((await request.body()).decode("utf-8-sig"))
-    except ClientDisconnect:  # nobody reads this, but a traceback in the log would be read
-        raise HTTPException(400, "The body breaks off.") from None
-    except UnicodeDecodeError as error:
-        raise HTTPException(400, f"The body is not UTF-8, from byte {error.start} on.") from None
-    except json.JSONDecodeError as error:
-        raise HTTPException(400, f"The body is not JSON: {error}.") from None
-    except UnfitJSONError as error:
-        raise HTTPException(400, f"The body cannot be read: {error.what} — {error.remedy}.") from None
-    except RecursionError:
-        raise HTTPException(400, "The body is nested too deeply.") from None
-
-
-def _body(kind: type[B], content: Any) -> B:
-    try:
-        return kind.model_validate(content)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        unknown = first["type"] == "extra_forbidden" and len(first["loc"]) == 1
-        meant = did_you_mean(first["loc"][0], kind.model_fields) if unknown else ""
-        known = f"there is no such field{meant}; there are: {', '.join(kind.model_fields)}"
-        raise InvalidRequestError(".".join(map(str, first["loc"])), known if unknown else first["msg"]) from None
-
-
-def _schema(*kinds: type[BaseModel]) -> dict[str, Any]:
-    """The bodies that a route takes, for its description."""
-    schemas = [kind.model_json_schema(ref_template=f"#/paths/~1{kind.__name__}/{{model}}") for kind in kinds]
-    for schema in schemas:  # definitions of parts are written where they are used
-        parts = schema.pop("$defs", {})
-        for value in schema["properties"].values():
-            for option in value.get("anyOf", ()):
-                if "$ref" in option:
-                    option.update(parts[option.pop("$ref").rsplit("/", 1)[1]])
-    content = schemas[0] if len(schemas) == 1 else {"oneOf": schemas}
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": content}}}}
 
 
 _STATUSES: dict[type[Exception], tuple[int, str]] = {

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from lacuner.web.dialects.dialect import InvalidRequestError, LooseBody, Target, Task, score_of
+from lacuner.web.dialects.dialect import Dialect, InvalidRequestError, LooseBody, Target, Task, score_of
 from lacuner.web.served_models import Answer, Query
 
 
@@ -49,3 +49,6 @@ def classify_tokens(body: InputsBody, target: Target) -> Task:
         return lists[0] if isinstance(body.inputs, str) else lists
 
     return Task([Query(text) for text in texts], write)
+
+
+HUGGING_FACE = Dialect(InputsBody, classify_tokens, frozenset({"inputs"}))

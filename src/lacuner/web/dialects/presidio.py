@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from lacuner.web.dialects.dialect import InvalidRequestError, LooseBody, Target, Task, asked_labels, score_of
+from lacuner.web.dialects.dialect import Dialect, InvalidRequestError, LooseBody, Target, Task, asked_labels, score_of
 from lacuner.web.served_models import Answer, Query
 
 _NOT_DONE = ("ad_hoc_recognizers", "context")
@@ -54,3 +54,6 @@ def analyze(body: AnalyzeBody, target: Target) -> Task:
         return lists[0] if isinstance(body.text, str) else lists
 
     return Task([Query(text, min_score=body.score_threshold or 0.0) for text in texts], write)
+
+
+PRESIDIO = Dialect(AnalyzeBody, analyze)
