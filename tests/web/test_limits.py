@@ -1,3 +1,4 @@
+import asyncio
 import logging
 import socket
 import threading
@@ -112,6 +113,25 @@ def test_hundreds_of_half_open_connections_keep_nobody_out_and_write_no_log(conn
         assert page(port).endswith(b'"here"')
     assert caplog.text == ""
     assert len("".join(capfd.readouterr())) < 1000
+
+
+def test_a_client_that_asks_before_it_sends_much_is_refused_at_once() -> None:
+    """One that does not ask is read to the end, or it would not see the answer."""
+    read, sent = [], []
+
+    async def receive() -> dict[str, object]:
+        read.append("piece")
+        return {"type": "http.request", "body": b"x" * 100, "more_body": len(read) < 3}
+
+    async def send(message: dict[str, object]) -> None:
+        sent.append(message)
+
+    headers = [(b"content-length", b"300"), (b"expect", b"100-Continue")]
+    for given in (headers, headers[:1]):
+        asyncio.run(limits.BodyLimit(None, 299)({"type": "http", "headers": given}, receive, send))  # type: ignore[arg-type]
+        assert sent[0]["status"] == 413
+        assert len(read) == (0 if given is headers else 3)
+        sent.clear()
 
 
 def test_a_connection_that_waits_makes_room_before_one_that_is_answered(monkeypatch, connect, port: int) -> None:

@@ -2,8 +2,11 @@
 
 import asyncio
 import json
+import shutil
+import threading
 import time
 from functools import cache
+from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
@@ -16,13 +19,15 @@ from lacuner.corpus.formats.records import entity_to_record
 from lacuner.web.access import AccessPolicy
 from lacuner.web.batching import BatchLimits
 from lacuner.web.predict_app import PAGES, RequestLimits, create_app
-from lacuner.web.served_models import ServedModels
+from lacuner.web.served_models import ServedModels, version_of
+from lacuner.web.server import listen, serve
 
 TOKEN = "a-token-for-tests"
 ADDRESS = "http://127.0.0.1:8620"
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
 ADA = "Ada moved 😀 to New York ."
 TEXTS = [ADA, "Kurt moved to Oslo .", "", "nobody sleeps", "Grace Hopper moved to Jena . " * 45, "Emmy Noether"]
+NAMES = ("one", "other")
 CONFIG = """<View><!-- names --><Labels name="ner" toName="body"><Label value="PER"/><Label value="City" alias="LOC"/></Labels>
 <Text name="body" value="$article"/></View>"""
 
@@ -202,12 +207,21 @@ def test_a_task_without_an_interface_has_one_text(client: TestClient) -> None:
     assert found["results"][0]["result"][0]["from_name"] == "label"
 
 
-def test_the_client_of_hugging_face_itself_understands_the_answer(client: TestClient) -> None:
-    from huggingface_hub.inference._generated.types import TokenClassificationOutputElement
-
-    answer = client.post("/", json={"inputs": ADA}).content
-    first, _ = TokenClassificationOutputElement.parse_obj_as_list(answer)
-    assert (first.entity_group, first.word, first.start, first.end) == ("PER", "Ada", 0, 3)
+def test_the_client_of_hugging_face_itself_understands_the_answer(models: ServedModels, model: Recognizer) -> None:
+    hub = pytest.importorskip("huggingface_hub")
+    ready, sock = threading.Event(), listen("127.0.0.1", 0)
+    app = create_app(models, AccessPolicy(TOKEN, pages=PAGES, api="/"))
+    threading.Thread(target=serve, args=(app, sock, ready.set), daemon=True).start()
+    assert ready.wait(20)
+    url = f"http://127.0.0.1:{sock.getsockname()[1]}"
+    for address in (url, f"{url}/models/other"):
+        asked = hub.InferenceClient(model=address, token=TOKEN)
+        found = asked.token_classification(ADA, aggregation_strategy="simple")
+        assert [(each.entity_group, each.word, each.start, each.end) for each in found] == [
+            (entity.label, entity.text, entity.start, entity.end) for entity in model.predict(ADA)
+        ]
+    with pytest.raises(Exception, match="401"):
+        hub.InferenceClient(model=url, token="another-token").token_classification(ADA)
 
 
 # ---------------------------------------------------------------- what is refused
@@ -434,33 +448,83 @@ def test_a_model_that_fails_is_said_without_a_traceback(models: ServedModels, mo
 
 
 @pytest.fixture(scope="module")
-def said_of(model: Recognizer):
-    return cache(lambda text, nested: records(model, text, nested=nested))
+def versions(model: Recognizer, model_folder: Path, tmp_path_factory) -> dict[str, tuple[Path, Recognizer]]:
+    """Three models that find different entities, by version."""
+    found = {}
+    for number, threshold in enumerate((0.0, 100.0, -2.0)):
+        folder = tmp_path_factory.mktemp("versions") / str(number)
+        shutil.copytree(model_folder, folder)
+        model.model.threshold.fill_(threshold)
+        try:
+            model.save_pretrained(folder)
+        finally:
+            model.model.threshold.fill_(0.0)
+        found[version_of(folder)] = folder, Recognizer.from_pretrained(folder)
+    assert len({len(recognizer.predict(ADA, nested=True)) for _, recognizer in found.values()}) > 1
+    return found
+
+
+@pytest.fixture(scope="module")
+def said_of(versions):
+    return cache(lambda version, text, nested: records(versions[version][1], text, nested=nested))
+
+
+@pytest.fixture(scope="module")
+def exchanged(versions, tmp_path_factory) -> tuple[ServedModels, dict[str, Path]]:
+    """Two models that are loaded from links to folders."""
+    paths = {name: tmp_path_factory.mktemp("served") / name for name in NAMES}
+    for path, (folder, _) in zip(paths.values(), versions.values(), strict=False):
+        path.symlink_to(folder)
+    return ServedModels(paths), paths
 
 
 @settings(max_examples=10)
 @given(
     st.lists(
-        st.tuples(st.integers(0, 3), st.lists(st.sampled_from(TEXTS), min_size=1, max_size=4), st.booleans()),
+        st.tuples(
+            st.integers(0, 3),
+            st.lists(st.sampled_from(TEXTS), min_size=1, max_size=4),
+            st.booleans(),
+            st.sampled_from(NAMES),
+        ),
         min_size=2,
         max_size=10,
-    )
+    ),
+    st.lists(st.tuples(st.integers(0, 40), st.sampled_from(NAMES), st.integers(0, 2)), max_size=2),
 )
-def test_any_interleaving_of_requests_gives_each_client_what_predict_says(models, said_of, requests) -> None:
-    app = create_app(models, AccessPolicy(None, pages=PAGES, api="/"), BatchLimits(window=0.002, max_batch=5))
+def test_any_interleaving_of_requests_and_reloads_gives_each_client_what_predict_says(
+    versions, exchanged, said_of, requests, reloads
+) -> None:
+    """A request names a model; meanwhile, folders are exchanged and loaded again."""
+    served, paths = exchanged
+    app = create_app(served, AccessPolicy(None, pages=PAGES, api="/"), BatchLimits(window=0.002, max_batch=5))
 
-    async def ask(client: AsyncClient, delay: int, texts: list[str], nested: bool) -> bytes:
+    async def reload(client: AsyncClient, turn: asyncio.Lock, delay: int, name: str, number: int) -> None:
         await asyncio.sleep(delay / 1000)
-        return (await client.post("/predict", json={"texts": texts, "nested": nested})).content
+        async with turn:
+            paths[name].unlink()
+            paths[name].symlink_to(list(versions.values())[number][0])
+            answer = (await client.post("/reload")).json()
+        assert answer["failed"] == {}
+        assert answer["models"][name] == version_of(paths[name])
 
-    async def everybody() -> list[bytes]:
+    async def ask(client: AsyncClient, delay: int, texts: list[str], nested: bool, name: str) -> None:
+        await asyncio.sleep(delay / 1000)
+        before = served[name].version
+        response = await client.post("/predict", json={"texts": texts, "nested": nested, "model": name})
+        version = response.json()["version"]
+        assert version in {before, *(list(versions)[number] for _, given, number in reloads if given == name)}
+        results = [{"entities": said_of(version, text, nested)} for text in texts]
+        expected = {"model": name, "version": version, "results": results}
+        assert response.content == json.dumps(expected, ensure_ascii=False, separators=(",", ":")).encode()
+
+    async def everybody() -> None:
+        turn = asyncio.Lock()
         async with AsyncClient(transport=ASGITransport(app=app), base_url=ADDRESS) as client:
-            return await asyncio.gather(*(ask(client, *request) for request in requests))
+            asking = (ask(client, *each) for each in requests)
+            await asyncio.gather(*asking, *(reload(client, turn, *each) for each in reloads))
 
-    for (_, texts, nested), answer in zip(requests, asyncio.run(everybody()), strict=True):
-        results = [{"entities": said_of(text, nested)} for text in texts]
-        expected = {"model": "toy", "version": "unsaved", "results": results}
-        assert answer == json.dumps(expected, ensure_ascii=False, separators=(",", ":")).encode()
+    asyncio.run(everybody())
 
 
 # ---------------------------------------------------------------- descriptions

@@ -130,6 +130,31 @@ def test_a_model_that_cannot_be_loaded_again_stays_what_it_was(model_folder: Pat
     assert scored(models["m"].answer([Query(TEXTS[0])])[0].entities)
 
 
+def test_a_folder_that_is_replaced_while_it_is_read_is_read_again(
+    model: Recognizer, model_folder: Path, tmp_path: Path, monkeypatch
+) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(model_folder, folder)
+    read, from_pretrained = [], Recognizer.from_pretrained
+
+    def load(path: Path, device: object) -> Recognizer:
+        read.append(from_pretrained(path, device))
+        if len(read) == 1:
+            model.model.threshold.fill_(1.0)
+            try:
+                model.save_pretrained(folder)
+            finally:
+                model.model.threshold.fill_(0.0)
+        return read[-1]
+
+    monkeypatch.setattr(Recognizer, "from_pretrained", load)
+    served = ServedModel.load(folder)
+    assert len(read) == 2
+    assert served.recognizer is read[1]
+    assert float(served.recognizer.model.threshold) == 1.0
+    assert served.version == version_of(folder) != version_of(model_folder)
+
+
 def test_requests_are_answered_while_a_model_is_loaded(model_folder: Path, monkeypatch) -> None:
     models = ServedModels({"m": model_folder})
     loading, go_on = threading.Event(), threading.Event()
