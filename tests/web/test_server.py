@@ -52,11 +52,12 @@ class Stopped:
                 time.sleep(0.2)
 
         threads = [threading.Thread(target=stop), threading.Thread(target=ask)]
-        began = time.monotonic()
+        began, before = time.monotonic(), signal.signal(signal.SIGTERM, signal.SIG_IGN)  # after the server has ended
         serve(app, sock, lambda: [thread.start() for thread in threads] and None, grace=20)
         self.seconds = time.monotonic() - began
         for thread in threads:
             thread.join()
+        signal.signal(signal.SIGTERM, before)
         sock.close()
 
 
