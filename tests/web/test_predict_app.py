@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lacuner import Recognizer
+from lacuner.corpus.display.colors import Palette
 from lacuner.corpus.formats.records import entity_to_record
 from lacuner.web.access import AccessPolicy
 from lacuner.web.batching import BatchLimits
@@ -92,6 +93,7 @@ def test_a_model_is_named_in_path_query_or_body(client: TestClient) -> None:
     }
     listed = client.get("/models").json()["models"]
     assert [each["name"] for each in listed] == ["toy", "other"]
+    assert listed[0]["colors"] == dict(Palette.of(["LOC", "PER"]).numbers)
     assert refusal(client.get("/models/third/labels")) == (404, "There is no model 'third', only toy, other.")
     assert client.post("/predict", json={"text": ADA, "model": "third"}).status_code == 404
 

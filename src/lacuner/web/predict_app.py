@@ -15,6 +15,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from lacuner.corpus.display.colors import Palette
 from lacuner.errors import ConfigError
 from lacuner.version import __version__
 from lacuner.web.access import AccessMiddleware, AccessPolicy
@@ -232,6 +233,7 @@ def _description(models: ServedModels, name: str) -> dict[str, Any]:
         "name": name,
         "version": served.version,
         "labels": list(recognizer.labels),
+        "colors": dict(Palette.of(recognizer.labels).numbers),
         "method": recognizer.settings.method.name,
         "encoder": recognizer.settings.encoder.name,
         "nested": recognizer.model.finds_nested,

@@ -28,12 +28,12 @@ function showModel() {
   byId("nested").checked = byId("nested").checked && nested;
 }
 
-function show(text, labels) {
+function show(text, colors) {
   const { entities } = answer;
-  drawEntities(byId("shown"), itemOf(text, entities), labels);
+  drawEntities(byId("shown"), itemOf(text, entities), colors);
   byId("rows").replaceChildren(...entities.map(({ start, end, label, text: words, score }) => element("tr", {},
     element("td", { dir: "auto" }, words),
-    element("td", {}, element("span", { class: "swatch", "data-color": colorOf(label, labels) }, label)),
+    element("td", {}, element("span", { class: "swatch", "data-color": colorOf(label, colors) }, label)),
     element("td", {}, score === undefined ? "" : score.toFixed(4)),
     element("td", {}, `${start}–${end}`))));
   byId("found").hidden = false;
@@ -75,16 +75,16 @@ async function askByLine(text, options) {
 
 async function find() {
   const text = byId("text").value;
-  const { name, labels } = chosen();
+  const { name, colors } = chosen();
   const number = ++asked; // a later request may be answered first
   notice("…");
   try {
-    const options = { model: name, nested: byId("nested").checked, min_score: Number(byId("min-score").value) / 100 };
+    const options = { model: name, nested: byId("nested").checked, min_score: Number(byId("min-score").value) };
     const byLine = byId("lines").checked && text.includes("\n");
     const found = await (byLine ? askByLine(text, options) : ask({ text }, options));
     if (number !== asked) return;
     answer = found;
-    show(text, labels);
+    show(text, colors);
     notice(`${found.entities.length} ${found.entities.length === 1 ? "entity" : "entities"}.`);
     save("text", text.slice(0, 10000));
   } catch (error) {
