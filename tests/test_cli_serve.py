@@ -107,8 +107,8 @@ def test_a_server_answers_loads_again_and_ends_in_order(start, folder: Path, mod
     assert server.client.labels == model.labels
     (listed,) = server.client.models()
     assert listed["name"] == "news"
-    for wrong in (None, "another-token"):
-        with pytest.raises(ServerError, match="needs a token"):
+    for wrong, why in ((None, "needs a token"), ("another-token", "not the token of the server")):
+        with pytest.raises(ServerError, match=why):
             Client(server.url.partition("#")[0], wrong, patience=0).predict(TEXT)
     with_threshold(model, folder, 100.0)
     assert server.client.predict(TEXT), "the old model, until it is told"

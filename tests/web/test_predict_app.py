@@ -144,6 +144,8 @@ def test_presidio_clients_are_understood(client: TestClient, model: Recognizer) 
     assert client.post("/analyze", json=request).json() == expected
     assert client.post("/analyze", json=request | {"text": [ADA, ""]}).json() == [expected, []]
     assert client.post("/analyze", json=request | {"entities": ["LOC"]}).json() == expected[1:]
+    known = client.post("/analyze", json=request | {"entities": ["PHONE_NUMBER", "loc"]}).json()
+    assert known == [found | {"entity_type": "loc"} for found in expected[1:]], "unknown ones are skipped"
     assert client.post("/analyze", json=request | {"allow_list": ["Ada"]}).json() == expected[1:]
     assert client.post("/analyze", json=request | {"score_threshold": 1.0}).json() == []
     assert client.get("/supportedentities", params={"language": "en"}).json() == ["LOC", "PER"]
@@ -266,6 +268,13 @@ def test_invalid_requests_are_told_what_is_wrong_where(client: TestClient, body:
         ("/predict", [ADA], "The body must be a JSON object; its fields are text, texts, min_score, nested, model"),
         ("/analyze", {"text": ["a", 1]}, "text.1: it must be a string"),
         ("/analyze", {}, "text: it must be given"),
+        ("/analyze", {"text": ADA, "score_threshold": 7}, "score_threshold: it must be at most 1"),
+        ("/analyze", {"text": ADA, "entities": ["x", "y"]}, "entities.0: the model finds no 'x', only LOC, PER"),
+        (
+            "/predict",
+            {"inputs": ADA, "parameters": {"aggregation_strategy": "foo"}},
+            "parameters.aggregation_strategy: it must be 'none', 'simple', 'first', 'average' or 'max'",
+        ),
         ("/analyze", {"text": ADA, "allow_list_match": "regex"}, "allow_list_match: it must be 'exact'"),
         ("/setup", [], "The body must be a JSON object; its fields are schema"),
         ("/setup", {"schema": "x" * 1_000_001}, "schema: it has more than 1,000,000 characters"),
@@ -330,7 +339,27 @@ def test_nothing_but_pages_and_health_is_answered_without_the_token(stranger: Te
         assert (refused.status_code, refused.json()["reason"]) == (401, "access")
         assert refused.headers["www-authenticate"] == "Bearer"
     for path in PAGES:
-        assert stranger.get(path).status_code == 200
+        assert stranger.get(path.replace("*", "toy")).status_code == 200
+    for path in ("/models/toy/health/labels", "/models/toy/labels/health/x", "/models/toy"):
+        assert stranger.get(path).status_code == 401
+
+
+def test_health_is_answered_for_every_model_and_every_way_to_ask(stranger: TestClient) -> None:
+    for path in ("/health", "/models/other/health"):
+        assert stranger.get(path).json()["status"] == "UP"
+        assert stranger.head(path).status_code == 200
+
+
+def test_a_path_or_method_that_there_is_not_is_answered_with_those_there_are(client: TestClient) -> None:
+    status, message = refusal(client.get("/predictions"))
+    assert (status, message[:41]) == (404, "There is no path '/predictions', only /mo")
+    assert message.endswith("; /docs describes them.")
+    assert ", /predict, " in message
+    assert refusal(client.get("/models/toy/metrics"))[0] == 404
+    assert refusal(client.get("/predict")) == (405, "/predict takes POST, not GET.")
+    assert refusal(client.put("/models/other/labels")) == (405, "/models/other/labels takes GET, not PUT.")
+    assert client.get("/predict").headers["allow"] == "POST"
+    assert refusal(client.post("/docs", json={})) == (405, "/docs does not take POST.")
 
 
 def test_label_studio_may_send_the_token_as_a_password(stranger: TestClient) -> None:

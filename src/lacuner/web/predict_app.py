@@ -2,10 +2,12 @@
 
 import asyncio
 import os
+import re
 import signal
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any, TypeVar
 
 from fastapi import APIRouter, FastAPI, Request
@@ -32,7 +34,7 @@ from lacuner.web.metrics import CLIENT_LEFT, CONTENT_TYPE, Metrics
 from lacuner.web.review_app import STATIC
 from lacuner.web.served_models import Answer, Query, ServedModel, ServedModels, answer_together
 
-PAGES = ("/", "/docs", "/openapi.json", "/health")
+PAGES = ("/", "/docs", "/openapi.json", "/health", "/models/*/health")
 """What needs no token."""
 _DIALECTS: tuple[Dialect[Any], ...] = (LABEL_STUDIO, HUGGING_FACE, GLINER, OWN)
 """What is understood at one path; the first whose fields are in a body is meant, and otherwise the last."""
@@ -209,6 +211,7 @@ def _model_routes(service: Service) -> APIRouter:
         served, target = service.choose(request)
         return JSONResponse({"model": target.name, "version": served.version, "labels": list(target.labels)})
 
+    @routes.head("/health", include_in_schema=False)
     @routes.get("/health", summary="Whether the server answers")
     async def health() -> JSONResponse:
         return JSONResponse({"status": "UP", "v2": False})  # what Label Studio looks for
@@ -280,6 +283,8 @@ def _answer_error(known: tuple[int, str]) -> Callable[[Request, Exception], JSON
         if isinstance(error, HTTPException):
             status, content["message"] = error.status_code, error.detail
             headers = error.headers
+            if status in (404, 405) and error.detail == HTTPStatus(status).phrase:  # the framework's
+                content["message"] = _misdirected(request, status)
         elif isinstance(error, InvalidRequestError):
             content["where"] = error.where
         elif isinstance(error, QueueFullError):
@@ -289,6 +294,16 @@ def _answer_error(known: tuple[int, str]) -> Callable[[Request, Exception], JSON
         return JSONResponse(content, status, headers)
 
     return answer
+
+
+def _misdirected(request: Request, status: int) -> str:
+    """What is said of a path that there is not, or not with this method."""
+    path, method = request.scope["path"], request.method
+    described: dict[str, dict[str, Any]] = request.app.openapi()["paths"]
+    if status == 404:
+        return f"There is no path {path[:100]!r}, only {', '.join(described)}; /docs describes them."
+    ways = [way.upper() for way in described.get(re.sub("^/models/[^/]+(?=/)", "", path), {})]
+    return f"{path} takes {' and '.join(ways)}, not {method}." if ways else f"{path} does not take {method}."
 
 
 class _CountedResponses:

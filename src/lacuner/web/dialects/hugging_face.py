@@ -1,7 +1,7 @@
 """Requests for token classification as inference endpoints of Hugging Face take them."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from lacuner.web.dialects.dialect import Dialect, InvalidRequestError, LooseBody, Target, Task, score_of
 from lacuner.web.served_models import Answer, Query
@@ -10,7 +10,7 @@ from lacuner.web.served_models import Answer, Query
 class Parameters(LooseBody):
     """How entities are made of tagged pieces; we find whole ones, so all strategies but ``none`` are the same."""
 
-    aggregation_strategy: str | None = None
+    aggregation_strategy: Literal["none", "simple", "first", "average", "max"] | None = None
     ignore_labels: list[str] = []
     stride: int | None = None
 
