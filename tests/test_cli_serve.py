@@ -240,6 +240,31 @@ def test_several_processes_answer_are_replaced_and_load_again(start, folder: Pat
     assert not [worker for worker in workers if Path(f"/proc/{worker}").exists()]
 
 
+def test_a_signal_to_load_again_does_not_end_a_server_that_is_still_loading(
+    folder: Path, model: Recognizer, run, monkeypatch
+) -> None:
+    from lacuner.web import served_models, server
+
+    reloaded, load = threading.Event(), served_models.ServedModels.__init__
+
+    def hang_up(self: object, *given: object) -> None:
+        os.kill(os.getpid(), signal.SIGHUP)
+        load(self, *given)  # type: ignore[arg-type]
+        with_threshold(model, folder, 100.0)
+
+    def until_reloaded(app: Any, *_: object, **__: object) -> None:
+        deadline = time.monotonic() + 30
+        while app.state.service.metrics.render().count("lacuner_reloads_total 1") < 1 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        reloaded.set()
+
+    monkeypatch.setattr(served_models.ServedModels, "__init__", hang_up)
+    monkeypatch.setattr(server, "serve", until_reloaded)
+    code, _, said = run("serve", folder, "--port", 0)
+    assert reloaded.is_set()
+    assert (code, "news was loaded again" in said) == (0, True)
+
+
 def test_what_cannot_be_served_is_said_in_a_sentence(folder: Path, tmp_path: Path, run) -> None:
     code, _, said = run("serve", tmp_path / "nowhere", "--port", 0)
     assert code == 1
