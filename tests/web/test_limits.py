@@ -1,4 +1,5 @@
 import asyncio
+import json
 import logging
 import socket
 import threading
@@ -78,10 +79,17 @@ HALF_OPEN = {
 }
 
 
-@pytest.mark.parametrize("sent", HALF_OPEN.values(), ids=HALF_OPEN)
-def test_requests_that_are_never_completed_are_given_up(connect, sent: bytes) -> None:
+@pytest.mark.parametrize(("what", "sent"), HALF_OPEN.items(), ids=HALF_OPEN)
+def test_requests_that_are_never_completed_are_given_up_with_a_word(connect, what: str, sent: bytes) -> None:
     began = time.monotonic()
-    everything(connect(sent))
+    received = everything(connect(sent))
+    head, _, body = received[max(0, received.rfind(b"HTTP/1.1")) :].partition(b"\r\n\r\n")
+    if what == "nothing":  # browsers open connections that they may not need
+        assert received == b""
+    else:
+        assert head.startswith(b"HTTP/1.1 408 ")
+        assert json.loads(body)["reason"] == "late"
+    assert received.count(b"HTTP/1.1") == len({"nothing": [], "half a second request": [1, 2]}.get(what, [1]))
     assert 0.3 < time.monotonic() - began < 4  # uvicorn itself would wait for 5 seconds, or forever
 
 
