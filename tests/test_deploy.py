@@ -41,6 +41,12 @@ def test_what_the_container_file_copies_is_there_and_what_it_runs_exists() -> No
     assert re.search(r"^USER (?!root)", text, re.MULTILINE)
 
 
+def test_the_options_that_the_page_about_servers_names_exist() -> None:
+    page = (DEPLOY.parent / "docs" / "serve.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"(?<=[ `])--[a-z][a-z-]+", page))
+    assert {"--max-texts", "--max-queue", "--timeout"} <= named <= options()
+
+
 def engine() -> str | None:
     """A program that can build images here, and not only be called."""
     for name in ("podman", "docker"):

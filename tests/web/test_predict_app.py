@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import shutil
 import threading
 import time
@@ -209,6 +210,21 @@ def test_tasks_that_cannot_be_labeled_are_refused_with_their_place(client: TestC
 def test_a_task_without_an_interface_has_one_text(client: TestClient) -> None:
     found = client.post("/predict", json={"tasks": [{"data": {"anything": ADA}}]}).json()
     assert found["results"][0]["result"][0]["from_name"] == "label"
+
+
+def test_all_tasks_of_a_project_come_in_one_request_if_the_limits_are_as_documented(models: ServedModels) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "serve.md").read_text(encoding="utf-8")
+    texts, queue, body = (
+        int(found) for found in re.findall(r"`--max-texts (\d+) --max-queue (\d+) --max-body (\d+)", page)[0]
+    )
+    app = create_app(
+        models,
+        AccessPolicy(None, pages=PAGES, api="/"),
+        BatchLimits(max_waiting=queue),
+        RequestLimits(max_body=body, max_texts=texts),
+    )
+    tasks = [{"data": {"text": "Ada"}, "meta": "x" * 4000}] * 300
+    assert len(TestClient(app, base_url=ADDRESS).post("/predict", json={"tasks": tasks}).json()["results"]) == 300
 
 
 def test_the_client_of_hugging_face_itself_understands_the_answer(models: ServedModels, model: Recognizer) -> None:
