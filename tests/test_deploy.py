@@ -41,6 +41,39 @@ def test_what_the_container_file_copies_is_there_and_what_it_runs_exists() -> No
     assert re.search(r"^USER (?!root)", text, re.MULTILINE)
 
 
+def test_the_options_that_the_page_about_servers_names_exist() -> None:
+    page = (DEPLOY.parent / "docs" / "serve.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"(?<=[ `])--[a-z][a-z-]+", page))
+    assert {"--max-texts", "--max-queue", "--timeout"} <= named <= options()
+
+
+def engine() -> str | None:
+    """A program that can build images here, and not only be called."""
+    for name in ("podman", "docker"):
+        if shutil.which(name) is not None:
+            try:
+                informed = subprocess.run([name, "info"], capture_output=True, timeout=20, check=False)
+            except subprocess.TimeoutExpired:
+                continue
+            if informed.returncode == 0:
+                return name
+    return None
+
+
+@pytest.mark.slow
+def test_the_container_is_built_and_serves() -> None:
+    program = engine()
+    if program is None:
+        pytest.skip("there is no engine that builds images (podman info, docker info)")
+    build = [program, "build", "--quiet", "-t", "lacuner-test", "-f", str(CONTAINER), str(DEPLOY.parent)]
+    built = subprocess.run(build, capture_output=True, text=True, check=False)
+    assert built.returncode == 0, built.stderr[-2000:]
+    run = [program, "run", "--rm", "lacuner-test", "--help"]
+    said = subprocess.run(run, capture_output=True, text=True, check=False)
+    assert said.returncode == 0, said.stderr
+    assert "--max-texts" in said.stdout
+
+
 def test_the_service_is_one_that_systemd_understands() -> None:
     text = SERVICE.read_text(encoding="utf-8")
     command = re.search(r"^ExecStart=\S+ serve (.*)$", text, re.MULTILINE)

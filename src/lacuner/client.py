@@ -13,7 +13,8 @@ from lacuner.corpus.sentence import Entity
 from lacuner.errors import LacunerError
 
 _AT_ONCE = 100
-"""Texts of a request; servers take 256, unless they are told otherwise."""
+"""Texts of a request; servers take 256, unless they are told otherwise. What they do not take is sent in halves."""
+_TOO_LARGE = 413
 _AGAIN = (429, 502, 503)
 """Statuses of a server that is busy or starting."""
 
@@ -73,13 +74,42 @@ class Client:
         """The entities of a text, or of each text of several; offsets count characters."""
         options = {"nested": nested, "min_score": min_score} | ({"model": self._model} if self._model else {})
         if isinstance(text, str):
-            return _entities(self._ask("/predict", {"text": text} | options)["entities"])
+            (only,) = self._predict([text], options)
+            return only
         texts = list(text)
-        found: list[list[Entity]] = []
-        for begin in range(0, len(texts), _AT_ONCE):
-            answer = self._ask("/predict", {"texts": texts[begin : begin + _AT_ONCE]} | options)
-            found += [_entities(result["entities"]) for result in answer["results"]]
-        return found
+        return [
+            entities
+            for begin in range(0, len(texts), _AT_ONCE)
+            for entities in self._predict(texts[begin : begin + _AT_ONCE], options, begin)
+        ]
+
+    def _predict(
+        self, texts: Sequence[str], options: Mapping[str, Any], first: int | None = None
+    ) -> list[list[Entity]]:
+        """The entities of texts that are sent together, or in halves, if the server does not take so many.
+
+        Args:
+            texts: at least one.
+            options: of the request.
+            first: number of the first, for errors; ``None`` if there is but one.
+        """
+        try:
+            answer = self._ask("/predict", {"texts": texts, **options})
+        except ServerError as error:
+            if error.status != _TOO_LARGE:
+                raise
+            if len(texts) == 1:
+                which = "the text" if first is None else f"texts[{first}]"
+                what = f"{which} has {len(texts[0]):,} characters, which the server does not take"
+                remedy = "cut it, or start the server with a larger --max-body"
+                raise ServerError(f"{what} ({error}) — {remedy}", _TOO_LARGE) from None
+            half = len(texts) // 2
+            begin = first or 0
+            return [
+                *self._predict(texts[:half], options, begin),
+                *self._predict(texts[half:], options, begin + half),
+            ]
+        return [_entities(result["entities"]) for result in answer["results"]]
 
     @property
     def labels(self) -> tuple[str, ...]:

@@ -45,3 +45,7 @@ def test_long_texts_are_searched_in_passages(model: Recognizer, at: int) -> None
     words = [word for sentence in sentences for word in sentence]
     marked = [(5 * index + start, 5 * index + start + 1) for index in range(100) for start in (0, 3)]
     assert missing_probability(model.model, words, [span for span in marked if span[0] // 5 != at]) > 0.5
+
+
+def test_without_candidates_the_chance_is_zero_and_not_minus_zero() -> None:
+    assert str(chance_of_any([], [])) == str(chance_of_any([(0, 1, 0.0)], [])) == "0.0"

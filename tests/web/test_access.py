@@ -1,3 +1,5 @@
+import base64
+
 import pytest
 from fastapi import FastAPI
 from fastapi.responses import PlainTextResponse
@@ -73,6 +75,27 @@ def test_the_token_is_a_bearer_token_and_counts_nowhere_else(stranger: TestClien
         assert stranger.get("/api/thing", headers={"Cookie": f"{name}={TOKEN}"}).status_code == 401
     assert stranger.post(f"/api/thing?token={TOKEN}").status_code == 401
     assert stranger.get(f"/api/thing?token={TOKEN}").status_code == 401
+
+
+def test_the_scheme_of_a_token_is_read_in_any_case(stranger: TestClient) -> None:
+    password = base64.b64encode(f"anybody:{TOKEN}".encode()).decode()
+    for header in (f"bearer {TOKEN}", f"BEARER {TOKEN}", f"Bearer  {TOKEN}", f"basic {password}"):
+        assert stranger.get("/api/thing", headers={"Authorization": header}).status_code == 200
+    for header in (f"Bearer {TOKEN.upper()}", f"Digest {TOKEN}", TOKEN, f"Bearer{TOKEN}"):
+        assert stranger.get("/api/thing", headers={"Authorization": header}).status_code == 401
+
+
+def test_a_wrong_token_is_told_from_none(stranger: TestClient) -> None:
+    assert "needs a token" in stranger.get("/api/thing").json()["message"]
+    wrong = stranger.get("/api/thing", headers={"Authorization": "Bearer another-token"}).json()["message"]
+    assert wrong.startswith("This is not the token of the server")
+
+
+def test_pages_may_be_patterns() -> None:
+    stranger = Application(AccessPolicy(TOKEN, pages=("/api/*",))).client
+    assert stranger.get("/api/thing").status_code == 200
+    assert stranger.post("/api/thing").status_code == 401
+    assert stranger.get("/").status_code == 401
 
 
 def test_no_cookie_is_set_because_browsers_send_it_to_every_port(browser: TestClient) -> None:

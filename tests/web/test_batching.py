@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lacuner.web.batching import Batcher, BatchLimits, QueueFullError, TooLateError
+from lacuner.web.batching import Batcher, BatchLimits, IsWanted, QueueFullError, TooLateError
 
 REQUESTS = st.lists(
     st.tuples(
@@ -30,18 +30,22 @@ class Recorder:
         self.threads: set[int] = set()
         self.seconds = seconds
 
-    def __call__(self, queries: Sequence[tuple[int, int, str]]) -> list[object]:
+    def __call__(self, queries: Sequence[tuple[int, int, str]], is_wanted: IsWanted) -> list[object]:
         self.batches.append(list(queries))
         self.threads.add(threading.get_ident())
         time.sleep(self.seconds + 0.003 * sum(kind == "slow" for _, _, kind in queries))
         return [ValueError(query) if query[2] == "broken" else ("answer to", query) for query in queries]
 
 
+def cost_of(query: tuple[int, int, str]) -> int:
+    return {"a": 1, "b": 2, "broken": 3, "slow": 7}[query[2]]
+
+
 @settings(max_examples=60)
-@given(REQUESTS, st.integers(1, 7), st.sampled_from([0.0, 0.001, 0.005]))
-def test_any_interleaving_of_requests_gives_each_client_its_own_answer(requests, max_batch, window) -> None:
+@given(REQUESTS, st.integers(1, 7), st.integers(1, 9), st.sampled_from([0.0, 0.001, 0.005]))
+def test_any_interleaving_of_requests_gives_each_client_its_own_answer(requests, max_batch, max_cost, window) -> None:
     recorder = Recorder()
-    batcher: Batcher = Batcher(recorder, BatchLimits(window, max_batch, timeout=20))
+    batcher: Batcher = Batcher(recorder, BatchLimits(window, max_batch, max_cost, timeout=20), cost_of)
 
     async def client(number: int, delay: int, kinds: list[str], leaves: bool) -> None:
         await asyncio.sleep(delay / 1000)
@@ -64,6 +68,7 @@ def test_any_interleaving_of_requests_gives_each_client_its_own_answer(requests,
     asked = [query for batch in recorder.batches for query in batch]
     assert len(asked) == len(set(asked)), "nothing is computed twice"
     assert all(len(batch) <= max_batch for batch in recorder.batches)
+    assert all(len(batch) == 1 or sum(map(cost_of, batch)) <= max_cost for batch in recorder.batches)
     assert batcher.waiting == 0
     stayed = {(n, p, k) for n, (_, kinds, left) in enumerate(requests) if not left for p, k in enumerate(kinds)}
     assert stayed <= set(asked), "everything is computed"
@@ -139,10 +144,48 @@ def test_a_request_that_takes_too_long_is_given_up_and_its_rest_is_not_computed(
     assert len(recorder.batches) <= 3
 
 
+def test_a_batch_has_no_more_work_than_allowed_and_small_queries_do_not_wait_for_many_large_ones() -> None:
+    recorder = Recorder()
+    batcher: Batcher = Batcher(recorder, BatchLimits(window=0.05, max_cost=5), cost_of)
+    large = [(0, place, "slow") for place in range(4)]
+    found = run_all(batcher, large, one(1), one(2, "b"), [(3, place, "b") for place in range(3)])
+    assert not [result for result in found if isinstance(result, Exception)]
+    shown = ["".join(kind[0] for _, _, kind in batch) for batch in recorder.batches]
+    assert shown == ["abb", "s", "bb", "s", "s", "s"]
+
+
+def test_small_queries_fill_what_a_larger_one_leaves() -> None:
+    recorder = Recorder()
+    batcher: Batcher = Batcher(recorder, BatchLimits(window=0.05, max_cost=5), cost_of)
+    run_all(batcher, [(0, place, "broken") for place in range(3)], one(1, "b"))
+    assert [[kind for _, _, kind in batch] for batch in recorder.batches] == [["broken", "b"], ["broken"], ["broken"]]
+
+
+def test_a_model_is_told_what_nobody_waits_for_any_more() -> None:
+    wanted: list[list[bool]] = []
+
+    def compute(queries: Sequence[tuple[int, int, str]], is_wanted: IsWanted) -> list[object]:
+        before = [is_wanted(index) for index in range(len(queries))]
+        time.sleep(0.3)
+        wanted.extend([before, [is_wanted(index) for index in range(len(queries))]])
+        return list(queries)
+
+    batcher: Batcher = Batcher(compute, BatchLimits(window=0.05))
+
+    async def some_leave() -> object:
+        leaving, staying = (asyncio.ensure_future(batcher.run(one(number))) for number in (1, 2))
+        await asyncio.sleep(0.2)
+        leaving.cancel()
+        return await staying
+
+    assert asyncio.run(some_leave()) == one(2)
+    assert wanted == [[True, True], [False, True]]
+
+
 def test_a_model_that_fails_as_a_whole_fails_everybody_and_works_on() -> None:
     answers = iter([RuntimeError("out of memory"), None])
 
-    def compute(queries: Sequence[object]) -> list[object]:
+    def compute(queries: Sequence[object], is_wanted: IsWanted) -> list[object]:
         if error := next(answers):
             raise error
         return list(queries)
@@ -154,7 +197,7 @@ def test_a_model_that_fails_as_a_whole_fails_everybody_and_works_on() -> None:
 
 def test_batches_are_observed() -> None:
     seen: list[tuple[int, float]] = []
-    run_all(Batcher(Recorder(), BatchLimits(window=0.1), lambda *what: seen.append(what)), one(1), one(2))
+    run_all(Batcher(Recorder(), BatchLimits(window=0.1), observe=lambda *what: seen.append(what)), one(1), one(2))
     assert [size for size, _ in seen] == [2]
     assert 0 <= seen[0][1] < 5
 

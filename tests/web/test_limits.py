@@ -1,3 +1,5 @@
+import asyncio
+import json
 import logging
 import socket
 import threading
@@ -77,10 +79,17 @@ HALF_OPEN = {
 }
 
 
-@pytest.mark.parametrize("sent", HALF_OPEN.values(), ids=HALF_OPEN)
-def test_requests_that_are_never_completed_are_given_up(connect, sent: bytes) -> None:
+@pytest.mark.parametrize(("what", "sent"), HALF_OPEN.items(), ids=HALF_OPEN)
+def test_requests_that_are_never_completed_are_given_up_with_a_word(connect, what: str, sent: bytes) -> None:
     began = time.monotonic()
-    everything(connect(sent))
+    received = everything(connect(sent))
+    head, _, body = received[max(0, received.rfind(b"HTTP/1.1")) :].partition(b"\r\n\r\n")
+    if what == "nothing":  # browsers open connections that they may not need
+        assert received == b""
+    else:
+        assert head.startswith(b"HTTP/1.1 408 ")
+        assert json.loads(body)["reason"] == "late"
+    assert received.count(b"HTTP/1.1") == len({"nothing": [], "half a second request": [1, 2]}.get(what, [1]))
     assert 0.3 < time.monotonic() - began < 4  # uvicorn itself would wait for 5 seconds, or forever
 
 
@@ -112,6 +121,25 @@ def test_hundreds_of_half_open_connections_keep_nobody_out_and_write_no_log(conn
         assert page(port).endswith(b'"here"')
     assert caplog.text == ""
     assert len("".join(capfd.readouterr())) < 1000
+
+
+def test_a_client_that_asks_before_it_sends_much_is_refused_at_once() -> None:
+    """One that does not ask is read to the end, or it would not see the answer."""
+    read, sent = [], []
+
+    async def receive() -> dict[str, object]:
+        read.append("piece")
+        return {"type": "http.request", "body": b"x" * 100, "more_body": len(read) < 3}
+
+    async def send(message: dict[str, object]) -> None:
+        sent.append(message)
+
+    headers = [(b"content-length", b"300"), (b"expect", b"100-Continue")]
+    for given in (headers, headers[:1]):
+        asyncio.run(limits.BodyLimit(None, 299)({"type": "http", "headers": given}, receive, send))  # type: ignore[arg-type]
+        assert sent[0]["status"] == 413
+        assert len(read) == (0 if given is headers else 3)
+        sent.clear()
 
 
 def test_a_connection_that_waits_makes_room_before_one_that_is_answered(monkeypatch, connect, port: int) -> None:

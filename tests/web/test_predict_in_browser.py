@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from lacuner import Recognizer
+from lacuner.corpus.display.colors import Palette
 from lacuner.web.access import AccessPolicy
 from lacuner.web.limits import ManyConnections
 from lacuner.web.predict_app import PAGES, RequestLimits, create_app
@@ -28,7 +29,9 @@ TEXT = "Ada moved 😀 to New York ."
 def url(model: Recognizer) -> str:
     ready, sock = threading.Event(), listen("127.0.0.1", 0)
     app = create_app(
-        ServedModels.of(toy=model, other=model), AccessPolicy(TOKEN, pages=PAGES, api="/"), limits=RequestLimits(4000)
+        ServedModels.of(toy=model, other=model),
+        AccessPolicy(TOKEN, pages=PAGES, api="/"),
+        limits=RequestLimits(4000, max_texts=30),
     )
     threading.Thread(target=serve, args=(app, sock, ready.set, ManyConnections), daemon=True).start()
     assert ready.wait(20)
@@ -69,10 +72,14 @@ def test_entities_are_shown_in_color_with_label_and_score(page: Page, model: Rec
     shown = page.locator("#shown .entity")
     expect(shown).to_have_count(2)
     person, place = model.predict(TEXT)
-    expect(shown.nth(0)).to_have_text(f"Ada{person.label} {int(100 * person.score)} %")
-    expect(shown.nth(1)).to_have_text(f"New York{place.label} {int(100 * place.score)} %")
+    expect(shown.nth(0)).to_have_text(f"Ada{person.label} {person.score:.2f}")
+    expect(shown.nth(1)).to_have_text(f"New York{place.label} {place.score:.2f}")
     colors = [shown.nth(index).evaluate("node => getComputedStyle(node).backgroundColor") for index in (0, 1)]
     assert len({*colors, "rgba(0, 0, 0, 0)"}) == 3
+    palette = Palette.of(model.labels)
+    assert [shown.nth(index).get_attribute("data-color") for index in (0, 1)] == [
+        str(palette.number(entity.label)) for entity in (person, place)
+    ]
     rows = page.locator("#rows tr")
     expect(rows.nth(1)).to_have_text(f"New YorkLOC{place.score:.4f}{place.start}–{place.end}")
     assert "token" not in page.url
@@ -112,12 +119,13 @@ def test_lines_are_read_one_by_one_unless_told_otherwise(page: Page, model: Reco
 
     assert found() == expected
     assert all(whole[start:end] == text for start, end, _, text in expected)
+    page.problems.clear()  # the browser itself notes the status 413
     page.uncheck("#lines")
     assert found() == [(e.start, e.end, e.label, e.text) for e in model.predict(whole)]
 
 
 def test_options_reach_the_model(page: Page) -> None:
-    page.fill("#min-score", "100")
+    page.fill("#min-score", "1")
     find(page, TEXT)
     expect(page.locator("#notice")).to_have_text("0 entities.")
     page.fill("#min-score", "0")

@@ -10,6 +10,7 @@ from httpx2 import ASGITransport, AsyncClient, Response
 from handmade_audit import MAY, TURIN, TURIN_THIRD, finding, small_audit, small_corpus, write_audit
 from lacuner import Corpus, Entity, Sentence
 from lacuner.audit.folder import AuditFolder
+from lacuner.corpus.display.colors import Palette
 from lacuner.review.review import Review
 from lacuner.web.access import AccessPolicy
 from lacuner.web.limits import MAX_BODY
@@ -77,6 +78,7 @@ def test_the_page_hears_everything_about_the_review(browser: TestClient) -> None
     post(browser, "/api/reviewer", {"name": "  Ada   L. "})
     about = browser.get("/api/review", headers=ADA).json()
     assert about["labels"] == ["LOC", "ORG", "PER"]
+    assert about["colors"] == dict(Palette.of(about["labels"]).numbers)
     assert about["estimated_missing"]["total"] == 12
     assert (about["corpus"], about["warning"], about["name"]) == ("names.conll", None, "Ada L.")
     assert sum(count["count"] for count in about["counts"]) == 7

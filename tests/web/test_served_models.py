@@ -6,7 +6,16 @@ import pytest
 
 from lacuner import ConfigError, Corpus, Recognizer
 from lacuner.web import served_models
-from lacuner.web.served_models import Query, ServedModel, ServedModels, answer_together, named_paths, version_of
+from lacuner.web.served_models import (
+    Answer,
+    GivenUpError,
+    Query,
+    ServedModel,
+    ServedModels,
+    answer_together,
+    named_paths,
+    version_of,
+)
 
 TEXTS = ["Ada moved to Turin .", "", "Kurt moved to New York .", "nobody " * 300 + "Ada moved to Oslo ."]
 
@@ -45,6 +54,36 @@ def test_one_text_that_fails_does_not_fail_the_others(toy: Corpus, small_setting
     failed, answered = tagger.answer([Query(TEXTS[0], nested=True), Query(TEXTS[0])])
     assert isinstance(failed, ConfigError)
     assert answered.version == "unsaved"
+
+
+def test_what_nobody_waits_for_is_not_computed_and_a_long_text_ends_early(model: Recognizer, monkeypatch) -> None:
+    encoded: list[int] = []
+    encode = type(model.model).encode
+    monkeypatch.setattr(
+        type(model.model), "encode", lambda self, words: (encoded.append(len(words)), encode(self, words))[1]
+    )
+    served = ServedModel.of(model)
+    encoded.clear()
+    left, answered = served.answer([Query(TEXTS[0]), Query(TEXTS[2])], lambda index: index == 1)
+    assert isinstance(left, GivenUpError)
+    assert scored(answered.entities) == scored(model.predict(TEXTS[2]))
+    monkeypatch.setattr("lacuner.models.model._BATCH_TOKENS", 300)
+    long = "Ada moved to Turin . " * 300
+    encoded.clear()
+    (whole,) = served.answer([Query(long)])
+    assert isinstance(whole, Answer)
+    assert len(encoded) > 4
+    encoded.clear()
+    (left,) = served.answer([Query(long)], lambda index: len(encoded) < 2)
+    assert isinstance(left, GivenUpError)
+    assert len(encoded) == 2
+
+
+def test_of_several_models_each_knows_for_itself_what_is_wanted(model: Recognizer) -> None:
+    one, other = ServedModel.of(model, "1"), ServedModel.of(model, "2")
+    queries = [(served, Query(TEXTS[0])) for served in (one, other, one, other)]
+    answers = answer_together(queries, lambda index: index in (1, 2))
+    assert [isinstance(answer, GivenUpError) for answer in answers] == [True, False, False, True]
 
 
 def test_what_is_annotated_is_not_missing(model: Recognizer) -> None:
@@ -89,6 +128,31 @@ def test_a_model_that_cannot_be_loaded_again_stays_what_it_was(model_folder: Pat
     assert list(failed) == ["m"]
     assert models["m"] is before
     assert scored(models["m"].answer([Query(TEXTS[0])])[0].entities)
+
+
+def test_a_folder_that_is_replaced_while_it_is_read_is_read_again(
+    model: Recognizer, model_folder: Path, tmp_path: Path, monkeypatch
+) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(model_folder, folder)
+    read, from_pretrained = [], Recognizer.from_pretrained
+
+    def load(path: Path, device: object) -> Recognizer:
+        read.append(from_pretrained(path, device))
+        if len(read) == 1:
+            model.model.threshold.fill_(1.0)
+            try:
+                model.save_pretrained(folder)
+            finally:
+                model.model.threshold.fill_(0.0)
+        return read[-1]
+
+    monkeypatch.setattr(Recognizer, "from_pretrained", load)
+    served = ServedModel.load(folder)
+    assert len(read) == 2
+    assert served.recognizer is read[1]
+    assert float(served.recognizer.model.threshold) == 1.0
+    assert served.version == version_of(folder) != version_of(model_folder)
 
 
 def test_requests_are_answered_while_a_model_is_loaded(model_folder: Path, monkeypatch) -> None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from multiprocessing.synchronize import Event
 
+    from lacuner.web.hangups import Hangups
     from lacuner.web.predict_app import Service
 
 _LIMITS = "Limits"
@@ -110,45 +111,49 @@ def serve(
     Example: `lacuner serve model`, then `curl localhost:8620/predict -H "Authorization: Bearer TOKEN" -d '{"text": "Ada"}'`
     """  # fmt: skip
     bound_kernel_caches()
-    from lacuner.errors import ConfigError
-    from lacuner.web.access import check_token, is_local, new_token
-    from lacuner.web.served_models import named_paths
-    from lacuner.web.server import address
-    from lacuner.web.supervisor import supervise
+    from lacuner.web.hangups import hangups
 
-    if token is not None:
-        check_token(token)
-        if no_token:
-            raise ConfigError("--token and --no-token exclude each other — give one of them")
-    secret = None if no_token else token or new_token()
-    options = _Options(
-        named_paths(models), device, host, secret, tuple(allow_host or ()), batch_window / 1000, max_batch, max_queue,
-        timeout, max_body, max_texts,
-    )  # fmt: skip
-    sock, chosen = open_port(host, port)
-    if not is_local(host):
-        who = "whoever can reach it can use it" if secret is None else "whoever has the token can use it"
-        say(f"warning: other machines can reach this server, and it is not encrypted; {who}.")
-    url = address(host, chosen, secret)
+    with hangups() as caught:  # before torch is loaded, which takes seconds
+        from lacuner.errors import ConfigError
+        from lacuner.web.access import check_token, is_local, new_token
+        from lacuner.web.served_models import named_paths
+        from lacuner.web.server import address
+        from lacuner.web.supervisor import supervise
 
-    def started() -> None:
-        if json:
-            print_json({"url": url, "token": secret})
-            sys.stdout.flush()
-        say(f"Serving {', '.join(options.paths)} at {url}\nCtrl-C stops the server.")
+        if token is not None:
+            check_token(token)
+            if no_token:
+                raise ConfigError("--token and --no-token exclude each other — give one of them")
+        secret = None if no_token else token or new_token()
+        options = _Options(
+            named_paths(models), device, host, secret, tuple(allow_host or ()), batch_window / 1000, max_batch, max_queue,
+            timeout, max_body, max_texts,
+        )  # fmt: skip
+        sock, chosen = open_port(host, port)
+        if not is_local(host):
+            who = "whoever can reach it can use it" if secret is None else "whoever has the token can use it"
+            say(f"warning: other machines can reach this server, and it is not encrypted; {who}.")
+        url = address(host, chosen, secret)
 
-    if workers == 1:
-        _answer(options, sock, started)
-    else:
-        from lacuner.web.metrics import Metrics
+        def started() -> None:
+            if json:
+                print_json({"url": url, "token": secret})
+                sys.stdout.flush()
+            say(f"Serving {', '.join(options.paths)} at {url}\nCtrl-C stops the server.")
 
-        work = partial(_work, options, sock, Metrics.shared_table(workers), workers)
-        supervise(work, workers, started, say, timeout)
-    say("\nStopped.")
+        if workers == 1:
+            _answer(options, caught, sock, started)
+        else:
+            from lacuner.web.metrics import Metrics
+
+            work = partial(_work, options, sock, Metrics.shared_table(workers), workers)
+            supervise(work, workers, started, say, timeout)
+        say("\nStopped.")
 
 
 def _answer(
     options: _Options,
+    caught: "Hangups",
     sock: "socket.socket",
     started: "Callable[[], None]",
     table: Any = None,
@@ -167,12 +172,12 @@ def _answer(
     app = create_app(
         ServedModels(options.paths, options.device),
         AccessPolicy(options.token, options.host, options.names, PAGES, "/"),
-        BatchLimits(options.window, options.max_batch, options.max_waiting, options.timeout),
+        BatchLimits(options.window, options.max_batch, max_waiting=options.max_waiting, timeout=options.timeout),
         RequestLimits(options.max_body, options.max_texts),
         Metrics(table, row),
         supervisor,
     )
-    _reload_on_hangup(app.state.service)
+    caught.answer_with(partial(_load_again, app.state.service))
     serve_app(app, sock, started, ManyConnections, grace=int(options.timeout) + 1)
 
 
@@ -184,34 +189,28 @@ def _work(
 
     from lacuner.errors import LacunerError
     from lacuner.streams.engine import available_cores
+    from lacuner.web.hangups import hangups
     from lacuner.web.supervisor import end_with
 
     set_up_logging()
     end_with(supervisor)
     torch.set_num_threads(max(1, available_cores() // workers))
     try:
-        _answer(options, sock, ready.set, table, row, supervisor)
+        with hangups() as caught:
+            _answer(options, caught, sock, ready.set, table, row, supervisor)
     except LacunerError as error:
         say(str(error))
         sys.exit(1)
 
 
-def _reload_on_hangup(service: "Service") -> None:
-    """SIGHUP loads models again, in a thread, so that requests are answered meanwhile."""
-    import signal
-    import threading
-
-    def reload() -> None:
-        before = service.models.versions()
-        failed = service.reload()
-        for name, version in service.models.versions().items():
-            if version != before[name]:
-                say(f"{name} was loaded again: {before[name]} → {version}.")
-        for name, why in failed.items():
-            say(f"warning: {name} could not be loaded again, and stays what it was: {why}")
-
-    if hasattr(signal, "SIGHUP"):
-        signal.signal(signal.SIGHUP, lambda number, frame: threading.Thread(target=reload).start())
+def _load_again(service: "Service") -> None:
+    before = service.models.versions()
+    failed = service.reload()
+    for name, version in service.models.versions().items():
+        if version != before[name]:
+            say(f"{name} was loaded again: {before[name]} → {version}.")
+    for name, why in failed.items():
+        say(f"warning: {name} could not be loaded again, and stays what it was: {why}")
 
 
 def bound_kernel_caches() -> None:

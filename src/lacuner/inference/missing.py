@@ -53,7 +53,7 @@ def chance_of_any(candidates: Iterable[Candidate], marked: Iterable[tuple[int, i
         if not covered & taken:
             taken |= covered
             nothing += math.log1p(-min(probability, 1 - 1e-12))
-    return -math.expm1(nothing)
+    return abs(math.expm1(nothing))  # without candidates, 0.0 and not -0.0
 
 
 def _candidates(model: Model, words: Sequence[str], batch: EncodedBatch) -> Iterator[Candidate]:

@@ -10,6 +10,7 @@ import ipaddress
 import secrets
 import socket
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from urllib.parse import urlsplit
 
 from starlette.datastructures import MutableHeaders
@@ -32,6 +33,10 @@ _HEADERS = {
 }
 _NO_TOKEN = (
     "This page needs a token: open the whole address that the terminal shows; programs send it as a bearer token."
+)
+_WRONG_TOKEN = (
+    "This is not the token of the server, which may have been started again: open the whole address that the terminal shows; "
+    "programs send the token that is printed there."
 )
 _CROSS_ORIGIN = "Pages of other servers may not use this server."
 
@@ -66,7 +71,7 @@ class AccessPolicy:
             ``None``: nobody needs one.
         host: the address that the server listens on. Requests for other host names are refused (DNS rebinding).
         more_names: other host names under which the server answers, such as that of a proxy in front of it.
-        pages: paths that need no token.
+        pages: paths that need no token; ``*`` is any text.
         api: where paths begin whose refusals are JSON.
         names: host names under which the server answers.
     """
@@ -94,21 +99,26 @@ class AccessPolicy:
         navigates = request.method == "GET" and request.headers.get("sec-fetch-mode") == "navigate"
         if not navigates and request.headers.get("sec-fetch-site") in ("cross-site", "same-site"):
             return 403, _CROSS_ORIGIN
-        return None if self._is_page(request) or self.has_token(request) else (401, _NO_TOKEN)
+        if self._is_page(request) or self.has_token(request):
+            return None
+        return 401, _WRONG_TOKEN if "authorization" in request.headers else _NO_TOKEN
 
     def has_token(self, request: Request) -> bool:
         """Whether the request carries the token, if one is needed; as a bearer token, or as a password of any user."""
         if self.token is None:
             return True
         kind, _, given = request.headers.get("authorization", "").partition(" ")
-        if kind == "Basic":
+        kind, given = kind.lower(), given.strip(" ")
+        if kind == "basic":
             given = _password(given)
-        return kind in ("Bearer", "Basic") and secrets.compare_digest(given.encode(), self.token.encode())
+        return kind in ("bearer", "basic") and secrets.compare_digest(given.encode(), self.token.encode())
 
     def _is_page(self, request: Request) -> bool:
         """Whether it asks for a page, or for its scripts and styles, which are the same everywhere."""
         path = request.scope["path"]
-        return request.method in ("GET", "HEAD") and (path in self.pages or path.startswith("/static/"))
+        return request.method in ("GET", "HEAD") and (
+            path.startswith("/static/") or any(fnmatchcase(path, page) for page in self.pages)
+        )
 
     def _is_own_name(self, name: str) -> bool:
         if name in self.names:

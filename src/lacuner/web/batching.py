@@ -12,6 +12,8 @@ from lacuner.errors import LacunerError
 
 Query = TypeVar("Query")
 Answer = TypeVar("Answer")
+IsWanted = Callable[[int], bool]
+"""Whether somebody still waits for the answer to the query with this number."""
 
 
 @dataclass(frozen=True)
@@ -21,12 +23,14 @@ class BatchLimits:
     Attributes:
         window: seconds that the first query waits for company.
         max_batch: queries that are answered together; 1 answers each by itself.
+        max_cost: of the queries that are answered together; one that costs more is answered by itself.
         max_waiting: queries that wait; a request that would make them more is refused.
         timeout: seconds until a request is given up.
     """
 
     window: float = 0.01
     max_batch: int = 64
+    max_cost: int = 32_768
     max_waiting: int = 1024
     timeout: float = 30.0
 
@@ -53,33 +57,40 @@ class _Job(Generic[Query, Answer]):
     """A query, and where its answer goes."""
 
     query: Query
+    cost: int = 1
     answer: Future[Answer] = field(default_factory=Future)
     since: float = field(default_factory=time.monotonic)
+    given_up: bool = False
 
 
 class Batcher(Generic[Query, Answer]):
     """Collects queries of many requests, answers them in batches, and gives each request its own answers in its order.
 
-    A request that is given up leaves the queue; only the batch that is being computed cannot be stopped.
+    A request that is given up, because its time is over or its client has gone, leaves the queue; what is being computed can
+    find out.
 
     Args:
-        compute: answers queries, in another thread: for each its answer, or the exception that it raised.
+        compute: answers queries, in another thread: for each its answer, or the exception that it raised. It is also given
+            a function that says whether somebody still waits for the answer to the query with a number; nobody looks at others.
         limits: of the queue.
+        cost: how much work a query is.
         observe: told the number of queries in each batch, and the seconds that it took, before anybody gets an answer.
         clean_up: called in the thread that computes, after the answers of each batch have been given.
     """
 
     def __init__(
         self,
-        compute: Callable[[Sequence[Query]], Sequence[Answer | Exception]],
+        compute: Callable[[Sequence[Query], IsWanted], Sequence[Answer | Exception]],
         limits: BatchLimits | None = None,
+        cost: Callable[[Query], int] = lambda query: 1,
         observe: Callable[[int, float], None] = lambda size, seconds: None,
         clean_up: Callable[[], None] = lambda: None,
     ) -> None:
         self.limits = limits or BatchLimits()
-        self._compute, self._observe, self._clean_up = compute, observe, clean_up
+        self._compute, self._cost, self._observe, self._clean_up = compute, cost, observe, clean_up
         self._waiting: deque[_Job[Query, Answer]] = deque()
         self._thread = ThreadPoolExecutor(1, "model")
+        self._large_goes_next = False
         self._pace = 0.0  # seconds a query, of the last batches
         self._task: asyncio.Task[None] | None = None
         self._more: asyncio.Event | None = None
@@ -100,7 +111,7 @@ class Batcher(Generic[Query, Answer]):
             return []
         if self._waiting and len(self._waiting) + len(queries) > self.limits.max_waiting:
             raise QueueFullError(self._seconds_to_wait())
-        jobs: list[_Job[Query, Answer]] = [_Job(query) for query in queries]
+        jobs: list[_Job[Query, Answer]] = [_Job(query, self._cost(query)) for query in queries]
         answers = [asyncio.wrap_future(job.answer) for job in jobs]
         self._waiting.extend(jobs)
         self._wake()
@@ -109,10 +120,10 @@ class Batcher(Generic[Query, Answer]):
             if late:
                 raise TooLateError(self.limits.timeout)
         finally:  # also if the client has gone
-            for answer in answers:
+            for job, answer in zip(jobs, answers, strict=True):
+                job.given_up = True  # if it is being computed, it cannot be canceled
                 answer.cancel()
-            given_up = sum(job.answer.cancel() for job in jobs)
-            if given_up:
+            if sum(job.answer.cancel() for job in jobs):
                 self._waiting = deque(job for job in self._waiting if not job.answer.cancelled())
         errors = [answer.exception() for answer in answers]
         for error in errors:
@@ -146,7 +157,7 @@ class Batcher(Generic[Query, Answer]):
         if self.limits.max_batch == 1:
             return
         deadline = self._waiting[0].since + self.limits.window
-        while 0 < len(self._waiting) < self.limits.max_batch:
+        while 0 < len(self._waiting) < self.limits.max_batch and self._waiting_cost() < self.limits.max_cost:
             left = deadline - time.monotonic()
             if left <= 0:
                 return
@@ -156,19 +167,30 @@ class Batcher(Generic[Query, Answer]):
             except TimeoutError:
                 return
 
+    def _waiting_cost(self) -> int:
+        return sum(job.cost for job in self._waiting)
+
     def _next_batch(self) -> list[_Job[Query, Answer]]:
+        """What waits longest, and what else fits beside it. Queries too large for that have every second turn, alone."""
+        large = [job for job in self._waiting if job.cost > self.limits.max_cost][:1]
         batch: list[_Job[Query, Answer]] = []
-        while self._waiting and len(batch) < self.limits.max_batch:
-            job = self._waiting.popleft()
-            if job.answer.set_running_or_notify_cancel():
+        left = self.limits.max_cost
+        for job in self._waiting:
+            if len(batch) < self.limits.max_batch and job.cost <= left:
                 batch.append(job)
-        return batch
+                left -= job.cost
+        if large and (self._large_goes_next or not batch):
+            batch = large
+        self._large_goes_next = bool(large) and batch is not large
+        chosen = set(map(id, batch))
+        self._waiting = deque(job for job in self._waiting if id(job) not in chosen)
+        return [job for job in batch if job.answer.set_running_or_notify_cancel()]
 
     def _answer(self, batch: Sequence[_Job[Query, Answer]]) -> None:
         results: Sequence[Any]
         began = time.monotonic()
         try:
-            results = self._compute([job.query for job in batch])
+            results = self._compute([job.query for job in batch], lambda index: not batch[index].given_up)
         except Exception as error:
             results = [error] * len(batch)
         seconds = time.monotonic() - began

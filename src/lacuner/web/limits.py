@@ -4,6 +4,7 @@ uvicorn limits the size of headers and the time between two requests, but waits 
 """
 
 import asyncio
+import json
 from typing import Any, Literal
 
 import h11
@@ -23,6 +24,13 @@ MAX_BODY = 65_536
 """Bytes of a request's body. The largest that the page sends has less than a thousandth of it."""
 MAX_THROWN_AWAY = 2**30
 """Bytes of a body that is too large; after so many the connection is closed."""
+
+_SLOW = json.dumps({"reason": "late", "message": f"The request took more than {REQUEST_SECONDS:g} seconds to arrive."})
+_TOO_SLOW = (
+    "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Type: application/json\r\n"
+    f"Content-Length: {len(_SLOW)}\r\n\r\n{_SLOW}"
+).encode()
+"""Written as it is, because the application may not know of the request yet."""
 
 _Phase = Literal["request", "answer", "idle"]
 
@@ -77,7 +85,19 @@ class LimitedProtocol(H11Protocol):
             self._deadline = None
         if phase != "idle":
             seconds = REQUEST_SECONDS if phase == "request" else ANSWER_SECONDS
-            self._deadline = self.loop.call_later(seconds, self._give_up)
+            self._deadline = self.loop.call_later(seconds, self._end_request if phase == "request" else self._give_up)
+
+    def _end_request(self) -> None:
+        """Say that the request took too long, if there is one."""
+        begun = self.conn.their_state is h11.SEND_BODY or self.conn.trailing_data[0]
+        answering = self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete
+        if begun and not answering:
+            self.transport.write(_TOO_SLOW)
+            self.transport.close()
+            self.loop.call_later(1, self.transport.abort)  # whoever does not read it is not waited for
+            self.connections.discard(self)
+        else:
+            self._give_up()
 
     def _give_up(self) -> None:
         self.connections.discard(self)  # it does not count any more, even before the transport is closed

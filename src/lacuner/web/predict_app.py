@@ -1,43 +1,45 @@
 """Models as a web application: predictions for programs, in the dialects of several tools, and a page for people."""
 
-import json
+import asyncio
 import os
+import re
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any, TypeVar
 
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse, Response
 from fastapi.staticfiles import StaticFiles
-from pydantic import BaseModel, ValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from lacuner.corpus.formats.json_lines import UnfitJSONError, decode_json
-from lacuner.errors import ConfigError, did_you_mean
+from lacuner.corpus.display.colors import Palette
+from lacuner.errors import ConfigError
 from lacuner.version import __version__
 from lacuner.web.access import AccessMiddleware, AccessPolicy
 from lacuner.web.batching import Batcher, BatchLimits, QueueFullError, TooLateError
-from lacuner.web.dialects.dialect import InvalidRequestError, Target, Task
-from lacuner.web.dialects.hugging_face import InputsBody, classify_tokens
-from lacuner.web.dialects.label_studio import SetupBody, TasksBody, find_control, label_tasks, model_version
-from lacuner.web.dialects.own import GlinerBody, PredictBody, predict, predict_gliner
-from lacuner.web.dialects.presidio import AnalyzeBody, analyze
+from lacuner.web.bodies import content_of, read_body, schema_of
+from lacuner.web.dialects.dialect import Dialect, InvalidRequestError, Target
+from lacuner.web.dialects.hugging_face import HUGGING_FACE
+from lacuner.web.dialects.label_studio import LABEL_STUDIO, SetupBody, find_control, model_version
+from lacuner.web.dialects.own import GLINER, OWN
+from lacuner.web.dialects.presidio import PRESIDIO
 from lacuner.web.limits import BodyLimit
 from lacuner.web.memory import MemoryRelease
-from lacuner.web.metrics import CONTENT_TYPE, Metrics
+from lacuner.web.metrics import CLIENT_LEFT, CONTENT_TYPE, Metrics
 from lacuner.web.review_app import STATIC
 from lacuner.web.served_models import Answer, Query, ServedModel, ServedModels, answer_together
 
-PAGES = ("/", "/docs", "/openapi.json", "/health")
+PAGES = ("/", "/docs", "/openapi.json", "/health", "/models/*/health")
 """What needs no token."""
-_GLINER_KEYS = frozenset({"labels", "threshold", "flat_ner", "multi_label"})
+_DIALECTS: tuple[Dialect[Any], ...] = (LABEL_STUDIO, HUGGING_FACE, GLINER, OWN)
+"""What is understood at one path; the first whose fields are in a body is meant, and otherwise the last."""
 
-B = TypeVar("B", bound=BaseModel)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,7 @@ class Service:
     ) -> None:
         self.models, self.limits, self.metrics, self.supervisor = models, limits, metrics, supervisor
         self.batcher: Batcher[tuple[ServedModel, Query], Answer] = Batcher(
-            answer_together, batching, self._observe, MemoryRelease()
+            answer_together, batching, lambda asked: len(asked[1].text), self._observe, MemoryRelease()
         )
 
     def choose(self, request: Request, named: str | None = None) -> tuple[ServedModel, Target]:
@@ -116,16 +118,17 @@ class Service:
         model = served.recognizer.model
         return served, Target(name, served.recognizer.labels, model.finds_nested)
 
-    async def answer(self, request: Request, read: Callable[[Any, Target], Task], body: Any) -> JSONResponse:
-        """Do what a request asks."""
+    async def answer(self, request: Request, dialect: Dialect[Any], content: Any) -> JSONResponse:
+        """Do what the body of a request asks."""
         began = time.monotonic()
+        body = read_body(dialect.body, content)
         served, target = self.choose(request, body.model)
-        task = read(body, target)
+        task = dialect.read(body, target)
         if len(task.queries) > self.limits.max_texts:
             raise TooManyTextsError(
                 f"The request has {len(task.queries):,} texts, but {self.limits.max_texts:,} are allowed."
             )
-        answers = await self.batcher.run([(served, query) for query in task.queries])
+        answers = await _unless_client_leaves(request, self.batcher.run([(served, query) for query in task.queries]))
         self.metrics.count("texts_total", len(answers))
         self.metrics.count("entities_total", sum(len(answer.entities) for answer in answers))
         self.metrics.observe("request_seconds", time.monotonic() - began)
@@ -183,24 +186,21 @@ def _model_routes(service: Service) -> APIRouter:
     routes = APIRouter()
 
     async def predict_any(request: Request) -> JSONResponse:
-        content = await _content(request)
-        keys = content.keys() if isinstance(content, dict) else ()
-        if "tasks" in keys:
-            return await service.answer(request, label_tasks, _body(TasksBody, content))
-        if "inputs" in keys:
-            return await service.answer(request, classify_tokens, _body(InputsBody, content))
-        if _GLINER_KEYS & set(keys):
-            return await service.answer(request, predict_gliner, _body(GlinerBody, content))
-        return await service.answer(request, predict, _body(PredictBody, content))
+        content = await content_of(request)
+        keys = content.keys() if isinstance(content, dict) else frozenset()
+        meant = next((dialect for dialect in _DIALECTS if dialect.keys & keys), OWN)
+        return await service.answer(request, meant, content)
 
-    bodies = _schema(PredictBody, GlinerBody, InputsBody, TasksBody)
+    bodies = schema_of(*(dialect.body for dialect in reversed(_DIALECTS)))
     summary = "Find entities; the fields of the body tell which tool is asking"
     routes.post("/predict", summary=summary, openapi_extra=bodies)(predict_any)
     routes.post("/", include_in_schema=False)(predict_any)  # clients of Hugging Face know only the address itself
 
-    @routes.post("/analyze", summary="Find entities, as Presidio's analyzer does", openapi_extra=_schema(AnalyzeBody))
+    @routes.post(
+        "/analyze", summary="Find entities, as Presidio's analyzer does", openapi_extra=schema_of(PRESIDIO.body)
+    )
     async def analyze_text(request: Request) -> JSONResponse:
-        return await service.answer(request, analyze, _body(AnalyzeBody, await _content(request)))
+        return await service.answer(request, PRESIDIO, await content_of(request))
 
     @routes.get("/supportedentities", summary="Labels, as Presidio's analyzer lists them")
     async def supported_entities(request: Request) -> JSONResponse:
@@ -211,14 +211,15 @@ def _model_routes(service: Service) -> APIRouter:
         served, target = service.choose(request)
         return JSONResponse({"model": target.name, "version": served.version, "labels": list(target.labels)})
 
+    @routes.head("/health", include_in_schema=False)
     @routes.get("/health", summary="Whether the server answers")
     async def health() -> JSONResponse:
         return JSONResponse({"status": "UP", "v2": False})  # what Label Studio looks for
 
-    @routes.post("/setup", summary="Connect a project of Label Studio", openapi_extra=_schema(SetupBody))
+    @routes.post("/setup", summary="Connect a project of Label Studio", openapi_extra=schema_of(SetupBody))
     async def setup(request: Request) -> JSONResponse:
         served, target = service.choose(request)
-        find_control(_body(SetupBody, await _content(request)).label_config, "schema")
+        find_control(read_body(SetupBody, await content_of(request)).label_config, "schema")
         return JSONResponse({"model_version": model_version(target.name, served.version)})
 
     @routes.post("/webhook", summary="Events of Label Studio; nothing is learned from them", status_code=201)
@@ -235,6 +236,7 @@ def _description(models: ServedModels, name: str) -> dict[str, Any]:
         "name": name,
         "version": served.version,
         "labels": list(recognizer.labels),
+        "colors": dict(Palette.of(recognizer.labels).numbers),
         "method": recognizer.settings.method.name,
         "encoder": recognizer.settings.encoder.name,
         "nested": recognizer.model.finds_nested,
@@ -242,44 +244,23 @@ def _description(models: ServedModels, name: str) -> dict[str, Any]:
     }
 
 
-async def _content(request: Request) -> Any:
-    """The JSON value in the body."""
+async def _unless_client_leaves(request: Request, work: Coroutine[Any, Any, T]) -> T:
+    """The result of work that is canceled if the client closes the connection; its body has been read."""
+    working = asyncio.ensure_future(work)
+    leaving = asyncio.ensure_future(_wait_for_end(request))
     try:
-        return decode_json((await request.body()).decode("utf-8-sig"))
-    except ClientDisconnect:  # nobody reads this, but a traceback in the log would be read
-        raise HTTPException(400, "The body breaks off.") from None
-    except UnicodeDecodeError as error:
-        raise HTTPException(400, f"The body is not UTF-8, from byte {error.start} on.") from None
-    except json.JSONDecodeError as error:
-        raise HTTPException(400, f"The body is not JSON: {error}.") from None
-    except UnfitJSONError as error:
-        raise HTTPException(400, f"The body cannot be read: {error.what} — {error.remedy}.") from None
-    except RecursionError:
-        raise HTTPException(400, "The body is nested too deeply.") from None
+        await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise HTTPException(CLIENT_LEFT, "The client has left.")  # nobody reads this, but it is counted
+        return working.result()
+    finally:
+        working.cancel()
+        leaving.cancel()
 
 
-def _body(kind: type[B], content: Any) -> B:
-    try:
-        return kind.model_validate(content)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        unknown = first["type"] == "extra_forbidden" and len(first["loc"]) == 1
-        meant = did_you_mean(first["loc"][0], kind.model_fields) if unknown else ""
-        known = f"there is no such field{meant}; there are: {', '.join(kind.model_fields)}"
-        raise InvalidRequestError(".".join(map(str, first["loc"])), known if unknown else first["msg"]) from None
-
-
-def _schema(*kinds: type[BaseModel]) -> dict[str, Any]:
-    """The bodies that a route takes, for its description."""
-    schemas = [kind.model_json_schema(ref_template=f"#/paths/~1{kind.__name__}/{{model}}") for kind in kinds]
-    for schema in schemas:  # definitions of parts are written where they are used
-        parts = schema.pop("$defs", {})
-        for value in schema["properties"].values():
-            for option in value.get("anyOf", ()):
-                if "$ref" in option:
-                    option.update(parts[option.pop("$ref").rsplit("/", 1)[1]])
-    content = schemas[0] if len(schemas) == 1 else {"oneOf": schemas}
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": content}}}}
+async def _wait_for_end(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 _STATUSES: dict[type[Exception], tuple[int, str]] = {
@@ -302,6 +283,8 @@ def _answer_error(known: tuple[int, str]) -> Callable[[Request, Exception], JSON
         if isinstance(error, HTTPException):
             status, content["message"] = error.status_code, error.detail
             headers = error.headers
+            if status in (404, 405) and error.detail == HTTPStatus(status).phrase:  # the framework's
+                content["message"] = _misdirected(request, status)
         elif isinstance(error, InvalidRequestError):
             content["where"] = error.where
         elif isinstance(error, QueueFullError):
@@ -311,6 +294,16 @@ def _answer_error(known: tuple[int, str]) -> Callable[[Request, Exception], JSON
         return JSONResponse(content, status, headers)
 
     return answer
+
+
+def _misdirected(request: Request, status: int) -> str:
+    """What is said of a path that there is not, or not with this method."""
+    path, method = request.scope["path"], request.method
+    described: dict[str, dict[str, Any]] = request.app.openapi()["paths"]
+    if status == 404:
+        return f"There is no path {path[:100]!r}, only {', '.join(described)}; /docs describes them."
+    ways = [way.upper() for way in described.get(re.sub("^/models/[^/]+(?=/)", "", path), {})]
+    return f"{path} takes {' and '.join(ways)}, not {method}." if ways else f"{path} does not take {method}."
 
 
 class _CountedResponses:

@@ -13,6 +13,7 @@ from starlette.concurrency import run_in_threadpool
 
 from lacuner.audit.finding import Kind
 from lacuner.corpus import Entity, Sentence
+from lacuner.corpus.display.colors import Palette
 from lacuner.review.conflicts import ConflictError
 from lacuner.review.decisions import Action
 from lacuner.review.items import MAX_NUMBER, Filter, Status
@@ -167,9 +168,11 @@ def outcome_message(outcome: Outcome) -> str:
 
 
 def _about(review: Review, reviewer: str) -> dict[str, Any]:
+    labels = review.labels()
     return {
         "corpus": review.folder.name,
-        "labels": review.labels(),
+        "labels": labels,
+        "colors": dict(Palette.of(labels).numbers),
         "estimated_missing": review.folder.summary.get("estimated_missing"),
         "name": review.name_of(reviewer),
         "counts": _counts(review),

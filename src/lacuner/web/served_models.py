@@ -2,18 +2,20 @@
 
 import hashlib
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from lacuner.corpus import Entity
 from lacuner.corpus.tokenize import split_words
 from lacuner.errors import ConfigError, LacunerError
 from lacuner.hub import find_model_folder
-from lacuner.inference.backends import Backend
+from lacuner.inference.backends import Backend, TorchBackend
 from lacuner.inference.missing import missing_probability
 from lacuner.inference.predict import predict_texts
 from lacuner.inference.together import EncodedTogether, encodes_alike
+from lacuner.models.model import EncodedBatch
 from lacuner.recognizer import Device, Recognizer
 
 _TRIES = 3
@@ -84,21 +86,33 @@ class ServedModel:
         """A model that is loaded already."""
         return cls(recognizer, version, encodes_alike(recognizer.model))
 
-    def answer(self, queries: Sequence[Query]) -> list[Answer | Exception]:
-        """What :meth:`Recognizer.predict` says of each text by itself, bit by bit, in whatever company it is."""
+    def answer(
+        self, queries: Sequence[Query], is_wanted: Callable[[int], bool] = lambda index: True
+    ) -> list[Answer | Exception]:
+        """What :meth:`Recognizer.predict` says of each text by itself, bit by bit, in whatever company it is.
+
+        Args:
+            queries: texts.
+            is_wanted: whether somebody still waits for the answer to a query; asked before each batch of its passages.
+        """
         backend: Backend | None = None
         if self.encodes_alike and len(queries) > 1:
-            texts = [query.text for query in queries]
+            texts = [query.text for index, query in enumerate(queries) if is_wanted(index)]
             backend = EncodedTogether.of_texts(self.recognizer.model, texts, self.recognizer.split)
-        return [self._answer_or_error(query, backend) for query in queries]
+        inner = backend or TorchBackend(self.recognizer.model)
+        return [
+            self._answer_or_error(query, _WhileWanted(inner, partial(is_wanted, index)))
+            for index, query in enumerate(queries)
+        ]
 
-    def _answer_or_error(self, query: Query, backend: Backend | None) -> Answer | Exception:
+    def _answer_or_error(self, query: Query, backend: "_WhileWanted") -> Answer | Exception:
         try:
+            backend.check()
             return self._answer(query, backend)
         except Exception as error:  # of this text; the others are answered
             return error
 
-    def _answer(self, query: Query, backend: Backend | None) -> Answer:
+    def _answer(self, query: Query, backend: Backend) -> Answer:
         model, split = self.recognizer.model, self.recognizer.split
         (entities,) = predict_texts(model, [query.text], split, query.nested, query.min_score, backend)
         if not query.rate_missing:
@@ -112,6 +126,29 @@ class ServedModel:
         ]
         words = [query.text[start:end] for start, end in offsets]
         return Answer(entities, self.version, missing_probability(model, words, spans, backend))
+
+
+class GivenUpError(LacunerError):
+    """An answer that nobody waits for any more."""
+
+    def __init__(self) -> None:
+        super().__init__("Nobody waits for the answer.")
+
+
+@dataclass(frozen=True)
+class _WhileWanted:
+    """A backend that computes nothing for those who have gone, so that one long text does not keep the others waiting."""
+
+    backend: Backend
+    is_wanted: Callable[[], bool]
+
+    def check(self) -> None:
+        if not self.is_wanted():
+            raise GivenUpError
+
+    def encode(self, sentences: Sequence[Sequence[str]]) -> EncodedBatch:
+        self.check()
+        return self.backend.encode(sentences)
 
 
 class ServedModels:
@@ -166,14 +203,20 @@ class ServedModels:
         return failed
 
 
-def answer_together(queries: Sequence[tuple[ServedModel, Query]]) -> list[Answer | Exception]:
+def answer_together(
+    queries: Sequence[tuple[ServedModel, Query]], is_wanted: Callable[[int], bool] = lambda index: True
+) -> list[Answer | Exception]:
     """Answer queries, each by the model that served when it came, although another version may have been loaded since."""
     answers: dict[int, Answer | Exception] = {}
     for served in {id(served): served for served, _ in queries}.values():
         chosen = [index for index, (wanted, _) in enumerate(queries) if wanted is served]
-        found = served.answer([queries[index][1] for index in chosen])
+        found = served.answer([queries[index][1] for index in chosen], partial(_is_one_wanted, is_wanted, chosen))
         answers |= dict(zip(chosen, found, strict=True))
     return [answers[index] for index in range(len(queries))]
+
+
+def _is_one_wanted(is_wanted: Callable[[int], bool], chosen: Sequence[int], index: int) -> bool:
+    return is_wanted(chosen[index])
 
 
 def version_of(folder: Path) -> str:

@@ -1,5 +1,8 @@
 import colorsys
+import json
 import re
+import shutil
+import subprocess
 from itertools import pairwise
 from pathlib import Path
 
@@ -30,8 +33,7 @@ def test_labels_differ_while_there_are_colors_and_neighbors_always(labels):
 
 
 @pytest.mark.parametrize("labels", [("LOC", "MISC", "ORG", "PER"), ("Chemical", "Disease")])
-def test_usual_labels_have_the_colors_that_the_review_gives_them(labels):
-    """The review counts through the sorted labels."""
+def test_usual_labels_have_the_first_colors(labels):
     assert list(Palette.of(labels).numbers.values()) == [*range(len(labels))]
 
 
@@ -84,6 +86,25 @@ def test_the_review_has_the_same_colors():
         assert {name: there[name] for name in paper if name != "on-tint"} == {
             name: value for name, value in paper.items() if name != "on-tint"
         }
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="there is no node")
+@pytest.mark.parametrize(
+    "labels", [("LOC", "PER"), ("LOC", "MISC", "ORG", "PER"), ("x", "constructor", "O", "a b", "妖")]
+)
+def test_pages_with_scripts_show_the_same_colors(labels):
+    """The server sends the numbers."""
+    palette = Palette.of(labels)
+    script = f"""
+        const source = (await import("node:fs")).readFileSync(process.argv[1]).toString("base64");
+        const {{ colorOf }} = await import("data:text/javascript;base64," + source);
+        const colors = {json.dumps(dict(palette.numbers))};
+        console.log(JSON.stringify({json.dumps([*labels, "toString"])}.map((label) => colorOf(label, colors))));
+    """
+    run = ["node", "--input-type=module", "-e", script, str(REVIEW_CSS.with_name("sentence.js"))]
+    shown = json.loads(subprocess.run(run, capture_output=True, text=True, check=True).stdout)
+    expected = ["none" if palette.number(label) is None else str(palette.number(label)) for label in labels]
+    assert shown == [*expected, "none"]
 
 
 def test_terminals_with_few_colors_have_one_for_each():

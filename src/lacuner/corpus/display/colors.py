@@ -35,7 +35,7 @@ _USUAL = (
     ("work_of_art", "title", "quantity", "cell_line"),
     ("cardinal", "ordinal", "percent", "number", "mutation"),
 )
-"""Usual labels by their color, those that choose first in front; those of CoNLL-03 and BC5CDR are as in the review."""
+"""Usual labels by their color, those that choose first in front."""
 _USUAL_COLOR = {name: color for color, names in enumerate(_USUAL) for name in names}
 _RANK = {name: rank for names in _USUAL for rank, name in enumerate(names)}
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -57,6 +57,24 @@ class Task:
 
     queries: list[Query]
     write: Callable[[Sequence[Answer]], Any]
+
+
+B = TypeVar("B", bound=BaseModel)
+
+
+@dataclass(frozen=True)
+class Dialect(Generic[B]):
+    """A kind of request.
+
+    Attributes:
+        body: what it has to look like; one of the fields is ``model``.
+        read: what a body asks of a model.
+        keys: fields by which it is known at the path that several dialects share.
+    """
+
+    body: type[B]
+    read: Callable[[B, Target], Task]
+    keys: frozenset[str] = frozenset()
 
 
 def score_of(entity: Entity) -> float:

@@ -1,16 +1,16 @@
 """Requests for token classification as inference endpoints of Hugging Face take them."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
-from lacuner.web.dialects.dialect import InvalidRequestError, LooseBody, Target, Task, score_of
+from lacuner.web.dialects.dialect import Dialect, InvalidRequestError, LooseBody, Target, Task, score_of
 from lacuner.web.served_models import Answer, Query
 
 
 class Parameters(LooseBody):
     """How entities are made of tagged pieces; we find whole ones, so all strategies but ``none`` are the same."""
 
-    aggregation_strategy: str | None = None
+    aggregation_strategy: Literal["none", "simple", "first", "average", "max"] | None = None
     ignore_labels: list[str] = []
     stride: int | None = None
 
@@ -49,3 +49,6 @@ def classify_tokens(body: InputsBody, target: Target) -> Task:
         return lists[0] if isinstance(body.inputs, str) else lists
 
     return Task([Query(text) for text in texts], write)
+
+
+HUGGING_FACE = Dialect(InputsBody, classify_tokens, frozenset({"inputs"}))

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 from pydantic import Field
 
 from lacuner.corpus import Entity
-from lacuner.web.dialects.dialect import InvalidRequestError, LooseBody, Target, Task, score_of
+from lacuner.web.dialects.dialect import Dialect, InvalidRequestError, LooseBody, Target, Task, score_of
 from lacuner.web.served_models import Answer, Query
 
 
@@ -71,6 +71,9 @@ def label_tasks(body: TasksBody, target: Target) -> Task:
         return {"results": results, "model_version": version} | ({"left_out": dict(left_out)} if left_out else {})
 
     return Task(queries, write)
+
+
+LABEL_STUDIO = Dialect(TasksBody, label_tasks, frozenset({"tasks"}))
 
 
 def model_version(name: str, version: str) -> str:

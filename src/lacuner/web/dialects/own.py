@@ -7,7 +7,7 @@ from pydantic import Field
 
 from lacuner.corpus import Entity
 from lacuner.corpus.formats.records import entity_to_record
-from lacuner.web.dialects.dialect import Body, InvalidRequestError, Target, Task, asked_labels, check_nested
+from lacuner.web.dialects.dialect import Body, Dialect, InvalidRequestError, Target, Task, asked_labels, check_nested
 from lacuner.web.served_models import Answer, Query
 
 Score = Annotated[float, Field(ge=0, le=1, strict=False)]
@@ -66,6 +66,10 @@ def predict_gliner(body: GlinerBody, target: Target) -> Task:
         return {"entities": lists[0] if body.text is not None else lists}
 
     return Task(queries, write)
+
+
+OWN = Dialect(PredictBody, predict)
+GLINER = Dialect(GlinerBody, predict_gliner, frozenset({"labels", "threshold", "flat_ner", "multi_label"}))
 
 
 def _texts(body: PredictBody | GlinerBody) -> list[str]:

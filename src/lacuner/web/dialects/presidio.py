@@ -1,9 +1,11 @@
 """Requests as the analyzer of Presidio takes them, so that its anonymizer can work with a model of ours."""
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from lacuner.web.dialects.dialect import InvalidRequestError, LooseBody, Target, Task, asked_labels, score_of
+from pydantic import Field
+
+from lacuner.web.dialects.dialect import Dialect, InvalidRequestError, LooseBody, Target, Task, asked_labels, score_of
 from lacuner.web.served_models import Answer, Query
 
 _NOT_DONE = ("ad_hoc_recognizers", "context")
@@ -14,7 +16,7 @@ class AnalyzeBody(LooseBody):
 
     text: str | list[str]
     language: str | None = None
-    score_threshold: float | None = None
+    score_threshold: Annotated[float, Field(ge=0, le=1)] | None = None
     entities: list[str] | None = None
     correlation_id: str | None = None
     return_decision_process: bool | None = None
@@ -33,7 +35,7 @@ def analyze(body: AnalyzeBody, target: Target) -> Task:
     texts = [body.text] if isinstance(body.text, str) else body.text
     spelled = {label: label for label in target.labels}
     if body.entities:
-        spelled = asked_labels(body.entities, target.labels, "entities")
+        spelled = _known(body.entities, target)
     allowed = frozenset(body.allow_list or ())
 
     def write(answers: Sequence[Answer]) -> list[Any]:
@@ -54,3 +56,12 @@ def analyze(body: AnalyzeBody, target: Target) -> Task:
         return lists[0] if isinstance(body.text, str) else lists
 
     return Task([Query(text, min_score=body.score_threshold or 0.0) for text in texts], write)
+
+
+def _known(asked: Sequence[str], target: Target) -> dict[str, str]:
+    """Those of the asked labels that the model has; as in Presidio, the others are skipped if there is one that it has."""
+    labels = {label.casefold() for label in target.labels}
+    return asked_labels([label for label in asked if label.casefold() in labels] or asked, target.labels, "entities")
+
+
+PRESIDIO = Dialect(AnalyzeBody, analyze)

@@ -14,11 +14,12 @@ function takeToken() {
 const TOKEN = takeToken();
 addEventListener("hashchange", () => { if (tokenInAddress()) location.reload(); }); // the address of a new server, in the old tab
 
-/** A request that failed; `reason` says why. */
+/** A request that failed; `reason` says why, and `status` is that of the response, if there was one. */
 export class RequestError extends Error {
-  constructor({ reason, message, can_keep_both: canKeepBoth = false }) {
+  constructor({ reason, message, can_keep_both: canKeepBoth = false }, status = 0) {
     super(message);
     this.reason = reason;
+    this.status = status;
     this.canKeepBoth = canKeepBoth;
   }
 }
@@ -35,6 +36,6 @@ export async function request(path, body, noAnswer, more = {}) {
     throw new RequestError({ reason: "no_answer", message: noAnswer });
   }
   const content = await response.json().catch(() => ({ reason: "server", message: `The server failed (${response.status}).` }));
-  if (!response.ok) throw new RequestError(content);
+  if (!response.ok) throw new RequestError(content, response.status);
   return content;
 }

@@ -2,7 +2,7 @@
 
 import { api } from "./api.js";
 import * as messages from "./messages.js";
-import { NO_ENTITY, colorOf, draw, element, labelName, listen } from "./sentence.js";
+import { NO_ENTITY, colorOf, draw, element, freeColor, labelName, listen } from "./sentence.js";
 import { load, save } from "./storage.js";
 
 const byId = (id) => document.getElementById(id);
@@ -14,6 +14,7 @@ const DOUBLE_CLICK = 400; // milliseconds; nobody has read an item in so short a
 const PACE_WINDOW = 20; // decisions from which the reviewer's pace is estimated
 
 let labels = [];
+let colors = {}; // label → number
 let estimate = null;
 let counts = [];
 let filter = { status: "open", label: null, kind: null };
@@ -63,7 +64,7 @@ const other = element("button", { type: "button", class: "quiet", "data-color": 
 
 function showLabels() {
   const button = (label, key) => {
-    const made = element("button", { type: "button", "data-color": colorOf(label, labels), "data-label": label }, labelName(label));
+    const made = element("button", { type: "button", "data-color": colorOf(label, colors), "data-label": label }, labelName(label));
     if (key !== null) made.append(" ", element("kbd", {}, key));
     made.addEventListener("click", () => choose(label));
     return made;
@@ -73,7 +74,7 @@ function showLabels() {
 }
 
 function showSpan() {
-  draw(byId("sentence"), item, span, labels);
+  draw(byId("sentence"), item, span, colors);
   for (const button of byId("labels").querySelectorAll("[data-label]")) button.setAttribute("aria-pressed", String(button.dataset.label === span.label));
   const { accept, reject } = messages.consequences(item, span);
   byId("accept-text").textContent = accept;
@@ -126,7 +127,7 @@ function showItem() {
   byId("all-occurrences").disabled = item.other_occurrences === 0;
   byId("all-occurrences-text").textContent = messages.allOccurrences(item);
   if (span.label !== NO_ENTITY && !labels.includes(span.label)) {
-    labels.push(span.label);
+    addLabel(span.label);
     showLabels();
   }
   showSpan();
@@ -176,6 +177,11 @@ function reset() {
   byId("announcer").textContent = `as suggested: ${item.text}, ${labelName(item.label)}`;
 }
 
+function addLabel(label) {
+  labels.push(label);
+  colors[label] ??= freeColor(colors);
+}
+
 function askForLabel() {
   if (!item) return;
   byId("other").value = "";
@@ -190,7 +196,7 @@ function takeLabel() {
     return;
   }
   if (label !== NO_ENTITY && !labels.includes(label)) {
-    labels.push(label);
+    addLabel(label);
     showLabels();
     showSpan();
   }
@@ -384,7 +390,7 @@ async function start() {
   connect();
   await exclusively(async () => {
     const about = await api.about();
-    ({ labels, counts, estimated_missing: estimate } = about);
+    ({ labels, colors, counts, estimated_missing: estimate } = about);
     document.title = `Review of ${about.corpus}`;
     byId("corpus").textContent = about.corpus.split(", ").map((path) => path.split(/[/\\]/).at(-1)).join(", ");
     byId("corpus").title = about.corpus;

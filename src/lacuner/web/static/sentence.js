@@ -11,10 +11,14 @@ export function element(name, attributes = {}, ...children) {
   return made;
 }
 
-/** The color of a label, always the same in one review. */
-export function colorOf(label, labels) {
-  const index = labels.indexOf(label);
-  return label === NO_ENTITY || index < 0 ? "none" : String(index % COLORS);
+/** The color of a label; `colors` has the numbers that the server gives them, which are those of reports and notebooks, too. */
+export const colorOf = (label, colors) => (label !== NO_ENTITY && Object.hasOwn(colors, label) ? String(colors[label]) : "none");
+
+/** A color for a label that the server does not know yet: one that few others have. */
+export function freeColor(colors) {
+  const uses = Array(COLORS).fill(0);
+  for (const number of Object.values(colors)) uses[number]++;
+  return uses.indexOf(Math.min(...uses));
 }
 
 export const labelName = (label) => (label === NO_ENTITY ? "no entity" : label);
@@ -35,7 +39,7 @@ export function itemOf(text, entities) {
 }
 
 /** Draw entities only. */
-export const drawEntities = (box, item, labels) => draw(box, item, NO_SPAN, labels);
+export const drawEntities = (box, item, colors) => draw(box, item, NO_SPAN, colors);
 
 const overlap = (one, other) => one.start < other.end && other.start < one.end;
 
@@ -48,7 +52,7 @@ function layers(entities, span) {
 }
 
 /** Draw the sentence of an item into `box` as it would be if `span` were accepted. */
-export function draw(box, item, span, labels) {
+export function draw(box, item, span, colors) {
   const { blocks, under } = layers(item.entities, span);
   const starts = new Map(blocks.map((block) => [block.start, { ...block, name: "span", class: "entity" }]));
   starts.set(span.start, { ...span, name: "mark", class: "" });
@@ -59,7 +63,7 @@ export function draw(box, item, span, labels) {
     (open ? open.node : content)[open ? "append" : "push"](gap);
     if (!open && starts.has(index)) {
       const range = starts.get(index);
-      open = { range, node: element(range.name, { class: range.class, "data-color": colorOf(range.label, labels) }) };
+      open = { range, node: element(range.name, { class: range.class, "data-color": colorOf(range.label, colors) }) };
       if (range.name === "mark") open.node.append(element("span", { class: "unseen" }, "suggested: "));
       content.push(open.node);
     }
@@ -67,7 +71,7 @@ export function draw(box, item, span, labels) {
     const old = under.find((entity) => entity.start <= index && index < entity.end);
     if (old && !hasSameSpan(span, old)) {
       word.classList.add("old");
-      word.setAttribute("data-color", colorOf(old.label, labels));
+      word.setAttribute("data-color", colorOf(old.label, colors));
       word.title = old.score === undefined ? `annotated: ${old.label}` : `${old.label} ${shownScore(old.score)}`;
     }
     (open ? open.node : content)[open ? "append" : "push"](word);
@@ -80,7 +84,7 @@ export function draw(box, item, span, labels) {
   box.replaceChildren(...content);
 }
 
-const shownScore = (score) => `${Math.floor(100 * score)} %`;
+const shownScore = (score) => score.toFixed(2); // as in reports and notebooks
 
 const hasSameSpan = (span, old) => old.start === span.start && old.end === span.end;
 
