@@ -5,7 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # several tests run at the same time, and commands in processes of their own
+os.environ.setdefault(
+    "OMP_NUM_THREADS", "1"
+)  # several tests run at the same time, and commands in processes of their own
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import hypothesis
