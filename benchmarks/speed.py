@@ -5,7 +5,7 @@ hurts both alike; only the ratio counts. Batches are those of CoNLL-03 if LACUNE
 
 Rows about backends and other libraries are in prediction.py, those about engines in engines.py.
 
-    python benchmarks/speed.py [--batches N] [--encoder FOLDER] [--methods NAME …]
+    python benchmarks/speed.py [--batches N] [--encoder FOLDER] [--methods NAME …] [--only GROUP …]
 """
 
 import argparse
@@ -24,7 +24,7 @@ from typing import Any
 
 import torch
 from engines import compare_engines
-from prediction import SEARCHED, compare_backends, compare_spacy, compare_span_libraries, compare_span_search
+from prediction import EXPORTED, SEARCHED, compare_backends, compare_spacy, compare_span_libraries, compare_span_search
 from serve_load import measure_latency
 
 import lacuner.sample
@@ -51,6 +51,8 @@ WORDS = 30
 NAMES = 100_000
 TEXTS = 2000  # as many as annotate takes at a time
 ROUNDS = 5
+DEV = 400
+GROUPS = ("methods", "taggers", "backends", "spans", "spacy", "search", "match", "engines", "start", "serve", "memory")
 
 
 def minilm() -> str:
@@ -287,6 +289,7 @@ def main() -> None:
     parser.add_argument("--batches", type=int, default=24, help="batches for each measurement")
     parser.add_argument("--encoder", default=None, help="folder of another Hugging Face encoder")
     parser.add_argument("--methods", nargs="+", default=sorted(registry().methods), help="all by default")
+    parser.add_argument("--only", nargs="+", choices=GROUPS, default=GROUPS, help="groups of rows; all by default")
     arguments = parser.parse_args()
     source, corpus = load_sentences()
     folder = arguments.encoder or minilm()
@@ -305,23 +308,44 @@ def main() -> None:
         return RecurrentEncoder.create(RecurrentConfig(), vocabulary, vectors)
 
     label = "MiniLM" if arguments.encoder is None else Path(folder).name
-    rows = measure(label, make_transformer, f"bare {label}", batches, arguments.methods)
-    if not arguments.encoder:
-        rows += measure("recurrent", make_recurrent, "bare BiLSTM", batches, arguments.methods)
-        rows += compare_taggers("recurrent", make_recurrent, corpus, arguments.batches)
-    rows += compare_taggers(label, make_transformer, corpus, arguments.batches)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    rows += compare_backends(label, make_transformer, corpus)
-    rows += compare_span_libraries(label, make_transformer, corpus)
-    rows += compare_spacy(corpus[2000:], corpus[:2000])
-    rows += compare_span_search(corpus[2000 : 2000 + SEARCHED], corpus[:1200])
-    torch.set_num_threads(threads)
-    rows += compare_matchers(corpus)
-    rows += compare_engines()
-    rows += measure_start()
-    rows += measure_latency()
-    rows += [peak_memory(name) for name in arguments.methods]
+
+    def on_one_thread(compare: Callable[[], list[dict[str, Any]]]) -> list[dict[str, Any]]:
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            return compare()
+        finally:
+            torch.set_num_threads(threads)
+
+    def methods() -> list[dict[str, Any]]:
+        found = measure(label, make_transformer, f"bare {label}", batches, arguments.methods)
+        if not arguments.encoder:
+            found += measure("recurrent", make_recurrent, "bare BiLSTM", batches, arguments.methods)
+        return found
+
+    def taggers() -> list[dict[str, Any]]:
+        found = compare_taggers(label, make_transformer, corpus, arguments.batches)
+        if not arguments.encoder:
+            found += compare_taggers("recurrent", make_recurrent, corpus, arguments.batches)
+        return found
+
+    groups: dict[str, Callable[[], list[dict[str, Any]]]] = {
+        "methods": methods,
+        "taggers": taggers,
+        "backends": lambda: on_one_thread(
+            lambda: compare_backends(label, folder, corpus[SEARCHED : SEARCHED + EXPORTED], corpus[:DEV])
+        ),
+        "spans": lambda: on_one_thread(lambda: compare_span_libraries(label, make_transformer, corpus)),
+        "spacy": lambda: on_one_thread(lambda: compare_spacy(corpus[2000:], corpus[:2000])),
+        "search": lambda: on_one_thread(lambda: compare_span_search(corpus[2000 : 2000 + SEARCHED], corpus[:1200])),
+        "match": lambda: compare_matchers(corpus),
+        "engines": compare_engines,
+        "start": measure_start,
+        "serve": measure_latency,
+        "memory": lambda: [peak_memory(name) for name in arguments.methods],
+    }
+    assert list(groups) == list(GROUPS)
+    rows = [row for name in arguments.only for row in groups[name]()]
     print(f"{arguments.batches} batches of {BATCH_TOKENS} tokens from {source}, {torch.get_num_threads()} threads\n")
     width = max(len(item["name"]) for item in rows)
     print(f"{'':{width}}  {'phase':<8} {'ratio':>6}  {'against':<22} {'words/s':>8}")
