@@ -18,7 +18,7 @@ from lacuner import Corpus
 from lacuner.bench import planning, recipe
 from lacuner.bench.folder import read_results
 from lacuner.bench.path_templates import PathTemplates
-from lacuner.bench.recipe import Recipe, build_recipe
+from lacuner.bench.recipe import build_recipe
 from lacuner.bench.results import Title
 from lacuner.bench.runs import Run
 from lacuner.cli import bench_progress, main
@@ -291,13 +291,12 @@ def test_a_run_that_fails_is_reported_and_the_rest_continues(
     text = RECIPE.replace('["toy"]', '["lost", "toy"]').replace('"full"', '"uniform"')
     (tmp_path / "lost.toml").write_text(text.replace('"uniform", "uniform", "uniform negatives.ratio=1"', '"uniform"'))
 
-    def plan(content: Recipe, paths: PathTemplates) -> list[Run]:
-        planned = real(content, paths)
+    def check_runs(runs: Sequence[Run], paths: PathTemplates) -> None:
+        real(runs, paths)
         shutil.rmtree(tmp_path / "data" / "lost")
-        return planned
 
-    real = planning.plan
-    monkeypatch.setattr(planning, "plan", plan)
+    real = planning.check_runs
+    monkeypatch.setattr(planning, "check_runs", check_runs)
     out = tmp_path / "out"
     code, output, log = run(tmp_path / "lost.toml", "--data", tmp_path / "data", "--out", out, "--workers", 2, "--json")
     assert code == 1, log
@@ -348,6 +347,20 @@ def recipes(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
     monkeypatch.setenv("LACUNER_DATA", str(place.data))
     monkeypatch.chdir(tmp_path)
     return folder
+
+
+def test_only_the_data_of_runs_that_are_executed_is_read(
+    run: Command, recipes: Path, place: Place, tmp_path: Path
+) -> None:
+    """Of a recipe with large corpora, a part on a small one begins at once."""
+    shutil.copytree(place.data, tmp_path / "data")
+    shutil.copytree(place.data / "toy", tmp_path / "data" / "damaged")
+    (tmp_path / "data" / "damaged" / "train.gold.conll").write_text("this is no column file\n")
+    (recipes / "two.toml").write_text(RECIPE.replace('["toy"]', '["toy", "damaged"]'))
+    data = ("two", "--data", tmp_path / "data", "--dry-run")
+    assert run(*data)[0] == 2
+    code, output, _ = run(*data, "--datasets", "toy")
+    assert (code, len(output.splitlines())) == (0, 3)
 
 
 def test_a_dry_run_says_what_would_be_run(run: Command, recipes: Path, tmp_path: Path) -> None:

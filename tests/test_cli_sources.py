@@ -105,3 +105,36 @@ def test_inspect_shows_who_agrees_with_whom_and_with_gold(run, label_sets: Path,
 
 def test_inspect_says_nothing_about_agreement_where_there_is_one_source(run, label_sets: Path) -> None:
     assert "agreement" not in json.loads(run("inspect", label_sets / "dict.conll", "--json")[1])
+
+
+def test_a_merge_that_a_format_cannot_hold_says_how_many_votes_are_equal_and_who_may_decide(
+    run, tmp_path: Path
+) -> None:
+    for name, label in (("dict", "LOC"), ("llm", "ORG")):
+        (tmp_path / f"{name}.conll").write_text(f"Turin B-{label}\n\nOslo B-{label}\nis O\n\nAda B-PER\n")
+    arguments = ["merge", tmp_path / "dict.conll", tmp_path / "llm.conll", "--out", tmp_path / "out.conll"]
+    code, _, log = run(*arguments)
+    assert code == 1
+    assert "2 spans in all have different labels with as many votes" in log
+    assert "give --ties first" in log
+    code, _, log = run(*arguments, "--ties", "first")
+    assert code == 0, log
+    assert [e.label for s in Corpus.read(tmp_path / "out.conll") for e in s.entities] == ["LOC", "LOC", "PER"]
+
+
+def test_label_sets_of_one_text_are_noticed_where_they_would_be_two_texts(run, label_sets: Path, seen) -> None:
+    """The model would learn both of two labels that contradict each other."""
+    files = [label_sets / "dict.conll", label_sets / "llm.conll"]
+    _, _, log = run("train", *files, "--out", label_sets / "m")
+    assert "2 sentences are in several of the training files, 1 of them with different labels" in log
+    assert "give --same-text" in log
+    _, _, log = run("train", *files, "--same-text", "--out", label_sets / "m")
+    assert "several of the training files" not in log
+
+
+def test_files_that_have_a_heading_in_common_are_different_texts(run, tmp_path: Path, seen) -> None:
+    for name in ("a", "b"):
+        own = "".join(f"{name}{number} O\n\n" for number in range(20))
+        (tmp_path / f"{name}.conll").write_text(f"Ada B-PER\n\n{own}")
+    _, _, log = run("train", tmp_path / "a.conll", tmp_path / "b.conll", "--out", tmp_path / "m")
+    assert "several of the training files" not in log

@@ -1,3 +1,4 @@
+import json
 import re
 from pathlib import Path
 
@@ -91,6 +92,34 @@ def test_the_demo_prints_what_the_readme_shows(model, run, monkeypatch):
         return re.sub(r" +-?\d+(\.\d+)?\b", " #", figures).splitlines(), names
 
     assert skeleton(output) == skeleton(shown)
+
+
+def demo_of_the_readme():
+    """The first paragraph, and precision, recall and F1 in the table that the demo prints, by row."""
+    text = (ROOT / "README.md").read_text("utf-8")
+    rows = re.findall(r"^((?:all labels|gaps), .+?)  +([\d.]+) +([\d.]+) +([\d.]+)$", text, re.MULTILINE)
+    return text.split("\n\n")[1], {name: [float(number) for number in numbers] for name, *numbers in rows}
+
+
+def test_the_first_paragraph_of_the_readme_quotes_the_demo_that_it_shows():
+    paragraph, rows = demo_of_the_readme()
+    (quoted,) = re.findall(
+        r"recall falls from (\d+) to (\d+); a threshold from dev data brings back (\d+), the default method (\d+)",
+        paragraph,
+    )
+    assert [int(number) for number in quoted] == [round(recall) for _, recall, _ in rows.values()]
+
+
+@pytest.mark.slow
+def test_the_demo_finds_what_the_readme_says(run):
+    """Within what another machine, or another number of threads, changes."""
+    code, output, _ = run("demo", "--json")
+    assert code == 0
+    found = [
+        [100 * scores[name] for name in ("precision", "recall", "f1")] for scores in json.loads(output)["test"].values()
+    ]
+    for numbers, shown in zip(found, demo_of_the_readme()[1].values(), strict=True):
+        assert numbers == pytest.approx(shown, abs=2)
 
 
 def test_no_placeholder_is_left():

@@ -57,6 +57,13 @@ def test_one_epoch_cannot_be_compared_with_those_before_it() -> None:
     assert converged([0.9], 1)
 
 
-@given(st.lists(st.floats(0, 1), min_size=2, max_size=30))
+@pytest.mark.parametrize("planned", [None, 3, 15])
+def test_a_model_that_never_finds_anything_has_not_converged(planned: int | None) -> None:
+    """Its dev F1 is level, also where patience has stopped it; but it has not begun to learn."""
+    assert not converged([0.0, 0.0, 0.0], planned)
+    assert converged([0.0, 0.3, 0.3], planned)
+
+
+@given(st.lists(st.floats(0.001, 1), min_size=2, max_size=30))
 def test_a_model_that_never_gets_better_has_converged(values: list[float]) -> None:
     assert converged(sorted(values, reverse=True), len(values))

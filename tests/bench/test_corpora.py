@@ -114,6 +114,21 @@ def test_training_files_may_be_label_sets_of_one_text(data: Path, paths: PathTem
     assert other.key != run.key
 
 
+def test_label_sets_are_merged_once_and_what_is_said_about_them_names_their_dataset(
+    data: Path, paths: PathTemplates, toy: Corpus, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Their complete labels are compared with the merged text, too; it takes seconds for a corpus of the usual size."""
+    copied(data / "toy", data / "disputed")
+    other = Corpus(tuple(replace(s, entities=tuple(replace(e, label="LOC") for e in s.entities)) for s in toy))
+    toy.write(data / "disputed" / "one.conll")
+    other.write(data / "disputed" / "two.conll")
+    disputed = {"disputed": {"train": ["one.conll", "two.conll"], "same_text": True}}
+    runs = plan(recipe(methods=["full"], data=["disputed"], dataset=disputed, naive="full", seeds=[1, 2]), paths)
+    assert [run.complete for run in runs] == [False, True] * 2
+    (said,) = [message for message in caplog.messages if "have different labels" in message]
+    assert said.startswith("disputed: ")
+
+
 def test_training_data_may_be_annotated_with_a_part_of_the_dictionary(
     data: Path, paths: PathTemplates, toy: Corpus
 ) -> None:

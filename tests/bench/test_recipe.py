@@ -123,7 +123,7 @@ def test_quick_needs_no_data_and_few_sentences(file: Path) -> None:
     assert quick.methods == ("full", "crf")
     assert quick.hidden == (0.2, 0.6)  # the least and the greatest
     assert (quick.sentences.train, quick.sentences.dev) == (30, 60)
-    assert quick.settings["training"] == {"epochs": 3, "max_grad_norm": 1.0, "batch_tokens": 64}
+    assert quick.settings["training"] == {"epochs": 15, "max_grad_norm": 1.0, "batch_tokens": 64}
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_quick_works_for_any_recipe(changes: dict[str, Any], tmp_path: Path) -> 
     runs = plan(build_recipe(CONTENT | changes, "quick"), PathTemplates(tmp_path / "empty"))
     assert {run.data for run in runs} == {"sample"}
     assert all(run.hidden or run.complete for run in runs)
-    assert {run.config["settings"]["training"]["epochs"] for run in runs} == {3}
+    assert {run.config["settings"]["training"]["epochs"] for run in runs} == {15}
 
 
 def test_a_recipe_can_be_written_as_json_and_read_again(file: Path) -> None:

@@ -84,9 +84,46 @@ def test_several_columns_have_a_mean_where_none_is_empty() -> None:
 def test_what_the_paper_reports_stands_in_brackets() -> None:
     paper = {"full": {"toy 0.5": 61.25, "toy": 99.0}, "crf": {"toy": 1.0}}
     text = main_table(results([record("full", 0.5), record("crf", 0.4)], paper=paper, hidden=[0.0, 0.5]))
-    assert table(text) == {("`full`", "toy 0.5"): "**50.0** (61.2)", ("`crf`", "toy 0.5"): "40.0"}
+    assert table(text) == {("`full`", "toy 0.5"): "**50.0** (61.3)", ("`crf`", "toy 0.5"): "40.0"}
     assert "In brackets: what the paper reports." in text
     assert "brackets" not in main_table(results([record("crf", 0.4)], paper={"crf": {"toy": 1.0}}, hidden=[0.0, 0.5]))
+
+
+@pytest.mark.parametrize(("figure", "shown"), [(46.55, "46.6"), (50.65, "50.7"), (66.17, "66.2"), (46.54, "46.5")])
+def test_figures_of_papers_are_rounded_as_people_do(figure: float, shown: str) -> None:
+    """46.55 is a little less as a binary number, and Python rounds what is exactly half to the even digit."""
+    text = main_table(results([record("full", 0.5)], paper={"full": {"toy 0.5": figure}}))
+    assert table(text) == {("`full`", "toy 0.5"): f"50.0 ({shown})"}
+
+
+def test_the_note_says_what_the_papers_figures_were_made_with() -> None:
+    of_bert = {"paper": {"full": {"toy 0.5": 61.0}}, "paper_encoder": "models with BERT"}
+    assert "In brackets: what the paper reports, of models with BERT." in main_table(
+        results([record("full")], **of_bert)
+    )
+
+
+def test_a_dictionary_that_did_not_make_the_labels_is_no_lower_bound() -> None:
+    records = [record("kb", 0.4, encoder="", data=data, hidden=0.0) for data in ("toy", "news")]
+    found = results([*records, record("full", hidden=0.0)], dataset={"news": {"other_dictionary": True}})
+    assert "Of news, the training labels come from elsewhere than the dictionary of `kb`: what it finds" in main_table(
+        found
+    )
+    assert "elsewhere" not in main_table(results(records))
+
+
+def test_the_report_says_what_a_simple_remedy_does_alone() -> None:
+    records = [
+        *seeds("base", 0.5, BAD),
+        *seeds("simple", 0.6, GOOD),
+        *seeds("good", 0.7, GOOD),
+        *seeds("base", 0.9, GOOD, hidden=0.0, complete=True),
+    ]
+    text = report(results(records, baseline="base", naive="base", reference="simple"))
+    assert "`simple` closes 25% in toy 0.5 by itself: a method is worth what it closes beyond that." in text
+    (section,) = [part for part in text.split("## ") if part.startswith("Differences to `simple`")]
+    assert table(section)["`good`", "toy 0.5"] == "+0.0 [0.0, 0.0] 1.000"
+    assert "by itself" not in report(results(records, baseline="base", naive="base"))
 
 
 def test_the_paper_may_report_something_else_for_each_encoder() -> None:
@@ -178,7 +215,7 @@ def test_what_was_still_getting_better_is_marked_and_listed() -> None:
     ]
     text = report(results(records))
     assert table(text) == {("`full`", "toy 0.5"): "**50.0 ± 0.0**‡", ("`crf`", "toy 0.5"): "40.0 ± 0.0"}
-    assert "‡ not converged: dev F1 was still rising when its epochs were over." in text
+    assert "‡ not converged: dev F1 was still rising when its epochs were over, or it was 0 all the time." in text
     assert (
         "## Not converged\n\nDev F1 rose by more than 1 point, and by more than its standard error, in the last" in text
     )
@@ -186,6 +223,14 @@ def test_what_was_still_getting_better_is_marked_and_listed() -> None:
         "* toy 0.5, full, seed 1: +10.0 points in the last 1 of 5 epochs"
     ]
     assert "onverged" not in report(results(records[1:]))
+
+
+def test_a_model_that_never_finds_anything_is_marked_and_listed() -> None:
+    """A table of zeros is no result about methods."""
+    nothing = [record("full", 0.0, hidden=0.0, complete=True, epochs=[0.0] * 3, planned_epochs=3)]
+    text = report(results([*nothing, record("full", 0.0, epochs=[0.0] * 3, planned_epochs=3)], naive="full"))
+    assert table(text) == {("`full`", "toy 0.5"): "0.0‡", ("`full`, all labels", "toy 0.5"): "0.0‡"}
+    assert "* toy 0.5, full, seed 1: no entity of the dev data is found in any of 3 epochs" in text
 
 
 def test_differences_are_those_of_seeds_that_both_have_and_of_the_same_encoder() -> None:
@@ -208,13 +253,13 @@ def test_differences_are_those_of_seeds_that_both_have_and_of_the_same_encoder()
 def test_models_that_were_tested_on_other_sentences_are_not_compared() -> None:
     records = [*seeds("base", 0.5, BAD), *seeds("good", 0.5, counts([1], [1], [1]))]
     assert results(records, baseline="base").differences == {}
-    assert difference_table(results(records, baseline="base")) == ""
+    assert difference_table(results(records, baseline="base"), "base") == ""
 
 
 def test_the_table_of_differences_has_their_interval_and_p() -> None:
     mixed = counts([2, 0] * 30, [2] * 60, [2] * 60)
     records = [*seeds("base", 0.5, BAD), *seeds("good", 0.5, GOOD), *seeds("mixed", 0.5, mixed)]
-    found = table(difference_table(results(records, baseline="base")))
+    found = table(difference_table(results(records, baseline="base"), "base"))
     assert found["`good`", "toy 0.5"] == "+50.0 [50.0, 50.0] < 0.001"
     assert found.keys() == {("`good`", "toy 0.5"), ("`mixed`", "toy 0.5")}
     assert found["`mixed`", "toy 0.5"].startswith("+0.0 [-")

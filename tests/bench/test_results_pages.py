@@ -20,28 +20,41 @@ PAGES += sorted(page for page in (ROOT / "docs").rglob("*.md") if page.parent no
 
 LINK = re.compile(r"\]\(([^)#]+\.md)\)")
 FIGURE = re.compile(r"\d+\.\d+")
+DEVIATION, INTERVAL = re.compile(r" ± \d+\.\d+"), re.compile(r"\[-?\d+\.\d+, -?\d+\.\d+\]")
+WHOLE_SPREAD = re.compile(r"\d+\.\d+ ± \d+\.\d+")
 SPREAD = re.compile(r"\d ± \d")
 CODE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+BORDER = re.compile(r"\n\s*\n|\n(?=\s*(?:\||[*-] |\d+\. ))")
+"""Between two paragraphs, items of a list, or rows of a table."""
 MADE = re.compile(r"^<!-- lacuner bench: [^\n]+ -->\n+(?:\|.*\n)*", re.MULTILINE)
 """A table that ``lacuner bench tables`` makes; test_results.py compares it with the results."""
 
 
-def written_lines(page: Path) -> Iterator[tuple[str, list[Path]]]:
-    """Lines that a person has written, and the reports that each of them links."""
+def written_paragraphs(page: Path) -> Iterator[tuple[str, list[Path]]]:
+    """Paragraphs, items of lists and rows of tables that a person has written, and the reports that each of them links."""
     text = MADE.sub("", CODE.sub("", page.read_text(encoding="utf-8")))
-    for line in text.splitlines():
-        linked = ((page.parent / link).resolve() for link in LINK.findall(line))
-        yield line, [path for path in linked if path.name == REPORT]
+    for paragraph in filter(str.strip, BORDER.split(text)):
+        linked = ((page.parent / link).resolve() for link in LINK.findall(paragraph))
+        yield paragraph, [path for path in linked if path.name == REPORT]
+
+
+def quotable(report: str) -> str:
+    """What a page may mean with a figure: not a deviation, the border of an interval, or a cost, which are there by chance."""
+    return INTERVAL.sub("", DEVIATION.sub("", report.split("\n## Cost\n", maxsplit=1)[0]))
 
 
 def misquoted(page: Path) -> list[tuple[str, str]]:
-    """Figures in lines that link a report, which the report does not have; and means ± deviations without a report."""
+    """Figures in paragraphs that link a report, which the report does not have; and means ± deviations without a report."""
     wrong = []
-    for line, linked in written_lines(page):
-        reports = "".join(path.read_text(encoding="utf-8") for path in linked)
-        quoted = FIGURE.findall(line) if linked else SPREAD.findall(line)
+    for paragraph, linked in written_paragraphs(page):
+        whole = "".join(path.read_text(encoding="utf-8") for path in linked)
+        wrong += [(spread, paragraph) for spread in WHOLE_SPREAD.findall(paragraph) if linked and spread not in whole]
+        reports = "".join(quotable(path.read_text(encoding="utf-8")) for path in linked)
+        quoted = FIGURE.findall(DEVIATION.sub("", paragraph)) if linked else SPREAD.findall(paragraph)
         wrong += [
-            (figure, line) for figure in quoted if not re.search(rf"(?<![\d.]){re.escape(figure)}(?![\d.])", reports)
+            (figure, paragraph)
+            for figure in quoted
+            if not re.search(rf"(?<![\d.]){re.escape(figure)}(?![\d.])", reports)
         ]
     return wrong
 
@@ -99,8 +112,14 @@ def test_what_a_page_quotes_stands_in_the_reports(page: Path) -> None:
     ("line", "wrong"),
     [
         ("F1 52.0 ± 2.6 ([report](distant/report.md)).", []),
-        ("F1 52.1 ± 2.6 ([report](distant/report.md)).", ["52.1"]),
+        ("F1 52.1 ± 2.6 ([report](distant/report.md)).", ["52.1 ± 2.6", "52.1"]),
         ("F1 2.0 ([report](distant/report.md)).", ["2.0"]),
+        ("F1 2.6 ([report](distant/report.md)).", ["2.6"]),
+        ("F1 52.0 ± 2.7 ([report](distant/report.md)).", ["52.0 ± 2.7"]),
+        ("F1 3.4 ([report](distant/report.md)).", ["3.4"]),
+        ("F1 52.0, of which\n12.3 are new\n([report](distant/report.md)).", ["12.3"]),
+        ("* F1 52.0 ([report](distant/report.md)),\n  not 12.3.\n* Version 4.5 is another item.", ["12.3"]),
+        ("F1 52.0 ([report](distant/report.md)).\n\nVersion 4.5 is another paragraph.", []),
         ("F1 52.0 ± 2.6, as everybody knows.", ["0 ± 2"]),
         ("The paper reports 91.41.", []),
         ("<!-- lacuner bench: distant; full -->\n\n| `full` | 52.0 ± 2.6 |\n", []),
@@ -110,6 +129,6 @@ def test_what_a_page_quotes_stands_in_the_reports(page: Path) -> None:
 )
 def test_a_figure_that_no_report_has_is_noticed(tmp_path: Path, line: str, wrong: list[str]) -> None:
     (tmp_path / "distant").mkdir()
-    (tmp_path / "distant" / REPORT).write_text("| full | 52.0 ± 2.6 |\n", encoding="utf-8")
+    (tmp_path / "distant" / REPORT).write_text("| full | 52.0 ± 2.6 |\n\n## Cost\n\n| full | 3.4 |\n", encoding="utf-8")
     (tmp_path / "page.md").write_text(f"# A page\n\n{line}\n", encoding="utf-8")
     assert [figure for figure, _ in misquoted(tmp_path / "page.md")] == wrong

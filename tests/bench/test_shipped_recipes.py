@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from lacuner.bench.corpora import read_corpora
 from lacuner.bench.path_templates import PathTemplates
-from lacuner.bench.planning import plan
+from lacuner.bench.planning import build_runs, plan
 from lacuner.bench.recipe import PROFILES, known_recipes, read_recipe
 
 RECIPES = list(known_recipes().values())
@@ -34,6 +35,51 @@ def test_it_can_be_read(path: Path, profile: str) -> None:
 def test_the_quick_profile_needs_no_data_but_the_sample(path: Path, tmp_path: Path) -> None:
     runs = plan(read_recipe(path, "quick"), PathTemplates(tmp_path / "nowhere"))
     assert {run.data for run in runs} == {"sample"}
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_no_two_rows_of_the_quick_profile_are_the_same_model(path: Path, tmp_path: Path) -> None:
+    """A row whose rules do not fit the profile would be another row once more, under a name that says something else."""
+    runs = plan(read_recipe(path, "quick"), PathTemplates(tmp_path / "nowhere"))
+    same = {run.method for run in runs if [run.key for run in runs].count(run.key) > 1}
+    assert not same
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("profile", ["standard", "transformer"])
+def test_half_the_learning_rate_is_half_and_twice_the_epochs_are_twice(data_folder: Path, profile: str) -> None:
+    """Whatever the encoder has, and however often it reads a corpus of this size."""
+    paths = PathTemplates(data_folder)
+    runs = build_runs(read_recipe(known_recipes()["training"], profile), paths)
+    found = {
+        (run.data, run.method): run.settings(paths).for_data(read_corpora(run, paths).train).training
+        for run in runs
+        if run.seed == 1 and run.method.startswith(("full", "half", "twice"))
+    }
+    for data in {run.data for run in runs}:
+        usual, half, double = (
+            found[data, name] for name in ("full", "half the learning rate", "twice the learning rate")
+        )
+        for name in ("encoder_learning_rate", "head_learning_rate"):
+            assert 2 * getattr(half, name) == pytest.approx(getattr(usual, name))
+            assert getattr(double, name) == pytest.approx(2 * getattr(usual, name))
+        longer = found[data, "twice the epochs"]
+        assert longer.epochs == 2 * usual.epochs
+        assert longer.patience >= usual.patience
+        assert found[data, "twice the batch"].batch_tokens == 2 * usual.batch_tokens
+
+
+@pytest.mark.data
+def test_training_is_tried_on_human_labels_where_a_transformer_is_fine_tuned(data_folder: Path) -> None:
+    paths = PathTemplates(data_folder)
+    runs = build_runs(read_recipe(known_recipes()["training"], "transformer"), paths)
+    sizes = {run.data: len(read_corpora(run, paths).train) for run in runs if run.seed == 1 and run.method == "full"}
+    assert sizes.keys() == {"ec-human", "wikigold-human", "conll03-human"}
+    assert sizes["conll03-human"] == 3000
+
+
+def test_the_contrast_of_scl_rai_is_tried_as_it_is_printed_too() -> None:
+    assert "scl-rai contrast.denominator=others" in read_recipe(known_recipes()["scl-rai-ablation"]).methods
 
 
 @pytest.fixture(scope="module")

@@ -34,9 +34,23 @@ def test_a_span_with_different_labels_keeps_all_of_them_and_is_counted() -> None
     assert (report.conflicts, report.agreed) == (1, 0)
 
 
+def test_of_labels_with_as_many_votes_the_first_file_may_decide() -> None:
+    layers = [
+        Layer(name, [Sentence(WORDS, (Entity(2, 3, label), Entity(0, 1, "PER")))])
+        for name, label in (("a", "LOC"), ("b", "ORG"))
+    ]
+    (sentence,), report = merge_layers(layers, ties="first")
+    assert {(e.label, e.source) for e in sentence.entities} == {("LOC", "a"), ("PER", "a+b")}
+    assert (report.tied, report.outvoted) == (0, 1)
+    (both,), report = merge_layers(layers)
+    assert (len(both.entities), report.tied) == (3, 1)
+    (weighed,), report = merge_layers(layers, {"b": 2}, ties="first")  # these are no equal votes
+    assert {e.label for e in weighed.entities} == {"ORG", "PER"}
+
+
 def test_what_one_file_has_and_another_has_not_is_no_conflict() -> None:
     both = Sentence(WORDS, (Entity(2, 3, "LOC"), Entity(2, 3, "ORG")))
-    assert merged(both, both)[1].conflicts == 0
+    assert (merged(both, both)[1].conflicts, merged(both, both)[1].tied) == (0, 0)
     assert merged(both, Sentence(WORDS))[1].conflicts == 0
 
 

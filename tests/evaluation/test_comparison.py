@@ -63,6 +63,20 @@ def test_dev_data_chooses_the_case_and_the_least_score() -> None:
     assert choice.as_dict()["both"] == {"precision": 1.0, "recall": 1.0, "f1": 1.0}
 
 
+def test_the_list_alone_is_shown_as_it_is_best_whatever_is_best_for_both() -> None:
+    """In any case the list finds a person more, and a month; beside a model that knows the person, the exact case is best."""
+    gold = [
+        sentence("ADA sleeps", Entity(0, 1, "PER")),
+        sentence("ADA left", Entity(0, 1, "PER")),
+        sentence("ada sleeps"),
+    ]
+    found = [[guess(0, 1, "PER", 0.9)], [guess(0, 1, "PER", 0.9)], []]
+    choice = choose_dictionary_use(Dictionary.of([("Ada", "PER")]), list(zip(gold, found, strict=True)))
+    assert (choice.ignore_case, choice.scores.both.f1) == (False, 1.0)
+    assert choice.alone_ignores_case
+    assert choice.scores.dictionary.f1 == pytest.approx(0.8)
+
+
 def test_of_equals_the_exact_case_and_the_lowest_score_are_chosen() -> None:
     gold = sentence("Ada sleeps", Entity(0, 1, "PER"))
     choice = choose_dictionary_use(NAMES, [(gold, [guess(0, 1, "PER", 0.99)])])

@@ -3,7 +3,7 @@
 The learning rate falls to zero, so that the last epochs are nearly always a little better than those before: that alone
 is no sign. In the last fifth of training, however, only a twenty-fifth of all learning is left (the area below the rest of
 the schedule). Who still gains more than a point of dev F1 there would gain more in a longer run, unless the dev data is so
-small that F1 itself is not known that well.
+small that F1 itself is not known that well. And who never finds anything has not begun to learn, however level that looks.
 """
 
 import math
@@ -57,5 +57,17 @@ def max_gain(f1: float, support: int | None) -> float:
 def is_converged(record: Mapping[str, Any]) -> bool:
     """Whether a result is one of training that was long enough; of what is not known, it is assumed."""
     history, planned = record.get("epochs"), record.get("planned_epochs")
+    if found_nothing(record):
+        return False
     gain = gain_in_tail(history, planned) if history and planned else None
     return gain is None or not history or gain <= max_gain(max(history), record.get("dev_support"))
+
+
+def found_nothing(record: Mapping[str, Any]) -> bool:
+    """Whether no epoch of a run found a single entity of the dev data.
+
+    >>> found_nothing({"epochs": [0.0, 0.0]}), found_nothing({"epochs": [0.0, 0.1]}), found_nothing({})
+    (True, False, False)
+    """
+    history = record.get("epochs")
+    return bool(history) and not any(history or ())

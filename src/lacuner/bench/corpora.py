@@ -57,7 +57,7 @@ def read_corpora(run: Run, paths: PathTemplates) -> Corpora:
             )
         )
     else:
-        everything = _read_training_data(folder, dataset)
+        everything = _read_training_data(run.data, folder, dataset)
         if gold is not None and gold.tokens == everything.tokens:
             whole = _some(gold, limits.train)
         train = _some(everything, limits.train)
@@ -95,7 +95,7 @@ def check_gold(run: Run, paths: PathTemplates) -> None:
     folder = _folder(run.data, dataset, paths)
     if folder is None or not all((folder / name).is_file() for name in dataset.train):
         return
-    if _read(folder, dataset.gold).tokens != _read_training_data(folder, dataset).tokens:
+    if _read(folder, dataset.gold).tokens != _read_training_data(run.data, folder, dataset).tokens:
         files = " and ".join(dataset.train)
         raise ConfigError(f"{dataset.gold} has other sentences than {files} — give the same ones, or leave out naive")
 
@@ -150,12 +150,18 @@ def _folder(name: str, dataset: Dataset, paths: PathTemplates) -> Path | None:
     return paths.data / (dataset.folder or name)
 
 
-def _read_training_data(folder: Path | None, dataset: Dataset) -> Corpus:
+def _read_training_data(name: str, folder: Path | None, dataset: Dataset) -> Corpus:
     """The sentences of all training files; or what these say about one text."""
-    corpora = [_read(folder, name) for name in dataset.train]
-    if not dataset.same_text:
+    return _read_all(name, folder, dataset.train, bool(dataset.same_text))
+
+
+@cache
+def _read_all(name: str, folder: Path | None, files: tuple[str, ...], is_same_text: bool) -> Corpus:
+    """Once: label sets of one text take long to merge, and say where they differ."""
+    corpora = [_read(folder, file) for file in files]
+    if not is_same_text:
         return merge(corpora)
-    return same_text(dict(zip(source_names(dataset.train), corpora, strict=True)))
+    return same_text(dict(zip(source_names(files), corpora, strict=True)), where=f"{name}: ")
 
 
 def _read(folder: Path | None, file: str) -> Corpus:

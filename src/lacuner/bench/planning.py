@@ -2,7 +2,7 @@
 
 import importlib.util
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
 
@@ -33,8 +33,17 @@ _POSSIBLE = 1e-9
 def plan(recipe: Recipe, paths: PathTemplates) -> list[Run]:
     """All runs of a recipe, those with the first seed first; each of them can be trained.
 
-    Everything is checked here, so that a mistake in the last line of a recipe is not found after hours. Runs with different
-    names have the same key if they train the same model.
+    Everything is checked here, so that a mistake in the last line of a recipe is not found after hours.
+    """
+    runs = build_runs(recipe, paths)
+    check_runs(runs, paths)
+    return runs
+
+
+def build_runs(recipe: Recipe, paths: PathTemplates) -> list[Run]:
+    """All runs of a recipe, those with the first seed first, without reading what they are trained on.
+
+    Runs with different names have the same key if they train the same model.
     """
     runs = [_build_run(recipe, paths, **one) for seed in recipe.seeds for one in _combinations(recipe, paths, seed)]
     if not runs:
@@ -46,12 +55,16 @@ def plan(recipe: Recipe, paths: PathTemplates) -> list[Run]:
             )
         if method is not None and method not in {run.method for run in runs}:
             raise ConfigError(f"{kind}: the rules of the recipe skip all runs of {method}")
+    return runs
+
+
+def check_runs(runs: Sequence[Run], paths: PathTemplates) -> None:
+    """Read the data of these runs, and refuse what cannot be trained on it."""
     first: dict[tuple[Any, ...], Run] = {}  # of those that differ only in their seed
     for run in runs:
         first.setdefault((run.column, run.complete, run.method, run.encoder), run)
-    _check_runs(first.values(), paths)
+    _check_data(first.values(), paths)
     _check_seeds(runs, paths)
-    return runs
 
 
 def check_encoders(runs: Iterable[Run], paths: PathTemplates) -> None:
@@ -182,7 +195,7 @@ def _check_experiment(recipe: Recipe, settings: RunSettings) -> None:
             span_method(settings, what)
 
 
-def _check_runs(runs: Iterable[Run], paths: PathTemplates) -> None:
+def _check_data(runs: Iterable[Run], paths: PathTemplates) -> None:
     """Read every dataset once, and check that the methods can be trained on it."""
     known: dict[tuple[str, float, bool], Corpora] = {}
     for run in runs:
@@ -220,7 +233,7 @@ def _check_seeds(runs: Iterable[Run], paths: PathTemplates) -> None:
             continue
         seen.add(masked)
         whole = read_complete(run, paths)
-        assert whole is not None, "_check_runs() has checked"
+        assert whole is not None, "_check_data() has checked"
         entities = sum(len(sentence.entities) for sentence in whole)
         if run.hidden**entities > _POSSIBLE and not any(s.entities for s in whole.mask(run.hidden, run.seed)):
             raise ConfigError(f"{run}: all {entities} entities are hidden — take more sentences, or hide fewer")

@@ -29,10 +29,10 @@ _CORPORA = Path(__file__).parent / "corpora.toml"
 _NAMED = {"dataset": "data", "method": "methods", "encoder": "encoders"}
 """Kinds of tables, and the lists with their names."""
 _QUICK: dict[str, Any] = {
-    "data": [SAMPLE], "encoders": ["recurrent"], "seeds": [1, 2], "sentences": {"train": 120, "dev": 60, "test": 60},
-    "when": [], "settings": {"training": {"epochs": 3, "batch_tokens": 64}},
+    "data": [SAMPLE], "encoders": ["recurrent"], "seeds": [1, 2], "sentences": {"train": 240, "dev": 60, "test": 60},
+    "when": [], "settings": {"training": {"epochs": 15, "batch_tokens": 64}},
 }  # fmt: skip
-"""What ``quick`` changes in any recipe: minutes, and no data but the built-in sample."""
+"""What ``quick`` changes in any recipe: minutes, and no data but the built-in sample; long enough to find something."""
 _TRANSFORMER: dict[str, Any] = {"encoders": [TRANSFORMER], "seeds": [1, 2]}
 """What ``transformer`` changes in ``standard``."""
 _QUICK_HIDDEN = 0.5
@@ -61,13 +61,16 @@ class Dataset(Settings):
     dev: str = "dev.conll"
     test: str = "test.conll"
     dictionary: str = Field("dictionary.tsv", description="names and labels, for the method kb; may be missing")
-    same_text: bool | None = Field(None, description="the training files are label sets of one text: merged by vote")
+    same_text: bool | None = Field(
+        None, description="the training files are label sets of one text: who said what is kept"
+    )
     dictionary_fraction: float | None = Field(
         None,
         gt=0,
         le=1,
         description="annotate the training sentences anew, with so many of the dictionary's names, drawn with the seed",
     )
+    other_dictionary: bool | None = Field(None, description="the dictionary is not what made the training labels")
     mask_dev: bool | None = Field(None, description="hide as many labels of the dev data as of the training data")
     complete: bool = Field(False, description="nothing is missing in the training data")
     sentences: Limits = Limits()
@@ -139,9 +142,13 @@ class Recipe(Settings):
     when: tuple[Rule, ...] = ()
     baseline: str | None = Field(None, description="the method that others are tested against")
     naive: str | None = Field(None, description="the method that is also trained on complete labels: the gap to close")
+    reference: str | None = Field(
+        None, description="a simple remedy that the others have to beat, named beside the baseline"
+    )
     paper: dict[str, dict[str, float]] = Field(
         {}, description="what the papers report: method, or method · encoder; then column"
     )
+    paper_encoder: str = Field("", description="what the papers' figures were made with; stands in the note about them")
 
     @field_validator("data", "methods", "encoders", "hidden", "seeds")
     @classmethod
@@ -275,7 +282,8 @@ def _with_shared(content: dict[str, Any], shared: Mapping[str, Mapping[str, Any]
 
 def _transformer(content: dict[str, Any], standard: Any) -> dict[str, Any]:
     """The content for the profile ``transformer``; what papers report about small encoders is not about it."""
-    changes = {key: value for key, value in standard.items() if key != "paper"} if isinstance(standard, Mapping) else {}
+    theirs = ("paper", "paper_encoder")
+    changes = {key: standard[key] for key in standard if key not in theirs} if isinstance(standard, Mapping) else {}
     return _merged(_merged(content, changes), _TRANSFORMER)
 
 
@@ -326,6 +334,7 @@ def _check_names(recipe: Recipe, variants: Iterable[Recipe]) -> None:
         *((f"paper.{row}", figures, columns) for row, figures in recipe.paper.items() if row in rows),
         ("baseline", recipe.baseline and (recipe.baseline,), methods),
         ("naive", recipe.naive and (recipe.naive,), methods),
+        ("reference", recipe.reference and (recipe.reference,), methods),
         ("paper", recipe.paper, rows),
         ("method", recipe.method, methods),
         ("dataset", recipe.dataset, axes["data"]),

@@ -1,6 +1,7 @@
 """The report of a bench: tables, figures, and how they were made."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from lacuner.bench.results import Results
@@ -39,10 +40,11 @@ def report(results: Results, figures: Sequence[tuple[str, str]] = ()) -> str:
     """The whole report as Markdown; ``figures`` are captions and files."""
     recipe = results.title.recipe
     parts = [f"# {recipe.title}", recipe.about.strip(), _described(results)]
-    sections = (
+    sections: tuple[tuple[str, Callable[[Results], str]], ...] = (
         ("", main_table),
         ("Fraction of the gap that is closed", gap_table),
-        (f"Differences to `{recipe.baseline}`", difference_table),
+        (f"Differences to `{recipe.baseline}`", partial(difference_table, other=recipe.baseline)),
+        (f"Differences to `{recipe.reference}`", partial(difference_table, other=recipe.reference)),
         ("Not converged", convergence_list),
         ("Precision and recall", precision_table),
         ("O-values", o_value_table),

@@ -159,8 +159,12 @@ class Results:
     @cached_property
     def differences(self) -> dict[tuple[str, str], Difference]:
         """Of every row and column to the baseline of the same encoder, with the seeds that both have."""
+        return self.differences_to(self.title.recipe.baseline)
+
+    def differences_to(self, other: str | None) -> dict[tuple[str, str], Difference]:
+        """Of every row and column to another method with the same encoder, with the seeds that both have."""
         found: dict[tuple[str, str], Difference] = {}
-        for cell, pairs in self._pairs.items():
+        for cell, pairs in self._pairs(other).items():
             ours, theirs = ([_counts(pair[side]) for pair in pairs] for side in (0, 1))
             if len(pairs) >= MIN_SEEDS and len({len(counts) for counts in (*ours, *theirs)}) == 1:
                 found[cell] = compare(ours, theirs)
@@ -169,21 +173,19 @@ class Results:
     @cached_property
     def too_few_seeds(self) -> bool:
         """Whether something is not compared with the baseline only because it has too few seeds."""
-        return any(len(pairs) < MIN_SEEDS for pairs in self._pairs.values())
+        return any(len(pairs) < MIN_SEEDS for pairs in self._pairs(self.title.recipe.baseline).values())
 
-    @cached_property
-    def _pairs(self) -> dict[tuple[str, str], list[tuple[dict[str, Any], dict[str, Any]]]]:
-        """Of every row and column that can be compared, its results beside those of the baseline with the same seed."""
+    def _pairs(self, other: str | None) -> dict[tuple[str, str], list[tuple[dict[str, Any], dict[str, Any]]]]:
+        """Of every row and column that can be compared, its results beside those of the other method with the same seed."""
         found: dict[tuple[str, str], list[tuple[dict[str, Any], dict[str, Any]]]] = {}
-        baseline = self.title.recipe.baseline
         for (row, column), records in self.cells.items():
             first = records[0]
-            if baseline is None or first.get("complete") or first["method"] == baseline:
+            if other is None or first.get("complete") or first["method"] == other:
                 continue
             pairs = [
                 (ours, theirs)
                 for ours in records
-                for theirs in self._baseline_cell(first, column)
+                for theirs in self._cell_of(other, first, column)
                 if "counts" in ours and "counts" in theirs
                 if ours["seed"] == theirs["seed"] or not (is_trained(ours) and is_trained(theirs))
             ]
@@ -191,9 +193,9 @@ class Results:
                 found[row, column] = pairs
         return found
 
-    def _baseline_cell(self, record: Mapping[str, Any], column: str) -> list[dict[str, Any]]:
-        """The results of the baseline that a record is compared with: of the same encoder, or of none."""
-        same = {**record, "method": self.title.recipe.baseline}
+    def _cell_of(self, method: str, record: Mapping[str, Any], column: str) -> list[dict[str, Any]]:
+        """The results of a method that a record is compared with: of the same encoder, or of none."""
+        same = {**record, "method": method}
         cells = ((self.row(described), column) for described in (same, {**same, "encoder": ""}))
         return next((self.cells[cell] for cell in cells if cell in self.cells), [])
 

@@ -16,6 +16,8 @@ _DESCRIBED = ("name", "paper", "summary")
 """What a method says about itself, which does not change its models."""
 _FILES = ("train", "trusted", "gold", "dev", "test", "dictionary")
 """Fields of a dataset that name files."""
+_SAID = ("folder", "language", "unseen_labels", "other_dictionary")
+"""Fields of a dataset that change no result."""
 _LEARNED = ("train", "trusted", "gold")
 """Those that only training reads."""
 
@@ -59,7 +61,7 @@ class Run:
 
     def _content(self) -> tuple[dict[str, Any], dict[str, str]]:
         """The dataset with the hashes of the files that are read, instead of names; and the hashes of all other files."""
-        dataset = self.config["dataset"] | {"folder": None, "language": None, "unseen_labels": None}
+        dataset = self.config["dataset"] | dict.fromkeys(_SAID)
         named = {role: [names] if isinstance(names, str) else names for role in _FILES if (names := dataset.get(role))}
         dataset |= {role: [self.files.get(name, name) for name in names] for role, names in named.items()}
         if not self.is_trained:

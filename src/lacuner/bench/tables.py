@@ -1,10 +1,11 @@
 """The tables of a report, as Markdown; one that has nothing to say is empty."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from decimal import ROUND_HALF_UP, Decimal
 from statistics import mean
 from typing import Any
 
-from lacuner.bench.convergence import MAX_GAIN, gain_in_tail, is_converged, tail_length
+from lacuner.bench.convergence import MAX_GAIN, found_nothing, gain_in_tail, is_converged, tail_length
 from lacuner.bench.recipe import ALL_LABELS
 from lacuner.bench.results import DIGITS, MIN_SEEDS, Results, best_rows, is_trained, spread, test_f1
 from lacuner.bench.significance import RESAMPLES, Difference
@@ -53,7 +54,12 @@ def _f1_cell(results: Results, row: str, column: str) -> str:
     if not results.is_converged(row, column):
         text += NOT_CONVERGED
     paper = _paper(results, row, column)
-    return text if paper is None else f"{text} ({paper:.1f})"
+    return text if paper is None else f"{text} ({_quoted(paper)})"
+
+
+def _quoted(figure: float) -> Decimal:
+    """A figure of a paper, which is known to two decimals: 46.55 is 46.6, whatever is next to it in binary."""
+    return Decimal(str(figure)).quantize(Decimal(1).scaleb(-DIGITS), ROUND_HALF_UP)
 
 
 def emphasized(text: str, is_best: bool) -> str:
@@ -82,9 +88,19 @@ def _notes(results: Results, shown: str) -> Iterator[str]:
     if _FEWER in shown:
         yield f"{_FEWER} fewer seeds than the others."
     if NOT_CONVERGED in shown:
-        yield f"{NOT_CONVERGED} not converged: dev F1 was still rising when its epochs were over."
+        yield f"{NOT_CONVERGED} not converged: dev F1 was still rising when its epochs were over, or it was 0 all the time."
     if "(" in shown:
-        yield "In brackets: what the paper reports."
+        encoder = results.title.recipe.paper_encoder
+        yield f"In brackets: what the paper reports{encoder and f', of {encoder}'}."
+    foreign = _columns_of_other_dictionaries(results)
+    if foreign:
+        names = " and ".join(
+            f"`{method}`" for method in dict.fromkeys(method for methods in foreign.values() for method in methods)
+        )
+        yield (
+            f"Of {', '.join(foreign)}, the training labels come from elsewhere than the dictionary of {names}: what it "
+            "finds is not the least that they give."
+        )
     if _BETTER in shown or _WORSE in shown:
         yield (
             f"{_BETTER} better and {_WORSE} worse than `{results.title.recipe.baseline}`, p < {_SURE:g} "
@@ -92,6 +108,22 @@ def _notes(results: Results, shown: str) -> Iterator[str]:
         )
     if results.too_few_seeds:
         yield f"Where there are fewer than {MIN_SEEDS} seeds, nothing is said about significance."
+
+
+def _columns_of_other_dictionaries(results: Results) -> dict[str, list[str]]:
+    """Columns in which a dictionary is matched that did not make the training labels, and the methods that match it."""
+    found: dict[str, list[str]] = {}
+    for column in results.columns:
+        for row in results.rows:
+            first = next(iter(results.cells.get((row, column), ())), None)
+            if (
+                first is None
+                or is_trained(first)
+                or not results.title.recipe.dataset_of(first["data"]).other_dictionary
+            ):
+                continue
+            found.setdefault(column, []).append(first["method"])
+    return found
 
 
 def _paper(results: Results, row: str, column: str) -> float | None:
@@ -103,21 +135,24 @@ def _paper(results: Results, row: str, column: str) -> float | None:
 
 
 def convergence_list(results: Results) -> str:
-    """The runs that were still getting better when their epochs were over."""
+    """The runs that were still getting better when their epochs were over, and those that never found anything."""
     lines = []
     for record in results.records:
         if is_converged(record):
             continue
+        where = f"{results.column(record)}, {results.row(record)}, seed {record['seed']}"
+        if found_nothing(record):
+            lines.append(f"* {where}: no entity of the dev data is found in any of {len(record['epochs'])} epochs")
+            continue
         planned = record["planned_epochs"]
         gain = gain_in_tail(record["epochs"], planned)
         assert gain is not None, "otherwise it would be converged"
-        where = f"{results.column(record)}, {results.row(record)}, seed {record['seed']}"
         lines.append(f"* {where}: +{100 * gain:.1f} points in the last {tail_length(planned)} of {planned} epochs")
     if not lines:
         return ""
     note = (
         f"Dev F1 rose by more than {100 * MAX_GAIN:g} point, and by more than its standard error, in the last fifth of the "
-        "planned epochs; a longer run may end higher."
+        "planned epochs, or it never rose above 0; a longer run may end higher."
     )
     return "\n".join([note, "", *lines])
 
@@ -148,12 +183,24 @@ def gap_table(results: Results) -> str:
     note = f"Of what gaps cost `{recipe.naive}`: 0 % is `{recipe.naive}` on labels with gaps, 100 % on all labels."
     if any("—" in row for row in rows):
         note += f" —: they cost less than {_SMALLEST_GAP:g} points."
+    note += _closed_by_reference(results, rows)
     return f"{markdown_table(['', *results.columns], rows)}\n\n{note}"
 
 
-def difference_table(results: Results) -> str:
-    """Differences of F1 to the baseline, with their p."""
-    table = _grid(results, lambda row, column: _difference(results.differences.get((row, column))))
+def _closed_by_reference(results: Results, rows: Iterable[Sequence[str]]) -> str:
+    """What the simple remedy closes of the gap by itself."""
+    reference = results.title.recipe.reference
+    found = [(name, cell) for name, *cells in rows for cell in cells if reference and name == coded(reference)]
+    shown = [f"{cell} in {column}" for (_, cell), column in zip(found, results.columns, strict=False) if "%" in cell]
+    if not shown:
+        return ""
+    return f" `{reference}` closes {', '.join(shown)} by itself: a method is worth what it closes beyond that."
+
+
+def difference_table(results: Results, other: str | None) -> str:
+    """Differences of F1 to another method, with their p."""
+    differences = results.differences if other == results.title.recipe.baseline else results.differences_to(other)
+    table = _grid(results, lambda row, column: _difference(differences.get((row, column))))
     note = (
         "Points of F1 with their 95 % interval, and p; paired bootstrap over sentences and seeds, "
         f"{RESAMPLES:,} resamples."

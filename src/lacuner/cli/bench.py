@@ -113,7 +113,7 @@ def run(
     from lacuner.bench.figures import check_drawing
     from lacuner.bench.folder import cached_results, locked, read_results
     from lacuner.bench.path_templates import PathTemplates
-    from lacuner.bench.planning import check_encoders, plan
+    from lacuner.bench.planning import build_runs, check_encoders, check_runs
     from lacuner.bench.recipe import error_context, find_recipe, read_recipe, recipe_name
     from lacuner.bench.report import write_report
     from lacuner.bench.results import Results, Title
@@ -126,8 +126,10 @@ def run(
     say(f"{content.title}: checking recipe and data …")
     elsewhere = [result for file in reuse or () for result in read_results(file)]
     with error_context(path):
-        runs = plan(content, paths)
+        runs = build_runs(content, paths)
     chosen = Selection(tuple(datasets or ()), tuple(methods or ()), parse_seeds(seeds) if seeds else ()).of(runs)
+    with error_context(path):
+        check_runs(chosen, paths)
     title = Title(recipe_name(path), profile, content, len(runs))
     folder = out or Path("bench", path.stem)
     if dry_run:

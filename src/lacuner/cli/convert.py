@@ -56,7 +56,7 @@ def convert(
     check_inputs([data])
     refuse_overwriting(out, {"its own input": [data]}, "OUT")
     writable_format(out, to_format)
-    report = ReadingReport(strict=strict)
+    report = ReadingReport(strict=strict, format_option="--from")
     counts = {"sentences": 0, "entities": 0}
 
     def counted() -> Iterator[Sentence]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -14,7 +14,7 @@ from lacuner.corpus.corpus import stream_sentences, write_sentences
 from lacuner.corpus.files import ReadingReport, refuse_overwriting
 from lacuner.corpus.formats.registry import format_of, guess_format
 from lacuner.corpus.merging import Layer, merge_layers, source_names
-from lacuner.errors import ConfigError
+from lacuner.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from lacuner.corpus.merging import MergeReport
@@ -35,6 +35,14 @@ def merge(
         ),
     ] = False,
     trust: TrustOption = None,
+    ties: Annotated[
+        Literal["all", "first"],
+        typer.Option(
+            metavar="CHOICE",
+            help="Of different labels with as many votes, keep `all` (each may be right), or that of the `first` file.",
+            rich_help_panel=DATA,
+        ),
+    ] = "all",
     data_format: DataFormat = None,
     strict: Strict = False,
     json: Json = False,
@@ -59,8 +67,16 @@ def merge(
         corpus = Corpus(tuple(track(stream_sentences(path, data_format, report), f"sentences of {name}")))
         layers.append(Layer(name, corpus.with_annotated_labels(corpus.labels) if partial_labels else corpus))
     report.log()
-    merged, found = merge_layers(layers, weights)
-    write_sentences(track(merged, "sentences", len(merged)), out, written)
+    merged, found = merge_layers(layers, weights, ties)
+    try:
+        write_sentences(track(merged, "sentences", len(merged)), out, written)
+    except DataError as error:
+        if not found.tied:
+            raise
+        spans = number_of(found.tied, "span")
+        what = f"{error.what}; {spans} in all have different labels with as many votes, and all of these are kept"
+        remedy = "give --ties first to keep that of the first file, weigh the votes (--trust), or write JSON Lines"
+        raise DataError(what, remedy, error.path, error.line) from None
     _show(layers, found, out, json)
 
 

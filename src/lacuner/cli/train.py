@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -32,7 +32,7 @@ from lacuner.corpus.as_corpus import same_text as merge_same_text
 from lacuner.corpus.as_corpus import several_texts
 from lacuner.corpus.corpus import labels_of, merge, stream_sentences
 from lacuner.corpus.files import STANDARD_INPUT, ReadingReport, refuse_overwriting
-from lacuner.corpus.merging import source_names
+from lacuner.corpus.merging import count_shared, source_names
 from lacuner.corpus.tokenize import Splitting
 from lacuner.errors import ConfigError
 
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _SHOWN = 12
+_MIN_SHARED = 0.1
+"""Fraction of a file whose sentences are in another one, too, from which both may be label sets of one text."""
 """Labels that are listed."""
 
 
@@ -223,6 +225,8 @@ def train(
         train_data = read_streaming()
     else:
         named = list(zip(names_of_files, corpora, strict=True))
+        if not same_text:
+            _warn_of_label_sets(corpora)
         train_data = merge_same_text(dict(named), weights) if same_text else several_texts(named)
         say(f"Training data: {_contents(train_data)}.")
     for what, corpus in (("Trusted data", trusted_corpus), ("Dev data", dev_corpus)):
@@ -326,6 +330,18 @@ def _check_same_text(data: list[Path], same_text: bool, trust: list[str] | None)
     return parse_trust(trust)
 
 
+def _warn_of_label_sets(corpora: Sequence[Corpus]) -> None:
+    """Annotations of one text by several sources contradict each other as training data, unless they are merged."""
+    shared, different = count_shared(corpora)
+    if shared and shared >= _MIN_SHARED * min(map(len, corpora)):
+        logger.warning(
+            "%s in several of the training files, %s with different labels: if these are annotations of the same text by "
+            "several sources, give --same-text.",
+            "1 sentence is" if shared == 1 else f"{shared:,} sentences are",
+            f"{different:,} of them",
+        )
+
+
 def _compare_with_dictionary(model: "Recognizer", dev: Corpus, names: "Dictionary") -> "DictionaryChoice | None":
     """What the list that the labels come from reaches on dev data, alone and with the model; None if there is no list."""
     from lacuner.evaluation.comparison import choose_dictionary_use
@@ -341,7 +357,7 @@ def _describe(choice: "DictionaryChoice", model: Path, dictionary: Path | None, 
     compared = choice.scores
     model_f1, list_f1, both_f1 = (100 * scores.f1 for scores in (compared.model, compared.dictionary, compared.both))
     about = [] if dictionary else [f"{choice.names:,} names found in the training data"]
-    about += ["case ignored"] if choice.ignore_case else []
+    about += ["case ignored"] if choice.alone_ignores_case else []
     listed = f"dictionary alone ({', '.join(about)})" if about else "dictionary alone"
     text = f"F1 on the dev data: model {model_f1:.2f}, {listed} {list_f1:.2f}, both {both_f1:.2f}."
     if both_f1 <= max(model_f1, list_f1):

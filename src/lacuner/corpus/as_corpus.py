@@ -54,7 +54,7 @@ def as_corpus(data: Data, name: str = "data", split: Splitting = "words") -> Cor
 
 
 def same_text(
-    label_sets: LabelSets, trust: Trust | None = None, name: str = "data", split: Splitting = "words"
+    label_sets: LabelSets, trust: Trust | None = None, name: str = "data", split: Splitting = "words", where: str = ""
 ) -> Corpus:
     """Several annotations of the same text as one corpus that knows who said what; where they differ is logged.
 
@@ -64,6 +64,7 @@ def same_text(
         trust: how many votes a source has where sources contradict each other; 1 unless it is given.
         name: what the data is called in errors.
         split: how raw text with character spans becomes words.
+        where: stands before what is logged; for those who merge several.
     """
     if isinstance(label_sets, Corpus | str | Path) or not isinstance(label_sets, Mapping | Sequence):
         raise TypeError(
@@ -74,7 +75,7 @@ def same_text(
     )
     corpora = {source: as_corpus(data, name, split) for source, data in named.items()}
     merged, report = merge_layers([Layer(source, corpus.sentences) for source, corpus in corpora.items()], trust)
-    _log(report)
+    _log(report, where)
     reports = (corpus.report for corpus in corpora.values())
     return Corpus(tuple(merged), sum(reports, ReadingReport()))
 

@@ -69,6 +69,7 @@ class ReadingReport:
         remarks: how the file was read where it could have been read otherwise; no error even with ``strict``.
         unread: names of fields that are handed on without being read, and how many records have them.
         range: what is read of the file, if it is not the whole.
+        format_option: what the command calls the format of what it reads; remedies name it.
     """
 
     strict: bool = False
@@ -77,15 +78,18 @@ class ReadingReport:
     remarks: dict[str, None] = field(default_factory=dict)
     unread: Counter[str] = field(default_factory=Counter)
     range: FileRange | None = None
+    format_option: str = "--format"
 
-    def note(self, kind: str, detail: str, remedy: str, path: str | Path, line: int) -> None:
-        """Count one oddity of this ``kind``."""
+    def note(
+        self, kind: str, detail: str, remedy: str, path: str | Path, line: int, is_remedy_shown: bool = False
+    ) -> None:
+        """Count one oddity of this ``kind``; its remedy is for those who are strict, unless it is what everybody has to do."""
         if self.strict:
             raise DataError(detail, remedy, path, line)
         self.counts[kind] += 1
         if kind not in self.examples:
             where = f"{path}:{line}" if self.range is None else self.range.locate(path, line)
-            self.examples[kind] = f"{where}: {detail}"
+            self.examples[kind] = f"{where}: {detail}" + (f" — {remedy}" if is_remedy_shown else "")
 
     def remark(self, what: str, path: str | Path) -> None:
         """Say once how the file is read."""

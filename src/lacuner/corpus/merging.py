@@ -10,7 +10,7 @@ from lacuner.corpus.corpus import Corpus
 from lacuner.corpus.files import STANDARD_INPUT
 from lacuner.corpus.sentence import Entity, Sentence, SourceAnnotation, Span
 from lacuner.corpus.sources import JOINED, UNNAMED, annotations_of, has_several_sources, join_names, with_sources
-from lacuner.corpus.voting import Candidate, Trust, decide
+from lacuner.corpus.voting import Candidate, Ties, Trust, decide
 from lacuner.errors import ConfigError, DataError
 
 REJECTED_BY = "rejected_by"
@@ -42,6 +42,7 @@ class MergeReport:
         entities: in the result; the same span with the same label counts once.
         agreed: of these, those that at least two sources have.
         conflicts: spans that have another label in another source.
+        tied: those of them that keep several labels, which have as many votes.
         outvoted: entities that lose the vote; only ``by_source`` has them.
         rejected: entities that another source rejects; they stay, and have a field ``rejected_by``.
         denied: entities where another source says that everything is annotated, but not this; they stay.
@@ -54,6 +55,7 @@ class MergeReport:
     entities: int = 0
     agreed: int = 0
     conflicts: int = 0
+    tied: int = 0
     outvoted: int = 0
     rejected: int = 0
     denied: int = 0
@@ -68,6 +70,8 @@ class MergeReport:
                 f"{self.conflicts:,} spans have different labels: the one with the most votes is taken, "
                 "or all of them if they have as many, and each may be the right one."
             )
+        if self.tied:
+            yield f"{self.tied:,} spans keep several labels, which have as many votes."
         if self.outvoted:
             yield f"{self.outvoted:,} entities are outvoted; they are only in by_source, with who said so."
         if self.rejected:
@@ -82,7 +86,9 @@ class MergeReport:
             yield f"several files name the source {source}; it is taken for one."
 
 
-def merge_layers(layers: Sequence[Layer], trust: Trust | None = None) -> tuple[list[Sentence], MergeReport]:
+def merge_layers(
+    layers: Sequence[Layer], trust: Trust | None = None, ties: Ties = "all"
+) -> tuple[list[Sentence], MergeReport]:
     """Sentences with what every layer says about them, in the order of the first layer.
 
     Sentences are the same if their words are; of several with the same words, the first of one layer is the first of
@@ -91,6 +97,7 @@ def merge_layers(layers: Sequence[Layer], trust: Trust | None = None) -> tuple[l
     Args:
         layers: the first one first.
         trust: weights of the sources' votes; those that are not there keep the weight that they have, which is usually 1.
+        ties: what stays of different labels of a span with as many votes.
     """
     told = [with_sources(layer.sentences, layer.name) for layer in layers]
     sources = [{said.source for sentence in sentences for said in sentence.by_source} for sentences in told]
@@ -108,8 +115,18 @@ def merge_layers(layers: Sequence[Layer], trust: Trust | None = None) -> tuple[l
         versions = found[key]
         present = {name for name, _ in versions}
         report.missing.update(layer.name for layer in layers if layer.name not in present)
-        merged.append(merge_sentences(versions, report, trust))
+        merged.append(merge_sentences(versions, report, trust, ties))
     return merged, report
+
+
+def count_shared(corpora: Sequence[Corpus]) -> tuple[int, int]:
+    """How many different sentences are in several corpora, and how many of them have other entities in one than in another."""
+    found: dict[Words, dict[int, frozenset[Entity]]] = {}
+    for number, corpus in enumerate(corpora):
+        for sentence in corpus:
+            found.setdefault(sentence.tokens, {}).setdefault(number, frozenset(sentence.entities))
+    shared = [versions for versions in found.values() if len(versions) > 1]
+    return len(shared), sum(len(set(versions.values())) > 1 for versions in shared)
 
 
 def source_names(paths: Sequence[str | Path]) -> list[str]:
@@ -144,7 +161,7 @@ def tell_sources_apart(corpus: Corpus, name: str = UNNAMED) -> tuple[Corpus, Mer
 
 
 def merge_sentences(
-    versions: Sequence[tuple[str, Sentence]], report: MergeReport, trust: Trust | None = None
+    versions: Sequence[tuple[str, Sentence]], report: MergeReport, trust: Trust | None = None, ties: Ties = "all"
 ) -> Sentence:
     """One sentence out of several with the same words, each with the name of its layer.
 
@@ -163,7 +180,7 @@ def merge_sentences(
             other = rejected.get(span)
             sources = join_names(None if other is None else other.source, annotation.source)
             rejected[span] = replace(other or span, source=sources, extra={**span.extra, **(other or span).extra})
-    chosen = decide(said)
+    chosen = decide(said, ties)
     entities = [_merged_entity(one, said, rejected) for one in chosen]
     annotated = {entity.span for entity in entities}
     _count(report, chosen, said)
@@ -237,6 +254,10 @@ def _count(report: MergeReport, chosen: Sequence[Candidate], said: Sequence[Sour
     report.outvoted += len(everything) - len(chosen)
     report.rejected += sum(one.entity.span in rejected for one in chosen)
     report.denied += sum(one.against > 0 and one.entity.span not in rejected for one in chosen)
+    sayers: dict[Span, list[tuple[int, ...]]] = {}
+    for one in chosen:
+        sayers.setdefault(one.entity.span, []).append(one.sayers)
+    report.tied += sum(len(groups) > 1 and not set(groups[0]).issuperset(*groups[1:]) for groups in sayers.values())
     for span in {entity.span for entity in everything}:
         report.conflicts += len({frozenset(labels[span]) for labels in given if span in labels}) > 1
 

@@ -2,11 +2,14 @@
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from lacuner.corpus.sentence import Entity, Sentence, SourceAnnotation, Span
 
 Trust = Mapping[str, float]
 """How much the vote of a source weighs; 1 for those that are not there."""
+Ties = Literal["all", "first"]
+"""What stays of different labels of a span with as many votes: all of them, or that of the first source."""
 
 
 @dataclass(frozen=True)
@@ -26,12 +29,13 @@ class Candidate:
     against: float
 
 
-def decide(said: Sequence[SourceAnnotation]) -> list[Candidate]:
+def decide(said: Sequence[SourceAnnotation], ties: Ties = "all") -> list[Candidate]:
     """The entities that win the vote about a sentence, in which each source has as many votes as its weight says.
 
     * An entity stays unless more votes are against it than for it: of sources that reject its span, or that are complete
       and do not have it. A source that is not complete and does not have it says nothing.
-    * Of different labels of a span, the one with the most votes stays; several, if they have as many, and each may be right.
+    * Of different labels of a span, the one with the most votes stays; several, if they have as many, and each may be right,
+      unless ``ties`` says otherwise.
     * Of spans that overlap, the one with the most votes stays; of several with as many, that of the earlier source, then
       the longer one.
     * Two entities that one source has both, or whose sources did not look for the other's label, do not contradict each
@@ -39,6 +43,7 @@ def decide(said: Sequence[SourceAnnotation]) -> list[Candidate]:
 
     Args:
         said: what each source says, the first one first.
+        ties: what stays of labels with as many votes.
     """
     chosen: list[Candidate] = []
     at_word: dict[int, list[Candidate]] = {}
@@ -47,7 +52,7 @@ def decide(said: Sequence[SourceAnnotation]) -> list[Candidate]:
             continue
         words = range(one.entity.start, one.entity.end)
         rivals = {id(other): other for word in words for other in at_word.get(word, ())}
-        if any(_beats(other, one, said) for other in rivals.values()):
+        if any(_beats(other, one, said, ties) for other in rivals.values()):
             continue
         chosen.append(one)
         for word in words:
@@ -123,11 +128,11 @@ def _rank(one: Candidate) -> tuple[float, int, int, Entity]:
     return -one.votes, one.sayers[0], one.entity.start - one.entity.end, one.entity
 
 
-def _beats(winner: Candidate, one: Candidate, said: Sequence[SourceAnnotation]) -> bool:
+def _beats(winner: Candidate, one: Candidate, said: Sequence[SourceAnnotation], ties: Ties) -> bool:
     """Whether an entity that has been chosen leaves no room for another."""
     if not set(winner.sayers).isdisjoint(one.sayers):
         return False
-    if winner.entity.span == one.entity.span and winner.votes == one.votes:
+    if ties == "all" and winner.entity.span == one.entity.span and winner.votes == one.votes:
         return False
     return any(_looked_for(said[number], one.entity) for number in winner.sayers) or any(
         _looked_for(said[number], winner.entity) for number in one.sayers

@@ -43,15 +43,17 @@ class DictionaryChoice:
 
     Attributes:
         names: how many the dictionary has.
-        ignore_case: whether case is ignored when they are matched.
+        ignore_case: whether case is ignored when they are matched and the model is asked, too.
         min_score: entities of the model with a lower score are left out; the model alone is scored without that.
-        scores: of model and dictionary, alone and together.
+        scores: of model and dictionary, each alone at its best, and of both together.
+        alone_ignores_case: whether case is ignored where the dictionary alone is best.
     """
 
     names: int
     ignore_case: bool
     min_score: float
     scores: DictionaryComparison
+    alone_ignores_case: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON; fractions, not percent."""
@@ -104,14 +106,15 @@ def choose_dictionary_use(dictionary: Dictionary, pairs: Pairs, nested: bool = F
     """
     corpus = [sentence for sentence, _ in pairs]
     model = score_entities(pairs)
+    found = {ignore_case: match_corpus(dictionary, corpus, ignore_case) for ignore_case in (False, True)}
+    lists = {ignore_case: score_entities(zip(corpus, found[ignore_case], strict=True)) for ignore_case in found}
+    best = max(lists, key=lambda ignore_case: lists[ignore_case].f1)
     choices = []
-    for ignore_case in (False, True):
-        matches = match_corpus(dictionary, corpus, ignore_case)
-        alone = score_entities(zip(corpus, matches, strict=True))
+    for ignore_case, matches in found.items():
         for min_score in MIN_SCORES:
             both = score_entities(combine_pairs(_without_lower(pairs, min_score), matches, nested))
-            scores = DictionaryComparison(model, alone, both)
-            choices.append(DictionaryChoice(len(dictionary), ignore_case, min_score, scores))
+            scores = DictionaryComparison(model, lists[best], both)
+            choices.append(DictionaryChoice(len(dictionary), ignore_case, min_score, scores, best))
     return max(choices, key=lambda choice: choice.scores.both.f1)
 
 

@@ -39,6 +39,7 @@ class AnnotationReport:
         phrases: names without a label that were found; their words are unknown.
         inside_phrases: matches that are left out, because they are a part of such a name.
         used: how often each name of the dictionary was found, whether it became an entity or not; by its number.
+        written: how often each of them became an entity.
         alike: names that are spelled like these.
         losses: what the format of the output could not hold, in how many sentences.
     """
@@ -54,6 +55,7 @@ class AnnotationReport:
     unlabeled: int = 0
     labels: Counter[str] = field(default_factory=Counter)
     used: Counter[int] = field(default_factory=Counter)
+    written: Counter[int] = field(default_factory=Counter)
     alike: set[int] = field(default_factory=set)
     losses: Counter[str] = field(default_factory=Counter)
 
@@ -70,6 +72,7 @@ class AnnotationReport:
         self.unlabeled += other.unlabeled
         self.labels.update(other.labels)
         self.used.update(other.used)
+        self.written.update(other.written)
         self.alike |= other.alike
         self.losses.update(other.losses)
 
@@ -80,17 +83,19 @@ class AnnotationReport:
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> "AnnotationReport":
         """What :meth:`as_dict` has described."""
-        used = Counter({int(number): times for number, times in content["used"].items()})
+        numbered = {
+            key: Counter({int(number): times for number, times in content[key].items()}) for key in ("used", "written")
+        }
         others = {"labels": Counter(content["labels"]), "losses": Counter(content["losses"])}
-        return cls(**{**content, **others, "used": used, "alike": set(content["alike"])})
+        return cls(**{**content, **others, **numbered, "alike": set(content["alike"])})
 
     @property
     def matches(self) -> int:
         return sum(self.labels.values())
 
     def most_frequent(self, entries: Sequence[Entry], count: int) -> list[tuple[Entry, int]]:
-        """The names that were found most often: where wrong ones hide."""
-        order = sorted(self.used.items(), key=lambda item: (-item[1], item[0]))[:count]
+        """The names that became an entity most often: where wrong ones hide."""
+        order = sorted(self.written.items(), key=lambda item: (-item[1], item[0]))[:count]
         return [(entries[number], times) for number, times in order]
 
     def never_found(self, matcher: Matcher) -> Iterator[Entry]:
@@ -248,6 +253,8 @@ def annotate_sentences(
     annotated = list(sentences)
     spellings: list[int] = []
     labels: list[str] = []
+    written: list[int] = []
+    made: dict[tuple[int, Entity], int] = {}
     for row, matches in groupby(zip(*matcher.find(words, texts), strict=True), key=itemgetter(0)):
         sentence = sentences[row]
         taken = {word for entity in sentence.entities for word in range(entity.start, entity.end)}
@@ -266,7 +273,10 @@ def annotate_sentences(
                 report.contradictions += 1
                 continue
             labels.append(label)
+            written.append(spelling)
             entities.append(Entity(start, end, label, source=Source.DICTIONARY))
+            if phrases is not None:
+                made[row, entities[-1]] = spelling
         if entities:
             annotated[row] = replace(sentence, entities=(*sentence.entities, *entities))
     report.labels.update(labels)
@@ -274,10 +284,15 @@ def annotate_sentences(
         name, *alike = matcher.names(spelling)
         report.used[name] += times
         report.alike.update(alike)
+    counts = Counter(written)
     if phrases is not None:
         for row, matches in groupby(zip(*phrases.find(words, texts), strict=True), key=itemgetter(0)):
             spans = [(start, end) for _, start, end, _, _ in matches]
-            annotated[row] = _with_phrases(sentences[row], annotated[row], spans, report)
+            before, annotated[row] = annotated[row], _with_phrases(sentences[row], annotated[row], spans, report)
+            counts.subtract(made[row, entity] for entity in set(before.entities).difference(annotated[row].entities))
+    for spelling, times in counts.items():
+        if times:
+            report.written[matcher.names(spelling)[0]] += times
     return annotated, report
 
 

@@ -210,7 +210,7 @@ class FoldTeacher(Stage):
 
     def run(self, context: StageContext) -> StageResult | None:
         complete, incomplete = _divided(context)
-        if not incomplete or not self.can_teach(context, complete):
+        if not incomplete or not self.has_enough(context, complete):
             return None
         on_trusted = self.train_on == "trusted"
         folds = context.cross_fit(
@@ -249,18 +249,24 @@ class FoldTeacher(Stage):
             clean_fraction=self.clean_fraction,
         )
 
-    def can_teach(self, context: StageContext, complete: Sequence[int]) -> bool:
-        """Whether there is enough to train teachers on."""
-        entities = sum(len(context.corpus[index].entities) for index in complete)
-        if self.train_on == "all" or entities >= self.min_entities:
+    def has_enough(self, context: StageContext, complete: Sequence[int]) -> bool:
+        """Whether there is enough to train teachers on; if not, whoever has trusted data is told what that means for it."""
+        if self.can_teach(context, complete):
             return True
+        entities = sum(len(context.corpus[index].entities) for index in complete)
         if entities:
             logger.info(
-                "Complete sentences hold %d entities; teachers need %d (teacher.min_entities), so there are none.",
+                "The trusted sentences hold %d entities. They are trained on as complete; to correct the labels of the "
+                "others with models of their own, there would have to be %d (--set teacher.min_entities).",
                 entities,
                 self.min_entities,
             )
         return False
+
+    def can_teach(self, context: StageContext, complete: Sequence[int]) -> bool:
+        """Whether there is enough to train teachers on."""
+        entities = sum(len(context.corpus[index].entities) for index in complete)
+        return self.train_on == "all" or entities >= self.min_entities
 
 
 def _comparable_labels(sentences: Iterable[Sentence]) -> set[str]:

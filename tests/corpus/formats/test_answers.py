@@ -1,4 +1,5 @@
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -93,36 +94,115 @@ def test_a_comma_too_many_is_repaired_and_said(tmp_path) -> None:
     assert corpus.report.counts == {"repaired answers": 1}
 
 
+UNUSABLE = [
+    ("I found Ada Lovelace.", "neither JSON nor a list of names: 'I found Ada"),
+    ("There are no entities in the text.", "neither JSON nor a list of names: 'There are no"),
+    ("Sure! [1]", "neither JSON nor a list of names"),
+    ("[{'name': 'Ada'}]", "the answer is not JSON: .* at its character 2"),
+    ('{"PER": ["Ada Lovelace"], "LOC": ["Tur', "the answer is not JSON"),
+    ('{"PER": ["Ada"], "PER": []}', "the key 'PER' is there twice"),
+    ('[["Ada", "PER"]] or rather [["Turin", "PER"]]', "the answer has 2 lists of names"),
+    ("```\n[]\n```\n```\n[]\n```", "2 blocks of code"),
+    ('{"entities": ["Ada"]}', "'Ada' is no name with its type"),
+    (7, "no list of names: 7"),
+    ({"PER": 7}, "7 is no list of names"),
+    ({"Oslo": "LOC"}, "neither is in the text"),
+    ({"Ada": "Turin"}, "both are in the text"),
+    ([["Ada", "O"]], "'Ada' has the type 'O'"),
+    ([["Ada", "PER", "x"]], "is no name with its type"),
+]
+
+
+@pytest.mark.parametrize(("answer", "message"), UNUSABLE, ids=[str(answer)[:30] for answer, _ in UNUSABLE])
+def test_one_answer_that_cannot_be_used_does_not_cost_the_others(tmp_path, answer, message, caplog) -> None:
+    """Its text stays unknown, which is not the same as a text without entities."""
+    records = [{"text": TEXT, "answer": JSON}, {"text": TEXT, "answer": answer, "id": 2}]
+    first, second = read(tmp_path, *records)
+    assert (first.entities, second.entities, second.complete) == ((ADA, TURIN, AGAIN), (), False)
+    assert dict(second.extra) == {"answer": answer, "id": 2}
+    assert re.search(rf"answers that cannot be used: 1; the first: \S*answers\.jsonl:2: .*{message}", caplog.text)
+    with pytest.raises(DataError, match=rf"answers\.jsonl:2: .*{message}"):
+        read(tmp_path, *records, strict=True)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        f"Here is the JSON:\n{JSON}",
+        f"Sure [1]! Answer: {JSON}",
+        f"{JSON}\n\nLet me know if you need anything else {{smile}}.",
+        '[["Ada Lovelace", "PER"], ["Turin", "LOC"],] as you asked.',
+    ],
+)
+def test_what_a_model_says_around_its_json_does_not_matter(tmp_path, answer: str) -> None:
+    (sentence,) = read(tmp_path, {"text": TEXT, "answer": answer})
+    assert sentence.entities == (ADA, TURIN, AGAIN)
+
+
 @pytest.mark.parametrize(
     ("record", "message"),
     [
-        ({"answer": "I found Ada Lovelace."}, "neither JSON nor a list of names: 'I found Ada"),
-        ({"answer": "Sure! [1]"}, "neither JSON nor a list of names"),
-        ({"answer": "[{'name': 'Ada'}]"}, "the answer is not JSON: .* at its character 2"),
-        ({"answer": '{"PER": ["Ada"], "PER": []}'}, "the key 'PER' is there twice"),
-        ({"answer": "```\n[]\n```\n```\n[]\n```"}, "2 blocks of code"),
-        ({"answer": '{"entities": ["Ada"]}'}, "'Ada' is no name with its type"),
-        ({"answer": 7}, "no list of names: 7"),
-        ({"answer": {"PER": 7}}, "7 is no list of names"),
-        ({"answer": {"Oslo": "LOC"}}, "neither is in the text"),
-        ({"answer": {"Ada": "Turin"}}, "both are in the text"),
-        ({"answer": [["Ada", "O"]]}, "'Ada' has the type 'O'"),
-        ({"answer": [["Ada", "PER", "x"]]}, "is no name with its type"),
         ({"answer": [], "output": []}, "there are answers under answer and output"),
         ({}, "there is no answer"),
         ({"text": None, "answer": []}, 'neither "text"'),
         ({"tokens": ["Bo"], "answer": []}, '"tokens" are not the words of "text"'),
     ],
 )
-def test_anything_else_is_refused_with_one_sentence_that_says_where(tmp_path, record, message) -> None:
+def test_a_record_that_is_none_of_an_answer_is_refused_with_one_sentence_that_says_where(
+    tmp_path, record, message
+) -> None:
     with pytest.raises(DataError, match=rf"answers\.jsonl:2: .*{message}"):
         read(tmp_path, {"text": TEXT, "answer": []}, {"text": TEXT} | record)
 
 
-@pytest.mark.parametrize("answer", [JSON, f"```json\n{JSON}\n```", [["Ada", "PER"]]])
-def test_an_answer_in_plain_json_lines_is_not_overlooked(tmp_path, answer) -> None:
-    corpus = read(tmp_path, {"text": TEXT, "response": answer}, format=None)
+@pytest.mark.parametrize(
+    "answer",
+    [
+        JSON,
+        f"```json\n{JSON}\n```",
+        [["Ada", "PER"]],
+        "PER: Ada, Bo\nLOC: none",
+        f"Sure! {JSON}",
+        ANSWERS["reasons of spaCy-LLM"],
+    ],
+)
+def test_an_answer_in_plain_json_lines_is_not_overlooked(tmp_path, answer, caplog) -> None:
+    record = {"text": TEXT, "response": answer}
+    corpus = read(tmp_path, record, format=None)
     assert corpus.report.counts["annotation that is not read"] == 1
+    assert "but is not read — read it with --format answers" in caplog.text
+    with pytest.raises(DataError, match="read it with --format answers"):
+        read(tmp_path, record, format=None, strict=True)
+
+
+@pytest.mark.parametrize("answer", ["accept", "Note: this is about something else.", "yes", "42"])
+def test_answers_to_other_questions_are_no_list_of_names(tmp_path, answer) -> None:
+    assert not read(tmp_path, {"text": TEXT, "answer": answer}, format=None).report.counts[
+        "annotation that is not read"
+    ]
+
+
+def test_every_answer_that_is_not_read_is_counted_under_the_name_of_the_option(tmp_path, run) -> None:
+    path = tmp_path / "answers.jsonl"
+    records = [{"text": TEXT, "answer": answer} for answer in (JSON, "PER: Ada Lovelace, Bo")]
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), "utf-8")
+    code, _, said = run("convert", path, tmp_path / "out.conll")
+    assert code == 0
+    assert "annotation that is not read: 2; " in said
+    assert "read it with --from answers" in said
+
+
+def test_a_file_with_several_kinds_of_records_is_not_said_to_have_one(tmp_path, run) -> None:
+    path = tmp_path / "mixed.jsonl"
+    records = [{"text": TEXT, "entities": {"PER": ["Ada Lovelace"]}}, {"text": TEXT, "answer": JSON}]
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), "utf-8")
+    code, _, said = run("convert", path, tmp_path / "out.conll")
+    assert code == 0
+    assert "1 of 2 records are those of answers, and read so; the others are read as what they look like" in said
+    assert "its records are those of answers" not in said
+    assert run("convert", path, tmp_path / "strict.conll", "--strict")[0] == 1
+    code, _, said = run("convert", path, tmp_path / "both.conll", "--from", "answers", "--strict")
+    assert (code, len(Corpus.read(tmp_path / "both.conll"))) == (0, 2)
 
 
 NAMES = ["Ada", "Bo-Ek", "New York", "O'Neill", "東京", "Zoë", "C++"]

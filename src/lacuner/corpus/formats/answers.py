@@ -2,7 +2,9 @@
 
 ``{"text": …, "entities": …}``, with ``[{"name": "Ada", "type": "PER"}, …]``, ``{"PER": ["Ada", …]}``, ``{"Ada": "PER"}`` or
 ``[["Ada", "PER"], …]``; or the answer as it came, a string under ``answer``, ``response`` or ``output``: such JSON, in a
-Markdown fence or not, or the lines that spaCy-LLM asks for, ``PER: Ada, Bo`` and ``1. Ada | True | PER | why``.
+Markdown fence or not, with words around it or none, or the lines that spaCy-LLM asks for, ``PER: Ada, Bo`` and
+``1. Ada | True | PER | why``. An answer that is none of it, or breaks off, is counted, and its text stays unknown: of the
+thousands of answers in a file, a few always are.
 """
 
 import json
@@ -21,6 +23,8 @@ from lacuner.corpus.formats.text_records import sentence_from_text_record
 from lacuner.corpus.sentence import OUTSIDE, Sentence
 from lacuner.errors import DataError
 
+UNUSABLE = "answers that cannot be used"
+"""What a report calls those of which nothing is read."""
 ANSWER_KEYS = ("answer", "response", "output")
 """Where answers are that nobody has parsed."""
 _ENTITIES = "entities"
@@ -29,6 +33,8 @@ _LABELS = ("label", "type", "entity_type", "entity_group", "category", "class", 
 _WRAPPERS = (_ENTITIES, "ents", "named_entities", *ANSWER_KEYS, "results", "result")
 _FENCE = re.compile(r"```(?:[ \t]*[\w-]*[ \t]*\n|json\b)?(.*?)```", re.DOTALL | re.IGNORECASE)
 _STRING_OR_COMMA = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[\]}])')
+_OPENING = re.compile(r"[\[{]")
+_DECODER = json.JSONDecoder()
 _REASONED = re.compile(r"(?:\d+[.)]\s*|[-*•]\s+)?(.+?)\s*\|\s*(true|false)\s*\|\s*([^|]*?)\s*(?:\|.*)?", re.IGNORECASE)
 _LISTED = re.compile(r"(?:[-*•]\s+)?(\w[\w&/.+-]*(?: [\w&/.+-]+){0,2})\s*:\s*(.*)")
 _NOTHING = frozenset({"", "-", "none", "n/a", "null", "[]", "no entities"})
@@ -48,14 +54,31 @@ def is_shape(record: Mapping[str, Any]) -> bool:
 
 
 def holds_answer(record: Mapping[str, Any]) -> str | None:
-    """The key of an answer that is not under "entities" and looks like one; a text that is no JSON may be anything."""
+    """The key of an answer that is not under "entities" and looks like one: JSON, or lines with a name of the text."""
     for key in ANSWER_KEYS:
         value = record.get(key)
-        if isinstance(value, str) and value.lstrip().startswith(("[", "{", "```")):
+        if isinstance(value, str) and (value.lstrip().startswith(("[", "{", "```")) or _lists_names(value, record)):
             return key
         if isinstance(value, list) and value and all(_is_pair(item) or _named(item) is not None for item in value):
             return key
     return None
+
+
+def _lists_names(answer: str, record: Mapping[str, Any]) -> bool:
+    """Whether lines such as ``PER: Ada, Bo`` name something that is in the text; what is no JSON may be anything."""
+    text = record.get("text")
+    if not isinstance(text, str):
+        text = " ".join(record["tokens"]) if _has_words(record) else ""
+    lines = list(filter(None, map(str.strip, answer.splitlines())))
+    names = []
+    for line in lines:
+        if reasoned := _REASONED.fullmatch(line):
+            names.append(reasoned[1])
+        elif listed := _LISTED.fullmatch(line):
+            names += [name.strip() for name in listed[2].split(",")]
+        else:
+            return bool(_embedded(answer))
+    return any(name and find_surface(text, name) for name in names)
 
 
 def read_answers(path: str | Path, report: ReadingReport, options: ReadOptions) -> Iterator[Sentence]:
@@ -69,6 +92,14 @@ def sentence_of_answer(
 ) -> Sentence:
     """The sentence of a record; names that are not in its text are counted."""
     return _AnswerReader(record, path, line, report).sentence(options)
+
+
+class _UnusableAnswerError(Exception):
+    """An answer of which nothing can be read."""
+
+    def __init__(self, what: str, remedy: str) -> None:
+        super().__init__(what)
+        self.what, self.remedy = what, remedy
 
 
 class _AnswerReader:
@@ -89,10 +120,16 @@ class _AnswerReader:
     def sentence(self, options: ReadOptions) -> Sentence:
         """What the answer says about the text."""
         key, answer = self._answer()
+        try:
+            said = list(self._listed(self._parsed(answer) if isinstance(answer, str) else answer))
+        except _UnusableAnswerError as error:
+            what = f"{error.what}; nothing is known about its text"
+            self._report.note(UNUSABLE, what, error.remedy, self._path, self._line)
+            key, said = "", []  # the answer is handed on
         fields: dict[Named, dict[str, Any]] = {}
         spans: list[dict[str, Any]] = []
         listed = []
-        for named, others in self._listed(answer):
+        for named, others in said:
             if self._is_at_offsets(named, others):
                 spans.append({**others, "label": named.label})
                 continue
@@ -104,6 +141,8 @@ class _AnswerReader:
             {**fields[one.named], "start": one.start, "end": one.end, "label": one.named.label} for one in found.placed
         ]
         known = {name: value for name, value in self._record.items() if name not in (key, _ENTITIES, "tokens", "text")}
+        if not key and answer is self._record.get(_ENTITIES):
+            known[ANSWER_KEYS[0]] = answer
         known |= {"text": self._text, _ENTITIES: spans}
         if self._words is not None:
             known["tokens"] = [{"start": start, "end": end} for start, end in self._offsets(self._words)]
@@ -128,17 +167,19 @@ class _AnswerReader:
         if len(keys) != 1:
             what = f"there are answers under {' and '.join(keys)}" if keys else "there is no answer"
             raise self._error(what, f"give one, under one of {', '.join((_ENTITIES, *ANSWER_KEYS))}")
-        value = self._record[keys[0]]
-        return keys[0], self._parsed(value) if isinstance(value, str) else value
+        return keys[0], self._record[keys[0]]
 
     def _parsed(self, answer: str) -> Any:
         """The JSON in an answer, or what its lines say, as pairs."""
         fenced = _FENCE.findall(answer)
         if len(fenced) > 1:
-            raise self._error(f"the answer has {len(fenced)} blocks of code", "keep the one that is meant")
+            raise _UnusableAnswerError(f"the answer has {len(fenced)} blocks of code", "keep the one that is meant")
         content = (fenced[0] if fenced else answer).strip()
-        if content.startswith(("[", "{")):
-            return self._decoded(content)
+        found = _embedded(content)
+        if len(found) > 1:
+            raise _UnusableAnswerError(f"the answer has {len(found)} lists of names", "keep the one that is meant")
+        if found or content.startswith(("[", "{")):
+            return self._decoded(found[0] if found else content)
         return self._read_lines(content, answer)
 
     def _decoded(self, content: str) -> Any:
@@ -149,9 +190,11 @@ class _AnswerReader:
         try:
             return decode_json(without)
         except json.JSONDecodeError as error:
-            raise self._error(f"the answer is not JSON: {error.msg} at its character {error.pos}", _REMEDY) from None
+            raise _UnusableAnswerError(
+                f"the answer is not JSON: {error.msg} at its character {error.pos}", _REMEDY
+            ) from None
         except UnfitJSONError as error:
-            raise self._error(f"the answer cannot be read: {error.what}", error.remedy) from None
+            raise _UnusableAnswerError(f"the answer cannot be read: {error.what}", error.remedy) from None
 
     def _read_lines(self, content: str, answer: str) -> list[list[str]]:
         pairs = []
@@ -166,7 +209,9 @@ class _AnswerReader:
                 names = [name.strip() for name in listed[2].split(",")]
                 pairs += [[name, listed[1]] for name in names if not self._is_nothing(name)]
             else:
-                raise self._error(f"the answer is neither JSON nor a list of names: {answer.strip()[:60]!r}", _REMEDY)
+                raise _UnusableAnswerError(
+                    f"the answer is neither JSON nor a list of names: {answer.strip()[:60]!r}", _REMEDY
+                )
         return pairs
 
     def _is_nothing(self, name: str) -> bool:
@@ -184,14 +229,16 @@ class _AnswerReader:
         elif isinstance(answer, Mapping):
             answer = [answer]
         if not isinstance(answer, list):
-            raise self._error(f"the answer is no list of names: {answer!r:.60}", _REMEDY)
+            raise _UnusableAnswerError(f"the answer is no list of names: {answer!r:.60}", _REMEDY)
         for item in answer:
             read = ((item[0], item[1]), {}) if _is_pair(item) else _named(item)
             if read is None:
-                raise self._error(f"{item!r:.60} is no name with its type", 'write {"name": "Ada", "type": "PER"}')
+                raise _UnusableAnswerError(
+                    f"{item!r:.60} is no name with its type", 'write {"name": "Ada", "type": "PER"}'
+                )
             (surface, label), others = read
             if not label.strip() or label.strip() == OUTSIDE:
-                raise self._error(f"{surface!r:.60} has the type {label!r}", "name its type, or leave it out")
+                raise _UnusableAnswerError(f"{surface!r:.60} has the type {label!r}", "name its type, or leave it out")
             yield Named(surface.strip(), label.strip()), dict(others)
 
     def _of_key(self, key: str, value: object) -> list[list[str]]:
@@ -206,8 +253,8 @@ class _AnswerReader:
                 return [[key, value] if is_name else [value, key]]
             which = "both are" if is_name else "neither is"
             what = f"of {key!r:.40} and {value!r:.40} nobody knows which is the name: {which} in the text"
-            raise self._error(what, 'write {"PER": ["Ada"]}')
-        raise self._error(f"{value!r:.60} is no list of names", 'write {"PER": ["Ada"]}')
+            raise _UnusableAnswerError(what, 'write {"PER": ["Ada"]}')
+        raise _UnusableAnswerError(f"{value!r:.60} is no list of names", 'write {"PER": ["Ada"]}')
 
     def _report_losses(self, found: Alignment) -> None:
         for named in found.absent:
@@ -220,6 +267,30 @@ class _AnswerReader:
 
     def _error(self, what: str, remedy: str) -> DataError:
         return DataError(what, remedy, self._path, self._line)
+
+
+def _embedded(content: str) -> list[str]:
+    """The lists and objects with names in an answer, wherever they begin and whatever is around them."""
+    found, at = [], 0
+    without = _STRING_OR_COMMA.sub(lambda match: match[1] or " " * len(match[0]), content)
+    while (begin := _OPENING.search(without, at)) is not None:
+        try:
+            value, at = _DECODER.raw_decode(without, begin.start())
+        except (ValueError, RecursionError):
+            at = begin.end()
+            continue
+        if _holds_names(value):
+            found.append(content[begin.start() : at])
+    return found
+
+
+def _holds_names(value: object) -> bool:
+    """Whether a part of an answer is surely meant as a list of names; ``[1]`` in a sentence is not."""
+    if isinstance(value, Mapping):
+        return _named(value) is not None or any(
+            isinstance(inner, str) or _are_strings(inner) or _holds_names(inner) for inner in value.values()
+        )
+    return isinstance(value, list) and bool(value) and all(_is_pair(item) or _named(item) is not None for item in value)
 
 
 def _named(item: object) -> tuple[tuple[str, str], dict[str, Any]] | None:

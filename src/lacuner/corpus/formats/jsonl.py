@@ -3,6 +3,7 @@
 Records of other tools, and an array of records, are known by their shape and read as well.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice
 from pathlib import Path
@@ -48,6 +49,7 @@ def read_jsonl(path: str | Path, report: ReadingReport, options: ReadOptions | N
         for sentence in sentences:
             found = found or bool(sentence.entities) or sentence.complete
             yield sentence
+    tools.conclude()
     if not found and whole:
         note_unread_keys(report, path, line)
 
@@ -80,7 +82,8 @@ def _sentences(
     answer = answers.holds_answer(record)
     if answer is not None and not record.get(key):
         what = f'"{answer}" looks like the answer of a language model, but is not read'
-        report.note("annotation that is not read", what, "read it with --format answers", path, line)
+        remedy = f"read it with {report.format_option} answers"
+        report.note("annotation that is not read", what, remedy, path, line, is_remedy_shown=True)
     counted = doccano.character_of(record, path, line) if doccano.is_shape(key, record) else None
     kept = {name: value for name, value in record.items() if value != [] or name not in SPAN_KEYS}
     yield sentence_from_text_record(kept, key, path, line, report, options.split, counted)
@@ -98,9 +101,13 @@ class OtherTools:
     def __init__(self, path: str | Path, report: ReadingReport, options: ReadOptions) -> None:
         self._path, self._report, self._options = path, report, options
         self._tasks = label_studio.TaskReader(path, report, options)
+        self._count = 0
+        self._counts: Counter[str] = Counter()
+        self._lines: dict[str, int] = {}
 
     def read(self, record: Mapping[str, Any], line: int) -> Iterable[Sentence] | None:
         """The sentences of such a record; ``None`` if it is of no tool."""
+        self._count += 1
         if spacy_json.is_doc(record):
             name = "spacy_json"
             sentences = iter([spacy_json.sentence_of_doc(record, self._path, line, self._report, self._options)])
@@ -116,8 +123,25 @@ class OtherTools:
             sentences = iter([answers.sentence_of_answer(record, self._path, line, self._report, self._options)])
         else:
             return None
-        self._report.remark(f"its records are those of {name}, and read so", self._path)
+        self._counts[name] += 1
+        self._lines.setdefault(name, line)
         return sentences
+
+    def conclude(self) -> None:
+        """Say how records were read that are not ours.
+
+        A file in which only some have the shape of a tool is suspicious: the others may be that tool's, too, in a way that
+        nobody recognizes, and lose their annotation.
+        """
+        for name, own in self._counts.items():
+            if own == self._count:
+                self._report.remark(f"its records are those of {name}, and read so", self._path)
+                continue
+            what = f"{own:,} of {self._count:,} records are those of {name}, and read so; "
+            what += "the others are read as what they look like"
+            option = self._report.format_option
+            remedy = f"put them into files of their own, or read all of them with {option} {name}"
+            self._report.note("mixed records", what, remedy, self._path, self._lines[name], is_remedy_shown=True)
 
 
 def write_jsonl(sentences: Iterable[Sentence], file: TextIO, options: WriteOptions | None = None) -> None:
