@@ -195,7 +195,7 @@ def stillborn() -> Callable[[int], int]:
 @other_processes
 def test_what_a_worker_needs_is_loaded_once_for_many_independent_items(engine: LocalEngine, tmp_path: Path) -> None:
     list(engine.map_each(partial(counting_starts, tmp_path / "log"), range(20)))
-    assert len((tmp_path / "log").read_text().splitlines()) == 2
+    assert 1 <= len((tmp_path / "log").read_text().splitlines()) <= 2  # the first one may do all of them
 
 
 @other_processes

@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[2]
 def engine() -> Iterator[object]:
     from lacuner.streams.ray_engine import RayEngine
 
-    yield RayEngine(2)
+    yield RayEngine(2, threads=1)
     ray.shutdown()
 
 
@@ -72,7 +72,7 @@ def test_results_come_in_the_order_of_the_items(engine) -> None:
     with pytest.raises(ValueError, match="three") as raised:
         list(engine.map(working, [1, 2, 3]))
     assert raised.value.__notes__ == ["while working on 3"]
-    with pytest.raises(LacunerError, match=r"a worker died at about 5 .*use fewer --workers"):
+    with pytest.raises(LacunerError, match=r"^5: 3 workers have died of it; .*use fewer --workers"):
         list(engine.map(working, [5]))
 
 
@@ -93,6 +93,37 @@ def test_the_model_is_loaded_once_an_actor_and_threads_are_divided(engine, tmp_p
     outcomes = list(engine.map_each(partial(counting, tmp_path / "log"), range(20)))
     assert {outcome.result for outcome in outcomes} == {"1"}
     assert 1 <= len((tmp_path / "log").read_text().splitlines()) <= 2
+
+
+def test_workers_for_which_there_is_no_place_keep_nothing_back(
+    engine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    from lacuner.streams import ray_engine
+
+    monkeypatch.setattr(ray_engine, "_LATE", 0.5)
+    larger = ray_engine.RayEngine(3, threads=int(ray.cluster_resources()["CPU"]))  # one of them takes the whole machine
+    assert list(larger.map(sleeping_a_little, range(10))) == list(range(10))
+    assert "of 3 workers wait until the cluster has a place for them" in caplog.text
+    outcomes = larger.map_each(working, range(8))  # the one that works dies three times
+    assert sorted(outcome.result for outcome in outcomes if outcome.error is None) == [0, 2, 4, 8, 12, 14]
+
+
+def sleeping_a_little() -> Callable[[int], int]:
+    import time
+
+    def work(number: int) -> int:
+        time.sleep(0.2)
+        return number
+
+    return work
+
+
+def test_shares_of_the_cores_fit_into_the_machines(monkeypatch: pytest.MonkeyPatch) -> None:
+    from lacuner.streams.ray_engine import RayEngine
+
+    for machines, workers, expected in [([8, 8], 3, 4), ([8, 8], 2, 8), ([2], 4, 1), ([0], 2, 1), ([4, 16], 4, 4)]:
+        monkeypatch.setattr(RayEngine, "_machines", lambda self, found=machines: found)
+        assert RayEngine(workers).threads == expected
 
 
 def priority() -> Callable[[int], int]:

@@ -4,21 +4,25 @@ import logging
 import os
 import pickle
 import socket
-from collections import deque
+import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
+from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
 from lacuner.errors import ConfigError, LacunerError
 from lacuner.streams.engine import available_cores, naming
-from lacuner.streams.retries import Outcome, Pending, PoolWorker, map_with_retries
+from lacuner.streams.retries import Numbered, Outcome, PoolWorker, WorkersDiedError, in_order, map_with_retries
 from lacuner.streams.worker import Answer, attempt, limit_threads
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+logger = logging.getLogger(__name__)
+
 _PAUSE = 0.5  # seconds between two calls of ``watch``
+_LATE = 30.0  # seconds after which an actor that has no process yet is said to wait for a place
 _PATIENCE = 10.0  # seconds in which the head of a cluster answers
 _OBJECT_STORE = 256 * 2**20
 """Bytes for what Ray hands to workers, where we start it: a dictionary, and names of files. Results are small."""
@@ -50,40 +54,50 @@ class RayEngine:
 
     @property
     def threads(self) -> int:
-        """Cores of each."""
-        return self._threads or max(1, self._cores() // self.workers)
+        """Cores of each: an even share, or what is left if the machines have place for all workers then only."""
+        if self._threads is not None:
+            return self._threads
+        machines, workers = self._machines(), self.workers
+        most = sum(machines) // workers
+        return next((share for share in range(most, 1, -1) if sum(cores // share for cores in machines) >= workers), 1)
 
     def map(self, start: Callable[[], Callable[[Item], Result]], items: Iterable[Item]) -> Iterator[Result]:
-        """See :meth:`Engine.map`."""
-        actors = self._start_actors(start)
-        waiting: deque[tuple[Item, Any]] = deque()
-        try:
-            for number, item in enumerate(items):
-                actor = actors[number % len(actors)]
-                waiting.append((item, actor.work.remote(item)))
-                if len(waiting) > 2 * len(actors):
-                    yield self._result(*waiting.popleft())
-            while waiting:
-                yield self._result(*waiting.popleft())
-        finally:
-            self._end(actors)
+        """See :meth:`Engine.map`; an item whose worker dies is tried again, as by :meth:`map_each`."""
+        run = partial(self.map_each, partial(_start_for_numbered, start))
+        with closing(in_order(run, items, 2 * self.workers)) as outcomes:
+            for outcome in outcomes:
+                item, error = outcome.item.item, outcome.error
+                if isinstance(error, WorkersDiedError):
+                    raise LacunerError(f"{item}: {error} — if memory ran out, use fewer --workers")
+                with naming(item):
+                    result: Result = Answer(outcome.result, error).result()
+                yield result
 
     def map_each(
         self, start: Callable[[], Callable[[Item], Result]], items: Iterable[Item]
     ) -> Generator[Outcome[Item, Result], None, None]:
         """See :meth:`Engine.map_each`."""
-        make = self._actor_maker(start)
+        make, size, said = self._actor_maker(start), self.workers, False
 
-        def begin(pending: Pending[Item]) -> _Actor:
-            return _Actor(pending, make(), self._ray)
+        def begin() -> _Actor:
+            return _Actor(make(), self._ray)
 
-        def wait(busy: Sequence[_Actor]) -> None:
-            self._ray.wait([each.call for each in busy], num_returns=1)
+        def wait(asked: Sequence[_Actor]) -> None:
+            nonlocal said
+            answered = False
+            while not answered:
+                answered = bool(self._ray.wait([each.call for each in asked], num_returns=1, timeout=_LATE)[0])
+                if not said and (late := sum(each.has_no_place() for each in asked)):
+                    said = True
+                    logger.warning(
+                        "%d of %d workers wait until the cluster has a place for them (cores of one machine: %d). "
+                        "What can be done without them is done.",
+                        late,
+                        size,
+                        self.threads,
+                    )
 
-        def end(workers: Sequence[_Actor]) -> None:
-            self._end(each.handle for each in workers)
-
-        return map_with_retries(items, self.workers, begin, wait, end)
+        return map_with_retries(items, size, begin, wait, self._end)
 
     def run_each(
         self, task: Callable[[Item], Result], items: Iterable[Item], watch: Callable[[Item], None] = lambda item: None
@@ -117,20 +131,6 @@ class RayEngine:
             return Outcome(item, error=LacunerError(f"its process {_how(error)}"))
         return Outcome(item, answer.value, answer.error)
 
-    def _result(self, item: object, call: Any) -> Any:
-        with naming(item):
-            try:
-                answer: Answer = self._ray.get(call)
-            except self._ray.exceptions.RayActorError as error:
-                raise LacunerError(
-                    f"a worker died at about {item} ({_how(error)}) — if memory ran out, use fewer --workers"
-                ) from None
-            return answer.result()
-
-    def _start_actors(self, start: Callable[[], Any]) -> list[Any]:
-        make = self._actor_maker(start)
-        return [make() for _ in range(self.workers)]
-
     def _actor_maker(self, start: Callable[[], Any]) -> Callable[[], Any]:
         ray = self._connected()
         packed = ray.put(_pack(start))  # once for all actors of a machine
@@ -141,15 +141,20 @@ class RayEngine:
     def _surroundings(self) -> "_Surroundings":
         return _Surroundings(self.threads, os.getcwd())
 
-    def _end(self, actors: Iterable[Any]) -> None:
+    def _end(self, actors: Iterable["_Actor"]) -> None:
         for actor in actors:
             with suppress(Exception):  # a cluster that has gone ends its actors by itself
-                self._ray.kill(actor)
+                self._ray.kill(actor.handle)
 
     def _cores(self) -> int:
+        return max(1, sum(self._machines()))
+
+    def _machines(self) -> list[int]:
+        """The cores of each machine."""
         if self.address is None:
-            return available_cores()
-        return max(1, int(self._connected().cluster_resources().get("CPU", 1)))
+            return [available_cores()]
+        alive = [node["Resources"] for node in self._connected().nodes() if node["Alive"]]
+        return [int(resources.get("CPU", 0)) for resources in alive]
 
     def _connected(self) -> Any:
         ray = self._ray
@@ -186,11 +191,17 @@ class RayEngine:
 class _Actor(PoolWorker):
     """An actor, and the call whose end is waited for."""
 
-    def __init__(self, pending: Pending[Any], handle: Any, ray: Any) -> None:
-        super().__init__(pending)
+    def __init__(self, handle: Any, ray: Any) -> None:
+        super().__init__()
         self.handle, self._ray = handle, ray
-        self.call = handle.begin.remote()
+        self._placed, self.call = handle.is_there.remote(), handle.begin.remote()
+        self._began = time.monotonic()
         self._error = ""
+
+    def has_no_place(self) -> bool:
+        """Whether no machine has taken it for long, so that it may wait for ever."""
+        late = not self.started and time.monotonic() - self._began >= _LATE
+        return late and not self._ray.wait([self._placed], timeout=0)[0]
 
     def send(self, item: object) -> None:
         self.call = self.handle.work.remote(item)
@@ -261,6 +272,11 @@ def _how(error: BaseException) -> str:
 # In the worker
 
 
+def _start_for_numbered(start: Callable[[], Callable[[Any], Any]]) -> Callable[[Numbered], Any]:
+    work = start()
+    return lambda numbered: work(numbered.item)
+
+
 class _Surroundings(NamedTuple):
     """What a worker has in common with the command that it works for."""
 
@@ -281,6 +297,9 @@ class _Worker:
         surroundings.enter()
         self._packed: bytes | None = packed
         self._task: Callable[[Any], Any] | None = None
+
+    def is_there(self) -> None:
+        """Says that it has a process."""
 
     def begin(self) -> Answer:
         """Load what is needed, unless that is done."""
