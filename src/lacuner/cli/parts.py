@@ -28,8 +28,8 @@ def is_folder(out: str) -> bool:
     return out.endswith("/") or (not is_url(out) and out != STANDARD_INPUT and os.path.isdir(out))
 
 
-def check_output(out: str, merge: Path | None) -> None:
-    """Refuse what goes together with a folder only, or with a file only."""
+def check_output(out: str, merge: Path | None, unmatched: Path | None = None) -> None:
+    """Refuse what goes together with a folder only, or with a file only, and files in the folder of parts."""
     if not is_folder(out):
         if merge is not None:
             raise ConfigError("--merge joins the parts in a folder — end --out in /, or leave --merge out")
@@ -37,6 +37,26 @@ def check_output(out: str, merge: Path | None) -> None:
             raise ConfigError(f"{out}: a URL must be a folder, whose name ends in / — or write a file here")
     if merge is not None and is_url(str(merge)):
         raise ConfigError(f"--merge {merge}: the file must be on this machine")
+    for option, path in (("--merge", merge), ("--unmatched", unmatched)):
+        if path is not None and is_folder(out) and _is_inside(path, out):
+            raise ConfigError(f"{option} {path} is in the folder of the parts, {out} — write it elsewhere")
+
+
+def check_inputs(inputs: Sequence[str | Path], out: str, merge: Path | None, suffix: str) -> None:
+    """Refuse results that the same command would read the next time, which makes another run of it."""
+    from lacuner.streams.inputs import stands_for
+
+    for argument in inputs:
+        for option, path, made in (("--out", out, f"{out.rstrip('/')}/part-00000{suffix}"), ("--merge", merge, merge)):
+            if made is not None and is_folder(out) and stands_for(argument, str(made)):
+                raise ConfigError(
+                    f"{option} {path} is among the inputs, {argument}, so that the next run would read it — write it elsewhere"
+                )
+
+
+def _is_inside(path: Path, folder: str) -> bool:
+    local = folder.removeprefix("file://")
+    return not is_url(local) and path.resolve().is_relative_to(Path(local).resolve())
 
 
 def plan_parts(
