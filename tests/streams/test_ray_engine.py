@@ -47,6 +47,30 @@ def working() -> Callable[[int], int]:
     return work
 
 
+class OddError(Exception):
+    """Its pickle cannot be read: it would be made with one argument."""
+
+    def __init__(self, what: str, where: int) -> None:
+        super().__init__(what)
+        self.where = where
+
+
+class Unreadable:
+    """A value whose pickle cannot be read."""
+
+    def __reduce__(self) -> tuple[type[OddError], tuple[str]]:
+        return OddError, ("unreadable",)
+
+
+def failing_oddly() -> Callable[[int], object]:
+    def work(number: int) -> object:
+        if number == 3:
+            raise OddError("three", number)
+        return Unreadable() if number == 5 else number
+
+    return work
+
+
 def broken() -> Callable[[int], int]:
     raise ModelError("there is no such model")
 
@@ -81,6 +105,13 @@ def test_independent_items_do_not_harm_each_other(engine) -> None:
     assert [outcomes[n].result for n in range(8)] == [None if n in (3, 5) else 2 * n for n in range(8)]
     assert isinstance(outcomes[3].error, ValueError)
     assert str(outcomes[5].error).startswith("3 workers have died of it; the last one died (")
+
+
+def test_an_error_that_cannot_be_sent_is_told_in_words(engine) -> None:
+    outcomes = {outcome.item: outcome for outcome in engine.map_each(failing_oddly, range(8))}
+    assert [outcomes[n].result for n in range(8)] == [None if n in (3, 5) else n for n in range(8)]
+    assert str(outcomes[3].error) == "OddError: three"
+    assert str(outcomes[5].error).startswith("its answer is lost (")
 
 
 def test_a_worker_that_cannot_begin_says_why(engine) -> None:

@@ -24,7 +24,7 @@ from typing import Any, Literal, Protocol, TypeVar
 from lacuner.errors import ConfigError, LacunerError
 from lacuner.streams.interrupts import interrupts_deferred
 from lacuner.streams.retries import Outcome, PoolWorker, map_with_retries
-from lacuner.streams.worker import Answer, Packed, attempt, prepare, run_task, serve_items
+from lacuner.streams.worker import Answer, Packed, attempt, prepare, run_task, sendable, serve_items
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -266,6 +266,8 @@ class _Process:
         except (EOFError, OSError):
             self.process.join()
             ended = True
+        except Exception as error:  # of a value that cannot be unpickled
+            return Answer(error=sendable(error))
         self.ended = ended
         return None
 
@@ -356,5 +358,5 @@ def _start_worker(start: Packed, threads: int) -> None:
 
 def _work(item: object) -> object:
     if "task" not in _state:  # not before there is an item, because an error that is raised here reaches the parent
-        _state["task"] = _state["start"].unpack()()
-    return _state["task"](item)
+        _state["task"] = attempt(lambda start: start.unpack()(), _state["start"]).result()
+    return attempt(_state["task"], item).result()

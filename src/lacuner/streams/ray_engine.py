@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 from lacuner.errors import ConfigError, LacunerError
 from lacuner.streams.engine import available_cores, naming
 from lacuner.streams.retries import Numbered, Outcome, PoolWorker, WorkersDiedError, in_order, map_with_retries
-from lacuner.streams.worker import Answer, attempt, limit_threads
+from lacuner.streams.worker import Answer, attempt, limit_threads, sendable
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -214,6 +214,8 @@ class _Actor(PoolWorker):
         except self._ray.exceptions.RayActorError as error:
             self.dead, self._error = True, _how(error)
             return None
+        except self._ray.exceptions.RayError as error:  # what it has answered cannot be read
+            return Answer(error=LacunerError(f"its answer is lost ({_how(error)})"))
         return answer
 
     def how_it_ended(self) -> str:
@@ -310,7 +312,7 @@ class _Worker:
         try:
             task = self._load()
         except Exception as error:
-            return Answer(error=error)
+            return Answer(error=sendable(error))
         return attempt(task, item)
 
     def _load(self) -> Callable[[Any], Any]:
@@ -326,5 +328,5 @@ def _run_task(packed: bytes, surroundings: _Surroundings) -> Answer:
     try:
         task, item = pickle.loads(packed)
     except Exception as error:
-        return Answer(error=error)
+        return Answer(error=sendable(error))
     return attempt(task, item)
