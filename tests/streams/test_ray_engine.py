@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import signal
 import socket
 import subprocess
@@ -245,6 +246,33 @@ def test_kills_of_driver_worker_and_head_lose_nothing(corpus: Path) -> None:
     assert json.loads(output)["texts"] == 60_000
     assert (corpus / "two.jsonl").read_bytes() == (corpus / "one.jsonl").read_bytes()
     assert not list(out.rglob("*.lacuner"))
+
+
+def shards_of(name: str) -> int:
+    first, *last = re.findall(r"\d+", name)
+    return int((last or [first])[0]) - int(first) + 1
+
+
+def test_ctrl_c_leaves_whole_parts_only_and_counts_all_of_them(corpus: Path) -> None:
+    out = corpus / "out"
+    options = ["--out", f"{out}/", "--shard-size", "0.05", "--engine", "ray", "--workers", 2]
+    code = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\nfrom lacuner.cli import main; main()"
+    )
+    given = [sys.executable, "-c", code, *command(corpus, *options)[3:]]
+    with subprocess.Popen(given, stderr=subprocess.PIPE, text=True, process_group=0) as process:
+        deadline = time.monotonic() + 120
+        while len(list(out.glob("part-*"))) < 3 and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        _, log = process.communicate(timeout=60)
+    assert process.returncode == 130, log
+    assert not list(out.rglob("*.lacuner"))
+    done = sum(map(shards_of, (path.stem for path in out.glob("part-*"))))
+    assert f"Stopped. {done:,} of " in log
+    time.sleep(1)
+    assert not list(out.rglob("*.lacuner")), "nobody writes any more"
+    assert sum(map(shards_of, (path.stem for path in out.glob("part-*")))) == done
 
 
 def answers(port: int) -> bool:

@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -109,7 +109,10 @@ def make_parts(
                         say(f"failed: {part.batch}: {_reason(part.error)}")
     except KeyboardInterrupt:
         progress.stop()
-        say(f"Stopped. {progress.shards:,} of {len(plan.shards):,} shards are done; the same command resumes.")
+        done = progress.shards
+        with suppress(OSError):  # more were finished while the workers were being ended
+            done = sum(len(batch.shards) for batch in plan.finished(folder).values())
+        say(f"Stopped. {done:,} of {len(plan.shards):,} shards are done; the same command resumes.")
         raise
     finally:
         progress.stop()

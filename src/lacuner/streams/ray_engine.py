@@ -24,6 +24,8 @@ logger = logging.getLogger(__name__)
 _PAUSE = 0.5  # seconds between two calls of ``watch``
 _LATE = 30.0  # seconds after which an actor that has no process yet is said to wait for a place
 _PATIENCE = 10.0  # seconds in which the head of a cluster answers
+_GRACE = 5.0  # seconds in which a process of this machine ends that is killed
+_GRACE_ELSEWHERE = 0.5  # seconds in which others do, of which nothing can be seen
 _OBJECT_STORE = 256 * 2**20
 """Bytes for what Ray hands to workers, where we start it: a dictionary, and names of files. Results are small."""
 
@@ -141,10 +143,18 @@ class RayEngine:
     def _surroundings(self) -> "_Surroundings":
         return _Surroundings(self.threads, os.getcwd())
 
-    def _end(self, actors: Iterable["_Actor"]) -> None:
+    def _end(self, actors: Sequence["_Actor"]) -> None:
+        """Kill actors, and wait for the processes of those that were at work, so that they write no more.
+
+        Ray does not wait; the calls of an actor have ended, for Ray, before its process has.
+        """
+        processes = [actor.process() for actor in actors if actor.pending is not None]
         for actor in actors:
             with suppress(Exception):  # a cluster that has gone ends its actors by itself
                 self._ray.kill(actor.handle)
+        began = time.monotonic()
+        while any(process is not None and process.may_run(time.monotonic() - began) for process in processes):
+            time.sleep(_PAUSE / 20)
 
     def _cores(self) -> int:
         return max(1, sum(self._machines()))
@@ -202,6 +212,14 @@ class _Actor(PoolWorker):
         """Whether no machine has taken it for long, so that it may wait for ever."""
         late = not self.started and time.monotonic() - self._began >= _LATE
         return late and not self._ray.wait([self._placed], timeout=0)[0]
+
+    def process(self) -> "_Process | None":
+        """Its process, if there is one."""
+        try:
+            found: _Process = self._ray.get(self._placed, timeout=1)
+        except Exception:  # it is dead, or the cluster has gone
+            return None
+        return found
 
     def send(self, item: object) -> None:
         self.call = self.handle.work.remote(item)
@@ -274,6 +292,23 @@ def _how(error: BaseException) -> str:
 # In the worker
 
 
+class _Process(NamedTuple):
+    """A process of some machine."""
+
+    machine: str
+    number: int
+
+    def may_run(self, seconds: float) -> bool:
+        """Whether it may still run so many seconds after it was killed."""
+        if self.machine != socket.gethostname():
+            return seconds < _GRACE_ELSEWHERE
+        try:
+            os.kill(self.number, 0)
+        except OSError:
+            return False
+        return seconds < _GRACE
+
+
 def _start_for_numbered(start: Callable[[], Callable[[Any], Any]]) -> Callable[[Numbered], Any]:
     work = start()
     return lambda numbered: work(numbered.item)
@@ -300,8 +335,9 @@ class _Worker:
         self._packed: bytes | None = packed
         self._task: Callable[[Any], Any] | None = None
 
-    def is_there(self) -> None:
-        """Says that it has a process."""
+    def is_there(self) -> _Process:
+        """Says that it has a process, and which."""
+        return _Process(socket.gethostname(), os.getpid())
 
     def begin(self) -> Answer:
         """Load what is needed, unless that is done."""
