@@ -13,7 +13,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from lacuner.cli.console import errors, say, start_bar
 from lacuner.corpus.files import STANDARD_INPUT, is_url
-from lacuner.errors import ConfigError, LacunerError
+from lacuner.errors import ConfigError, described
 
 if TYPE_CHECKING:
     from lacuner.streams.engine import Engine
@@ -59,6 +59,11 @@ def _is_inside(path: Path, folder: str) -> bool:
     return not is_url(local) and path.resolve().is_relative_to(Path(local).resolve())
 
 
+def bytes_of_shard(megabytes: float) -> int:
+    """What ``--shard-size`` means."""
+    return max(1, round(megabytes * 2**20))
+
+
 def plan_parts(
     files: Sequence[str | Path], made_with: Mapping[str, Any], size: float, input_format: str | None, suffix: str
 ) -> "Plan":
@@ -66,7 +71,7 @@ def plan_parts(
     from lacuner.streams.inputs import with_states
     from lacuner.streams.resumable import Plan
 
-    return Plan(with_states(files), made_with, max(1, round(size * 2**20)), input_format, suffix)
+    return Plan(with_states(files), made_with, bytes_of_shard(size), input_format, suffix)
 
 
 def make_parts(
@@ -106,7 +111,7 @@ def make_parts(
                     failed.append(part)
                     progress.add(part, 0)
                     if len(failed) <= _SHOWN_FAILURES:
-                        say(f"failed: {part.batch}: {_reason(part.error)}")
+                        say(f"failed: {part.batch}: {described(part.error)}")
     except KeyboardInterrupt:
         progress.stop()
         done = progress.shards
@@ -136,10 +141,6 @@ def exit_unless(done: bool) -> None:
     """End with the code of a failure, if it is one."""
     if not done:
         raise typer.Exit(1)
-
-
-def _reason(error: BaseException) -> str:
-    return str(error) if isinstance(error, LacunerError) else f"{type(error).__name__}: {error}"
 
 
 @dataclass

@@ -109,7 +109,15 @@ def predict(
 
     Example: `lacuner predict model news.txt --out entities.jsonl`, or `lacuner predict model "Ada moved to Turin."`
     """
-    from lacuner.cli.parts import check_inputs, check_output, exit_unless, is_folder, make_parts, plan_parts
+    from lacuner.cli.parts import (
+        bytes_of_shard,
+        check_inputs,
+        check_output,
+        exit_unless,
+        is_folder,
+        make_parts,
+        plan_parts,
+    )
     from lacuner.hub import find_model_folder
     from lacuner.inference.files import ShardPredictor, predict_stream
     from lacuner.inference.output import OutputOptions, PredictionReport
@@ -159,7 +167,7 @@ def predict(
     else:
         output = OutputOptions(chosen, _title(given), terminal_colors() if out == STANDARD_INPUT else None)
         shown = out == STANDARD_INPUT and sys.stdout.isatty()
-        searched = _read(given, input_format, max(1, round(shard_size * 2**20)))
+        searched = _read(given, input_format, bytes_of_shard(shard_size))
         with open_for_writing(out) as file:
             # A bar would run into the answers.
             counted = searched if shown else track(searched, "texts")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
-from lacuner.errors import LacunerError
+from lacuner.errors import LacunerError, described
 
 
 class Answer(NamedTuple):
@@ -50,7 +50,7 @@ def sendable(error: Exception) -> Exception:
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:
-        return LacunerError(f"{type(error).__name__}: {error}")
+        return LacunerError(described(error))
     return error
 
 
