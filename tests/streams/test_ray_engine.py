@@ -196,6 +196,61 @@ def test_a_cluster_that_does_not_answer_is_one_sentence(address: str) -> None:
     assert f"no Ray cluster answers at {address} ([Errno 111] Connection refused) — see docs/scale.md" in done.stderr
 
 
+def test_what_is_to_be_done_if_nobody_answers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from lacuner.streams import ray_cluster
+
+    class Ray:
+        """Refuses to connect, or connects to what one command has started for itself."""
+
+        def __init__(self, error: Exception | None = None) -> None:
+            self.error, self.is_shut_down = error, False
+
+        def init(self, **options: object) -> None:
+            if self.error is not None:
+                raise self.error
+
+        def cluster_resources(self) -> dict[str, float]:
+            return {"CPU": 2.0, "lacuner_private": 1.0}
+
+        def shutdown(self) -> None:
+            self.is_shut_down = True
+
+    monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        here, gone = (f"127.0.0.1:{each.getsockname()[1]}" for each in (server, nobody))
+        token = "if it wants a token, set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN; see docs/scale.md"
+        start = "start one with: ray start --head; or leave --address out; see docs/scale.md"
+        form = "an address is auto, HOST:6379 or ray://HOST:10001; see docs/scale.md"
+        for address, latest, remedy in [
+            (here, here, token),
+            ("auto", here, token),
+            ("auto", gone, start),  # Ray keeps the address of a cluster that was killed
+            ("nonsense", here, form),
+            (gone, here, "see docs/scale.md"),
+        ]:
+            monkeypatch.setattr("ray._private.services.get_ray_address_from_environment", lambda *_, at=latest: at)
+            with pytest.raises(ConfigError, match=rf"^no Ray cluster answers at {address} \(.*\) — ") as raised:
+                ray_cluster.connect(Ray(ConnectionError("refused")), address, 1)
+            assert str(raised.value).endswith(f") — {remedy}")
+        mine = Ray()
+        with pytest.raises(ConfigError, match=r"is that of another command, and ends with it — start a cluster with"):
+            ray_cluster.connect(mine, here, 1)
+        assert mine.is_shut_down
+        monkeypatch.setattr(ray_cluster, "find_spec", lambda name: None)
+        with pytest.raises(ConfigError, match=r"needs the client of Ray, .* pip install 'ray\[client\]'"):
+            ray_cluster.connect(Ray(), f"ray://{here}", 1)
+
+
+def test_a_command_does_not_attach_to_the_ray_of_another_one(engine) -> None:
+    ray_is_here = ray.get_runtime_context().gcs_address
+    code = f"from lacuner.streams.engine import make_engine\nmake_engine('ray', 1, address='{ray_is_here}').threads"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120)
+    assert f"the Ray at {ray_is_here} is that of another command, and ends with it" in done.stderr
+    assert list(engine.map(sleeping_a_little, [1])) == [1]
+
+
 def test_without_ray_the_error_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     from lacuner.streams.engine import make_engine
 

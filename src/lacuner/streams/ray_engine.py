@@ -6,13 +6,14 @@ import pickle
 import socket
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
-from lacuner.errors import ConfigError, LacunerError
+from lacuner.errors import LacunerError
 from lacuner.streams.engine import available_cores, naming
+from lacuner.streams.ray_cluster import connect, import_ray
 from lacuner.streams.retries import Numbered, Outcome, PoolWorker, WorkersDiedError, in_order, map_with_retries
 from lacuner.streams.worker import Answer, attempt, limit_threads, sendable
 
@@ -23,11 +24,8 @@ logger = logging.getLogger(__name__)
 
 _PAUSE = 0.5  # seconds between two calls of ``watch``
 _LATE = 30.0  # seconds after which an actor that has no process yet is said to wait for a place
-_PATIENCE = 10.0  # seconds in which the head of a cluster answers
 _GRACE = 5.0  # seconds in which a process of this machine ends that is killed
 _GRACE_ELSEWHERE = 0.5  # seconds in which others do, of which nothing can be seen
-_OBJECT_STORE = 256 * 2**20
-"""Bytes for what Ray hands to workers, where we start it: a dictionary, and names of files. Results are small."""
 
 
 class RayEngine:
@@ -46,7 +44,7 @@ class RayEngine:
         if workers is not None and workers < 1:
             raise ValueError("there must be at least one worker")
         self.address = address
-        self._ray = _import_ray()
+        self._ray = import_ray()
         self._workers, self._threads = workers, threads
 
     @property
@@ -167,35 +165,9 @@ class RayEngine:
         return [int(resources.get("CPU", 0)) for resources in alive]
 
     def _connected(self) -> Any:
-        ray = self._ray
-        if ray.is_initialized():
-            return ray
-        quiet = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": True}
-        try:
-            if self.address is not None:
-                _check_reachable(self.address)
-                with _silent():
-                    ray.init(address=self.address, **quiet)
-            else:
-                cores = max(self._workers or 1, available_cores())
-                ray.init(
-                    address="local",
-                    num_cpus=cores,
-                    include_dashboard=False,
-                    object_store_memory=_OBJECT_STORE,
-                    **quiet,
-                )
-        except (ConnectionError, RuntimeError, ValueError, OSError, TimeoutError) as error:
-            where = "Ray does not start here" if self.address is None else f"no Ray cluster answers at {self.address}"
-            raise ConfigError(f"{where} ({str(error).splitlines()[0][:200]}) — {self._remedy(error)}") from error
-        return ray
-
-    def _remedy(self, error: Exception) -> str:
-        """What to do if Ray cannot be reached. To an address that is given, Ray sends no token unless it is told to."""
-        refused = isinstance(error, OSError) and error.errno is not None  # nobody is there who could want a token
-        if self.address is None or refused or os.environ.get("RAY_AUTH_MODE"):
-            return "see docs/scale.md"
-        return "if it wants a token, set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN; see docs/scale.md"
+        if not self._ray.is_initialized():
+            connect(self._ray, self.address, max(self._workers or 1, available_cores()))
+        return self._ray
 
 
 class _Actor(PoolWorker):
@@ -238,40 +210,6 @@ class _Actor(PoolWorker):
 
     def how_it_ended(self) -> str:
         return self._error
-
-
-def _import_ray() -> Any:
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")  # standard output is ours; outcomes say what has died
-    os.environ.setdefault(
-        "RAY_worker_niceness", "0"
-    )  # Ray lowers it to 15: whatever else runs would take all the cores
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # GPUs stay visible, and Ray says nothing about it
-    try:
-        import ray
-    except ImportError:
-        raise ConfigError("the engine ray needs Ray — install it with: pip install ray") from None
-    return ray
-
-
-def _check_reachable(address: str) -> None:
-    """Ray itself would wait for minutes, and print what concerns nobody."""
-    host, colon, port = address.removeprefix("ray://").rpartition(":")
-    if colon and port.isdecimal():
-        socket.create_connection((host.strip("[]"), int(port)), _PATIENCE).close()
-
-
-@contextmanager
-def _silent() -> Iterator[None]:
-    """Nothing is written to standard error: Ray's core prints a line each time that it tries to connect, and raises at last."""
-    kept = os.dup(2)
-    try:
-        with open(os.devnull, "wb") as nowhere:
-            os.dup2(nowhere.fileno(), 2)
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
 
 
 def _pack(value: object) -> bytes:
