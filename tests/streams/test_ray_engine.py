@@ -13,10 +13,15 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import TextIO
 
 import pytest
 
 from lacuner.errors import ConfigError, LacunerError, ModelError
+from lacuner.streams.engine import LocalEngine
+from lacuner.streams.folders import LocalFolder
+from lacuner.streams.resumable import Plan, map_to_files
+from lacuner.streams.shards import InputFile
 
 psutil = pytest.importorskip("psutil")
 ray = pytest.importorskip("ray")
@@ -194,6 +199,48 @@ def test_a_cluster_that_does_not_answer_is_one_sentence(address: str) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode != 0
     assert f"no Ray cluster answers at {address} ([Errno 111] Connection refused) — see docs/scale.md" in done.stderr
+
+
+def doubling_lines() -> Callable[[object, TextIO], int]:
+    def work(shards, file) -> int:  # type: ignore[no-untyped-def]
+        from lacuner.errors import DataError
+        from lacuner.streams.shards import read_shard
+
+        lines = [line for shard in shards for line in read_shard(shard)]
+        if "poison" in lines:
+            raise DataError("it is poison", "do not drink it")
+        file.writelines(f"{line}{line}\n" for line in lines)
+        return len(lines)
+
+    return work
+
+
+def test_a_poison_file_is_named_and_the_others_are_done(engine, tmp_path: Path) -> None:
+    paths = [tmp_path / f"{number:02}.txt" for number in range(20)]
+    for number, path in enumerate(paths):
+        path.write_text("poison\n" if number == 13 else f"{number}\n")
+    plan = Plan([InputFile.of(path) for path in paths], {}, suffix=".txt")
+    parts = list(map_to_files(engine, doubling_lines, plan, LocalFolder(tmp_path / "out")))
+    (failed,) = [part for part in parts if part.error is not None]
+    assert (str(failed.batch), str(failed.error)) == (f"{paths[13]}, bytes 0 to 7", "it is poison — do not drink it")
+    written = "".join(path.read_text() for path in sorted((tmp_path / "out").glob("part-*")))
+    assert written == "".join(f"{number}{number}\n" for number in range(20) if number != 13)
+
+
+def test_predictions_are_those_of_one_process(engine, model_folder: Path, tmp_path: Path) -> None:
+    from lacuner.cli.predict import _load
+    from lacuner.inference.files import ShardPredictor
+    from lacuner.inference.output import OutputOptions
+
+    (tmp_path / "in.txt").write_text("".join(f"Ada {number} slept in Turin .\n" for number in range(300)))
+    plan = Plan([InputFile.of(tmp_path / "in.txt")], {}, 2000)
+    work = ShardPredictor(partial(_load, model_folder, "cpu", None, False), OutputOptions("jsonl"))
+    for out, other in (("ray", engine), ("here", LocalEngine(1))):
+        assert [part.error for part in map_to_files(other, work, plan, LocalFolder(tmp_path / out)) if part.error] == []
+    names = sorted(path.name for path in (tmp_path / "here").glob("part-*"))
+    assert len(names) > 3
+    for name in names:
+        assert (tmp_path / "ray" / name).read_bytes() == (tmp_path / "here" / name).read_bytes()
 
 
 def test_what_is_to_be_done_if_nobody_answers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
