@@ -1,17 +1,21 @@
 """What an engine costs: one worker against the plain loop, two against one, and Ray against processes of this machine.
 
-The work is that of ``annotate``. Where processes are compared, times are those of a clock, and mean something only on two free
-cores; the ratio of one worker to the plain loop is one of CPU time.
+The work is that of ``annotate``. In each round all engines run, one after the other; a ratio is the median of those of the
+rounds. Where processes are compared, times are those of a clock, and mean something only on two free cores; beside them is the
+ratio of the processor time that the whole family of processes needed, which other work on the machine changes less.
 """
 
 import random
+import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import psutil
 from scale import write_names, write_text
 
 from lacuner.matching import Dictionary
@@ -23,27 +27,32 @@ from lacuner.streams.inputs import with_states
 from lacuner.streams.resumable import Plan, map_to_files
 
 MEGABYTES = 192
-SHARDS = 24
+SHARDS = 96
 
 
-def compare_engines(megabytes: float = MEGABYTES, rounds: int = 3, ray: bool = True) -> list[dict[str, Any]]:
-    """Rows for the table of speed.py; the best of some rounds, in turns."""
+class _Cost(NamedTuple):
+    """Seconds: of a clock, and of the processors that this process and those below it have had."""
+
+    wall: float
+    cpu: float
+
+
+def compare_engines(megabytes: float = MEGABYTES, rounds: int = 5, ray: bool = True) -> list[dict[str, Any]]:
+    """Rows for the table of speed.py."""
     with _text(megabytes) as (text, matchers, words):
         run = _Runs(text, matchers)
-        cpu = _best({"plain": run.plain, "one": lambda: run.parts(LocalEngine(1))}, rounds, time.process_time)
+        runs: dict[str, Callable[[], _Cost]] = {"plain": run.plain}
         engines: dict[str, Engine] = {"one": LocalEngine(1), "two": LocalEngine(2)}
         if ray:
             from lacuner.streams.ray_engine import RayEngine
 
             engines["ray"] = RayEngine(2)
-        wall = dict.fromkeys(engines, float("inf"))
-        for _ in range(rounds):
-            for name, engine in engines.items():
-                wall[name] = min(wall[name], run.parts(engine))
-    rows = [_row("engine local, one worker", cpu["one"] / cpu["plain"], "plain loop (CPU)", words / cpu["one"])]
-    rows.append(_row("engine local, two workers", wall["two"] / wall["one"], "one worker", words / wall["two"]))
+        runs |= {name: partial(run.parts, engine) for name, engine in engines.items()}
+        costs = [{name: measure() for name, measure in runs.items()} for _ in range(rounds)]
+    rows = [_row("engine local, one worker", "plain loop (CPU)", costs, "one", "plain", words, by_clock=False)]
+    rows.append(_row("engine local, two workers", "one worker", costs, "two", "one", words))
     if ray:
-        rows.append(_row("engine ray, two workers", wall["ray"] / wall["two"], "engine local", words / wall["ray"]))
+        rows.append(_row("engine ray, two workers", "engine local", costs, "ray", "two", words))
     return rows
 
 
@@ -51,33 +60,48 @@ class _Runs:
     def __init__(self, text: Path, matchers: Matchers) -> None:
         self._text, self._matchers, self._count = text, matchers, 0
 
-    def plain(self) -> None:
+    def plain(self) -> _Cost:
         """The loop without shards: read, annotate, write."""
         matcher, _ = self._matchers.get(characters=False)
+        began = _Moment()
         with (self._text.parent / "plain.jsonl").open("w", encoding="utf-8") as out:
             annotate_stream(matcher, read_texts(self._text).texts, out, "jsonl", max_words=256)
+        return began.cost()
 
-    def parts(self, engine: Engine) -> float:
-        """Seconds for all parts at the rate of the second half of them, in which all workers have started."""
+    def parts(self, engine: Engine) -> _Cost:
+        """All parts at the rate of the second half of them, in which all workers have started."""
         self._count += 1
         files = with_states([self._text])
         plan = Plan(files, {}, size=files[0].state.size // SHARDS + 1)
         work = ShardAnnotator(self._matchers, max_words=256)
-        moments = []
-        for part in map_to_files(engine, work, plan, folder_at(self._text.parent / f"out-{self._count}")):
+        half, cost, began = SHARDS // 2, _Cost(0, 0), _Moment()
+        parts = map_to_files(engine, work, plan, folder_at(self._text.parent / f"out-{self._count}"))
+        for done, part in enumerate(parts, start=1):
             assert part.error is None, part.error
-            moments.append(time.perf_counter())
-        return (moments[-1] - moments[SHARDS // 2 - 1]) / (len(moments) - SHARDS // 2) * len(moments)
+            if done == half:
+                began = _Moment()
+            elif done == len(plan.shards):  # before the workers are ended
+                cost = began.cost()
+        factor = len(plan.shards) / (len(plan.shards) - half)
+        return _Cost(cost.wall * factor, cost.cpu * factor)
 
 
-def _best(runs: dict[str, Callable[[], object]], rounds: int, clock: Callable[[], float]) -> dict[str, float]:
-    seconds = dict.fromkeys(runs, float("inf"))
-    for _ in range(rounds):
-        for name, run in runs.items():
-            began = clock()
-            run()
-            seconds[name] = min(seconds[name], clock() - began)
-    return seconds
+class _Moment:
+    """The time, and the processor time of each process of the family."""
+
+    def __init__(self) -> None:
+        self._wall, self._cpu = time.perf_counter(), dict[int, float]()
+        own = psutil.Process()
+        for process in (own, *own.children(recursive=True)):
+            with suppress(psutil.Error):  # one that has ended meanwhile
+                times = process.cpu_times()
+                self._cpu[process.pid] = times.user + times.system
+
+    def cost(self) -> _Cost:
+        """What was needed since then, by the processes that are there now."""
+        now = _Moment()
+        spent = (seconds - self._cpu.get(process, 0.0) for process, seconds in now._cpu.items())
+        return _Cost(now._wall - self._wall, sum(spent))
 
 
 @contextmanager
@@ -91,17 +115,30 @@ def _text(megabytes: float) -> Iterator[tuple[Path, Matchers, int]]:
         yield text, matchers, len(text.read_text(encoding="utf-8").split())
 
 
-def _row(name: str, ratio: float, yardstick: str, rate: float) -> dict[str, Any]:
-    words = round(rate)
+def _row(
+    name: str,
+    yardstick: str,
+    costs: Sequence[dict[str, _Cost]],
+    ours: str,
+    theirs: str,
+    words: int,
+    by_clock: bool = True,
+) -> dict[str, Any]:
+    wall, cpu = (statistics.median(each[ours][kind] / each[theirs][kind] for each in costs) for kind in (0, 1))
+    seconds = statistics.median(each[ours].wall if by_clock else each[ours].cpu for each in costs)
     return {
         "name": name,
         "phase": "annotate",
-        "ratio": round(ratio, 3),
+        "ratio": round(wall if by_clock else cpu, 3),
+        "cpu_ratio": round(cpu, 3),
         "yardstick": yardstick,
-        "words_per_second": words,
+        "words_per_second": round(words / seconds),
     }
 
 
 if __name__ == "__main__":
     for row in compare_engines():
-        print(f"{row['name']:<28} {row['ratio']:6.2f}  {row['yardstick']:<18} {row['words_per_second']:10,} words/s")
+        print(
+            f"{row['name']:<28} {row['ratio']:6.2f} (processor time {row['cpu_ratio']:.2f})  {row['yardstick']:<18} "
+            f"{row['words_per_second']:10,} words/s"
+        )

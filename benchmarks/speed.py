@@ -351,7 +351,8 @@ def main() -> None:
     print(f"{'':{width}}  {'phase':<8} {'ratio':>6}  {'against':<22} {'words/s':>8}")
     for item in rows:
         line = f"{item['name']:{width}}  {item['phase']:<8} {item['ratio']:6.2f}  {item['yardstick']:<22}"
-        print(f"{line} {item['words_per_second']:8,}" if item["words_per_second"] is not None else line.rstrip())
+        line = f"{line} {item['words_per_second']:8,}" if item["words_per_second"] is not None else line.rstrip()
+        print(f"{line}  processor time {item['cpu_ratio']:.2f}" if "cpu_ratio" in item else line)
     build = Path("build")
     build.mkdir(exist_ok=True)
     (build / "speed.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")

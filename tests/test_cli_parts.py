@@ -172,6 +172,20 @@ def test_predictions_in_parts_are_those_of_one_process(run, corpus: Path, model_
         (["--out", "memory://x.jsonl"], "memory://x.jsonl: a URL must be a folder, whose name ends in /"),
         (["--out", "x/", "--address", "auto"], "--address is that of a Ray cluster — add --engine ray"),
         (["--out", "x/", "--format", "label_studio"], "cannot be written piece by piece"),
+        (
+            ["--out", "x/", "--merge", "x/part-00000.jsonl"],
+            "--merge x/part-00000.jsonl is in the folder of the parts, x/",
+        ),
+        (
+            ["--out", "x/", "--merge", "./y/../x/_manifest.json"],
+            "_manifest.json is in the folder of the parts, x/ — write",
+        ),
+        (
+            ["--out", "x/", "--unmatched", "x/part-00000.jsonl"],
+            "--unmatched x/part-00000.jsonl is in the folder of the",
+        ),
+        (["--out", "in/out/"], "--out in/out/ is among the inputs, "),
+        (["--out", "x/", "--merge", "in/all.jsonl"], "--merge in/all.jsonl is among the inputs, "),
     ],
 )
 def test_what_does_not_go_together_is_said(run, corpus: Path, tmp_path: Path, options, said, monkeypatch) -> None:

@@ -37,6 +37,15 @@ class ProcessLostError(TrainingError):
     """Another process that trains the same model has ended, and this one cannot go on without it."""
 
 
+def described(error: BaseException) -> str:
+    """What an error says; one that nobody has thought of says what it is, too.
+
+    >>> described(ConfigError("there is no such setting")), described(ValueError("seven"))
+    ('there is no such setting', 'ValueError: seven')
+    """
+    return str(error) if isinstance(error, LacunerError) else f"{type(error).__name__}: {error}"
+
+
 def did_you_mean(name: object, known: Iterable[str]) -> str:
     """What to put after a name that is not known: the one that was probably meant.
 

@@ -144,6 +144,63 @@ def test_independent_items_do_not_harm_each_other(engine: LocalEngine) -> None:
     assert isinstance(outcomes[7].error, ValueError)
 
 
+class OddError(Exception):
+    """Its pickle cannot be read: it would be made with one argument."""
+
+    def __init__(self, what: str, where: int) -> None:
+        super().__init__(what)
+        self.where = where
+
+
+def oddly_failing() -> Callable[[int], int]:
+    return _fail_oddly_at_seven
+
+
+def _fail_oddly_at_seven(number: int) -> int:
+    if number == 7:
+        raise OddError("seven", number)
+    return number
+
+
+def odd_start() -> Callable[[int], int]:
+    raise OddError("no start", 0)
+
+
+class Unreadable:
+    """A value whose pickle cannot be read."""
+
+    def __reduce__(self) -> tuple[type[OddError], tuple[str]]:
+        return OddError, ("unreadable",)
+
+
+def making_unreadable() -> Callable[[int], object]:
+    return _make_unreadable
+
+
+def _make_unreadable(number: int) -> object:
+    return Unreadable() if number == 7 else number
+
+
+@other_processes
+def test_an_error_that_cannot_be_sent_is_told_in_words(engine: LocalEngine) -> None:
+    outcomes = {outcome.item: outcome for outcome in engine.map_each(oddly_failing, range(20))}
+    assert [outcomes[number].result for number in range(20) if number != 7] == [n for n in range(20) if n != 7]
+    assert str(outcomes[7].error) == "OddError: seven"
+    assert [str(outcome.error) for outcome in engine.run_each(_fail_oddly_at_seven, [7])] == ["OddError: seven"]
+    with pytest.raises(LacunerError, match=r"^OddError: seven$"):
+        list(engine.map(oddly_failing, range(20)))
+    for run in (engine.map, engine.map_each):
+        with pytest.raises(LacunerError, match=r"^OddError: no start$"):
+            list(run(odd_start, range(20)))
+
+
+@other_processes
+def test_a_value_that_cannot_be_read_harms_no_other(engine: LocalEngine) -> None:
+    outcomes = {outcome.item: outcome for outcome in engine.map_each(making_unreadable, range(20))}
+    assert [outcomes[number].result for number in range(20) if number != 7] == [n for n in range(20) if n != 7]
+    assert "missing 1 required positional argument: 'where'" in str(outcomes[7].error)
+
+
 @every_engine
 def test_an_independent_map_over_nothing_gives_nothing(engine: LocalEngine) -> None:
     assert list(engine.map_each(doubling, [])) == []
@@ -195,7 +252,7 @@ def stillborn() -> Callable[[int], int]:
 @other_processes
 def test_what_a_worker_needs_is_loaded_once_for_many_independent_items(engine: LocalEngine, tmp_path: Path) -> None:
     list(engine.map_each(partial(counting_starts, tmp_path / "log"), range(20)))
-    assert len((tmp_path / "log").read_text().splitlines()) == 2
+    assert 1 <= len((tmp_path / "log").read_text().splitlines()) <= 2  # the first one may do all of them
 
 
 @other_processes

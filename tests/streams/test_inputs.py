@@ -4,7 +4,7 @@ import fsspec
 import pytest
 
 from lacuner.errors import DataError
-from lacuner.streams.inputs import expand, matches_files, with_states
+from lacuner.streams.inputs import expand, matches_files, stands_for, with_states
 from lacuner.streams.shards import Shard, cut_all, group_shards, read_shard
 
 
@@ -53,6 +53,22 @@ def test_a_folder_that_is_a_corpus_stays_one(tmp_path: Path) -> None:
     (tmp_path / "x.txt").write_text("Ada")
     (tmp_path / "x.ann").write_text("")
     assert expand([tmp_path]) == [tmp_path]
+
+
+def test_a_folder_or_a_pattern_stands_for_files_that_are_not_there_yet(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    for argument in (folder, ".", f"{folder}/", "deep", "de*", "**/*.jsonl", "deep/out/*", "d*/o[tu]*"):
+        assert stands_for(argument, "deep/out/part-00000.jsonl"), argument
+    for argument in ("**/*.txt", "*.jsonl", "b.txt", "deep/c.jsonl", "../*.jsonl", "-", "memory://deep/"):
+        assert not stands_for(argument, "deep/out/part-00000.jsonl"), argument
+    for hidden in ("deep/_out/part-00000.jsonl", ".out/part-00000.jsonl"):
+        assert not stands_for(".", hidden)
+        assert not stands_for("*", hidden)
+    assert stands_for("memory://in/", "memory://in/out/part-00000.jsonl")
+    assert stands_for("memory://in/*/*.jsonl", "memory://in/out/part-00000.jsonl")
+    assert not stands_for("memory://in", "memory://inside/part-00000.jsonl")
 
 
 def test_a_sentence_is_no_pattern(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from typing import TextIO
 
 import pytest
 
-from lacuner.errors import ConfigError, DataError, LacunerError
+from lacuner.errors import ConfigError, DataError, LacunerError, ModelError
 from lacuner.storage import WriteError
 from lacuner.streams.engine import LocalEngine
 from lacuner.streams.folders import LocalFolder, folder_at
@@ -137,6 +137,61 @@ def test_a_folder_of_another_run_is_refused(text: Path, tmp_path: Path) -> None:
     text.write_text("something else\n")
     with pytest.raises(ConfigError, match=r"with other inputs \(.*text\.txt has changed since then\) — choose"):
         run(text, tmp_path / "out", model="a", nested=False)
+
+
+def test_a_folder_in_which_nothing_was_made_can_have_another_run(text: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with pytest.raises(ModelError, match="there is no such model"):
+        list(map_to_files(LocalEngine(), broken, plan_of(text, model="a"), LocalFolder(out)))
+    assert json.loads((out / MANIFEST).read_text())["model"] == "a"
+    assert len(run(text, out, model="b")) == 10
+    assert json.loads((out / MANIFEST).read_text())["model"] == "b"
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / MANIFEST).write_text('{"of": "somebody else"}')
+    with pytest.raises(ConfigError, match="holds the results of another run"):
+        run(text, other)
+    assert (other / MANIFEST).read_text() == '{"of": "somebody else"}'
+
+
+def broken() -> Callable[[Sequence[Shard], TextIO], int]:
+    raise ModelError("there is no such model")
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_poison_file_starts_no_more_workers(tmp_path: Path, workers: int) -> None:
+    paths = [tmp_path / f"{number:02}.txt" for number in range(64)]
+    for number, path in enumerate(paths):
+        path.write_text("poison\n" if number == 13 else f"{number}\n")
+
+    def start() -> Callable[[Sequence[Shard], TextIO], int]:
+        with (tmp_path / "starts.txt").open("a") as file:
+            file.write("started\n")
+        return shouting(tmp_path / "log.txt")
+
+    parts = list(
+        map_to_files(LocalEngine(workers, "fork"), start, plan_of(*paths, size=10**6), LocalFolder(tmp_path / "out"))
+    )
+    assert [str(part.batch) for part in parts if part.error is not None] == [f"{paths[13]}, bytes 0 to 7"]
+    assert sum(len(part.batch.shards) for part in parts) == 64
+    assert len((tmp_path / "starts.txt").read_text().splitlines()) <= workers
+
+
+class CarefulEngine(LocalEngine):
+    """Reads all items before it begins, as an engine of another package may."""
+
+    def map_each(self, start, items):  # type: ignore[no-untyped-def]
+        return super().map_each(start, list(items))
+
+
+def test_an_engine_that_reads_its_items_once_finds_the_poison_too(tmp_path: Path) -> None:
+    paths = [tmp_path / f"{number:02}.txt" for number in range(20)]
+    for number, path in enumerate(paths):
+        path.write_text("poison\n" if number == 13 else f"{number}\n")
+    start = partial(shouting, tmp_path / "log.txt")
+    parts = list(map_to_files(CarefulEngine(), start, plan_of(*paths, size=10**6), LocalFolder(tmp_path / "out")))
+    assert [str(part.batch) for part in parts if part.error is not None] == [f"{paths[13]}, bytes 0 to 7"]
+    assert sum(len(part.batch.shards) for part in parts) == 20
 
 
 def test_a_folder_with_something_else_is_refused(text: Path, tmp_path: Path) -> None:

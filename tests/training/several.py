@@ -10,6 +10,8 @@ import torch
 
 from lacuner import Recognizer
 from lacuner.encoders.processes import Processes
+from lacuner.inference.backends import TorchBackend
+from lacuner.models.model import EncodedBatch
 from lacuner.training.launch import run_together
 
 Run = Mapping[str, Any]
@@ -30,6 +32,27 @@ def train_together(count: int, folder: Path, runs: Mapping[str, Run]) -> dict[st
         assert losses(other) == losses(histories[0]), "all processes know the same loss"
     found: dict[str, list[dict[str, Any]]] = histories[0]
     return found
+
+
+def sentences_searched(count: int, folder: Path, run: Run) -> list[int]:
+    """In how many sentences each of the processes searches for entities, when they train together."""
+    run_together(partial(_count_searched, folder, run), count)
+    return [int(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("searched-*"))]
+
+
+def _count_searched(folder: Path, run: Run) -> None:
+    torch.set_num_threads(1)
+    searched, encode = 0, TorchBackend.encode
+
+    def counted(self: TorchBackend, sentences: Sequence[Sequence[str]]) -> EncodedBatch:
+        nonlocal searched
+        searched += len(sentences)
+        return encode(self, sentences)
+
+    TorchBackend.encode = counted  # type: ignore[method-assign]
+    Recognizer.train(**run)
+    index = Processes.join(torch.device("cpu")).index
+    (folder / f"searched-{index}").write_text(str(searched), encoding="utf-8")
 
 
 def losses(histories: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, list[float]]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from failing import fail_in
-from several import losses, train_all, train_together
+from several import losses, sentences_searched, train_all, train_together
 
 import lacuner
 from lacuner import Corpus, Recognizer
@@ -151,6 +151,45 @@ def test_rows_are_divided_evenly_and_none_is_lost(rows, count):
     assert [row for begin, end in shares for row in range(begin, end)] == list(range(rows))
     sizes = [end - begin for begin, end in shares]
     assert max(sizes) - min(sizes) <= 1
+
+
+def test_items_are_divided_and_none_is_lost():
+    assert [list(Processes(index, 2).own(range(5))) for index in (0, 1)] == [[0, 2, 4], [1, 3]]
+    assert list(Processes(3, 4).own(range(3))) == []
+
+
+@pytest.mark.slow
+def test_each_process_searches_its_share_of_the_dev_data(train, tmp_path):
+    sentences = [sentence for sentence in (*read_sample("dev"), *read_sample("train")) if len(sentence.tokens) < 100]
+    dev = Corpus(tuple(sentences[:500]))
+    run = {"train": train, "dev": dev, "method": "full", "epochs": 1, "settings": TINY}
+    alone = sentences_searched(1, tmp_path, run)
+    both = sentences_searched(2, tmp_path, run)
+    assert sum(both) == sum(alone) == 500
+    assert min(both) > 100  # of three batches, one has one and the other has two
+
+
+@pytest.mark.slow
+def test_a_corpus_on_disk_is_read_by_both(train, dev, tmp_path):
+    train.write(tmp_path / "train.jsonl")
+    dev.write(tmp_path / "dev.jsonl")
+    verb = ["train", "train.jsonl", "--dev", "dev.jsonl", "--method", "uniform", "--epochs", "2", *SET]
+    for out, options in (("one", []), ("two", ["--processes", "2", "--streaming"])):
+        command = [sys.executable, "-m", "lacuner", *verb, "--out", out, *options]
+        done = subprocess.run(command, check=False, cwd=tmp_path, capture_output=True, text=True, env=_environment())
+        assert done.returncode == 0, done.stderr
+    one, two = (Recognizer.from_pretrained(tmp_path / out).record.history for out in ("one", "two"))
+    assert_same({"": one}, {"": two})
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["dev.jsonl", "one", "train.jsonl", "two"]
+
+
+def test_two_ways_to_divide_the_cores_are_refused_before_anything_is_read(run, tmp_path, monkeypatch):
+    (tmp_path / "train.conll").write_text("broken broken broken\n")
+    given = ("train", tmp_path / "train.conll", "--out", tmp_path / "model", "--workers", "2")
+    said = "--workers and --processes divide the same cores — give one of them\n"
+    assert run(*given, "--processes", "2")[::2] == (2, said)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert run(*given)[::2] == (2, said)
 
 
 def test_a_process_alone_has_everything_and_loses_nobody():

@@ -152,7 +152,7 @@ def annotate(
 
     Example: `lacuner annotate news.txt --dictionary names.tsv --out distant.jsonl`
     """
-    from lacuner.cli.parts import check_output, exit_unless, is_folder, make_parts, plan_parts
+    from lacuner.cli.parts import check_inputs, check_output, exit_unless, is_folder, make_parts, plan_parts
     from lacuner.corpus.corpus import log_losses, open_for_writing
     from lacuner.corpus.files import STANDARD_INPUT, ReadingReport, refuse_overwriting
     from lacuner.corpus.formats.registry import format_of
@@ -164,7 +164,7 @@ def annotate(
     from lacuner.streams.fingerprints import digest_of
     from lacuner.streams.inputs import expand
 
-    check_output(out, merge)
+    check_output(out, merge, unmatched)
     in_parts = is_folder(out)
     if in_parts:
         written = format_of(merge or out, format or (None if merge else "jsonl")).name
@@ -180,6 +180,7 @@ def annotate(
     for option, path in (("--out", out), ("--merge", merge)):
         if path is not None:
             refuse_overwriting(path, read, option)
+    check_inputs(inputs, out, merge, f".{written}")
     if unmatched is not None:
         refuse_overwriting(unmatched, read | {"the output": [out, merge]}, "--unmatched")
     report = ReadingReport(strict=strict)

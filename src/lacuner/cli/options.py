@@ -60,7 +60,7 @@ Address = Annotated[
     str | None,
     typer.Option(
         metavar="ADDRESS",
-        help="Ray cluster that is running: auto, HOST:6379 or ray://HOST:10001.",
+        help="Ray cluster that is running: auto, HOST:6379 or ray://HOST:10001 (with ray[client]).",
         show_default="Ray is started on this machine",
         rich_help_panel=RUNNING,
     ),

@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from lacuner.cli.console import errors, say, start_bar
 from lacuner.corpus.files import STANDARD_INPUT, is_url
-from lacuner.errors import ConfigError, LacunerError
+from lacuner.errors import ConfigError, described
 
 if TYPE_CHECKING:
     from lacuner.streams.engine import Engine
@@ -28,8 +28,8 @@ def is_folder(out: str) -> bool:
     return out.endswith("/") or (not is_url(out) and out != STANDARD_INPUT and os.path.isdir(out))
 
 
-def check_output(out: str, merge: Path | None) -> None:
-    """Refuse what goes together with a folder only, or with a file only."""
+def check_output(out: str, merge: Path | None, unmatched: Path | None = None) -> None:
+    """Refuse what goes together with a folder only, or with a file only, and files in the folder of parts."""
     if not is_folder(out):
         if merge is not None:
             raise ConfigError("--merge joins the parts in a folder — end --out in /, or leave --merge out")
@@ -37,6 +37,31 @@ def check_output(out: str, merge: Path | None) -> None:
             raise ConfigError(f"{out}: a URL must be a folder, whose name ends in / — or write a file here")
     if merge is not None and is_url(str(merge)):
         raise ConfigError(f"--merge {merge}: the file must be on this machine")
+    for option, path in (("--merge", merge), ("--unmatched", unmatched)):
+        if path is not None and is_folder(out) and _is_inside(path, out):
+            raise ConfigError(f"{option} {path} is in the folder of the parts, {out} — write it elsewhere")
+
+
+def check_inputs(inputs: Sequence[str | Path], out: str, merge: Path | None, suffix: str) -> None:
+    """Refuse results that the same command would read the next time, which makes another run of it."""
+    from lacuner.streams.inputs import stands_for
+
+    for argument in inputs:
+        for option, path, made in (("--out", out, f"{out.rstrip('/')}/part-00000{suffix}"), ("--merge", merge, merge)):
+            if made is not None and is_folder(out) and stands_for(argument, str(made)):
+                raise ConfigError(
+                    f"{option} {path} is among the inputs, {argument}, so that the next run would read it — write it elsewhere"
+                )
+
+
+def _is_inside(path: Path, folder: str) -> bool:
+    local = folder.removeprefix("file://")
+    return not is_url(local) and path.resolve().is_relative_to(Path(local).resolve())
+
+
+def bytes_of_shard(megabytes: float) -> int:
+    """What ``--shard-size`` means."""
+    return max(1, round(megabytes * 2**20))
 
 
 def plan_parts(
@@ -46,7 +71,7 @@ def plan_parts(
     from lacuner.streams.inputs import with_states
     from lacuner.streams.resumable import Plan
 
-    return Plan(with_states(files), made_with, max(1, round(size * 2**20)), input_format, suffix)
+    return Plan(with_states(files), made_with, bytes_of_shard(size), input_format, suffix)
 
 
 def make_parts(
@@ -86,10 +111,13 @@ def make_parts(
                     failed.append(part)
                     progress.add(part, 0)
                     if len(failed) <= _SHOWN_FAILURES:
-                        say(f"failed: {part.batch}: {_reason(part.error)}")
+                        say(f"failed: {part.batch}: {described(part.error)}")
     except KeyboardInterrupt:
         progress.stop()
-        say(f"Stopped. {progress.shards:,} of {len(plan.shards):,} shards are done; the same command resumes.")
+        done = progress.shards
+        with suppress(OSError):  # more were finished while the workers were being ended
+            done = sum(len(batch.shards) for batch in plan.finished(folder).values())
+        say(f"Stopped. {done:,} of {len(plan.shards):,} shards are done; the same command resumes.")
         raise
     finally:
         progress.stop()
@@ -113,10 +141,6 @@ def exit_unless(done: bool) -> None:
     """End with the code of a failure, if it is one."""
     if not done:
         raise typer.Exit(1)
-
-
-def _reason(error: BaseException) -> str:
-    return str(error) if isinstance(error, LacunerError) else f"{type(error).__name__}: {error}"
 
 
 @dataclass

@@ -109,7 +109,15 @@ def predict(
 
     Example: `lacuner predict model news.txt --out entities.jsonl`, or `lacuner predict model "Ada moved to Turin."`
     """
-    from lacuner.cli.parts import check_output, exit_unless, is_folder, make_parts, plan_parts
+    from lacuner.cli.parts import (
+        bytes_of_shard,
+        check_inputs,
+        check_output,
+        exit_unless,
+        is_folder,
+        make_parts,
+        plan_parts,
+    )
     from lacuner.hub import find_model_folder
     from lacuner.inference.files import ShardPredictor, predict_stream
     from lacuner.inference.output import OutputOptions, PredictionReport
@@ -142,11 +150,13 @@ def predict(
             raise ConfigError(
                 "a text on the command line has no shards — write it to a file, or leave out the / of --out"
             )
+        suffix = f".{'txt' if chosen == 'text' else chosen}"
+        check_inputs(inputs or (), out, merge, suffix)
         report = PredictionReport()
         options = {"nested": nested, "min_score": min_score, "label": label, "ignore_case": ignore_case}
         digests = {"model": digest_of(find_model_folder(str(model))), "dictionary": digest_of(dictionary)}
         made_with = {"command": "predict", **digests, **options}
-        plan = plan_parts(files, made_with, shard_size, input_format, f".{'txt' if chosen == 'text' else chosen}")
+        plan = plan_parts(files, made_with, shard_size, input_format, suffix)
         work = ShardPredictor(load, OutputOptions(chosen), input_format, nested, min_score)
 
         def add(content: dict[str, Any]) -> int:
@@ -157,7 +167,7 @@ def predict(
     else:
         output = OutputOptions(chosen, _title(given), terminal_colors() if out == STANDARD_INPUT else None)
         shown = out == STANDARD_INPUT and sys.stdout.isatty()
-        searched = _read(given, input_format, max(1, round(shard_size * 2**20)))
+        searched = _read(given, input_format, bytes_of_shard(shard_size))
         with open_for_writing(out) as file:
             # A bar would run into the answers.
             counted = searched if shown else track(searched, "texts")

@@ -173,6 +173,11 @@ def train(
     `lacuner train dict.conll llm.conll --same-text --dev dev.conll --out model`
     """
     given_options = dict(locals())
+    if workers > 1:
+        from lacuner.training.launch import launched_processes
+
+        if processes > 1 or (launched_processes() or 1) > 1:
+            raise ConfigError("--workers and --processes divide the same cores — give one of them")
     if processes > 1:
         from lacuner.training.launch import launched_processes, run_together
 

@@ -139,11 +139,9 @@ class ShardAnnotator:
                     out,
                     self.format,
                     texts.split,
-                    None,
-                    str(shard.path),
-                    1,
-                    phrases,
-                    self.max_words,
+                    name=str(shard.path),
+                    phrases=phrases,
+                    max_words=self.max_words,
                 )
             summary.found.add(found)
             summary.reading += report

@@ -23,8 +23,8 @@ from typing import Any, Literal, Protocol, TypeVar
 
 from lacuner.errors import ConfigError, LacunerError
 from lacuner.streams.interrupts import interrupts_deferred
-from lacuner.streams.retries import Outcome, Pending, PoolWorker, map_with_retries
-from lacuner.streams.worker import Answer, Packed, attempt, prepare, run_task, serve_items
+from lacuner.streams.retries import Outcome, PoolWorker, map_with_retries
+from lacuner.streams.worker import Answer, Packed, attempt, prepare, run_task, sendable, serve_items
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -71,7 +71,8 @@ class Engine(Protocol):
 
         Args:
             start: called once in each worker, to load what it needs; returns the function that is applied to items.
-            items: what to work on; read when a worker is free.
+            items: what to work on; read when a worker is free. An iterator may have more of them after an outcome;
+                whoever relies on it starts another map for those that an engine has left.
         """
         ...
 
@@ -209,8 +210,8 @@ class LocalEngine:
     ) -> Generator[Outcome[Item, Result], None, None]:
         packed = self._pack(start)
 
-        def begin(pending: Pending[Item]) -> _PoolProcess:
-            return _PoolProcess(pending, self._start(serve_items, packed, duplex=True))
+        def begin() -> _PoolProcess:
+            return _PoolProcess(self._start(serve_items, packed, duplex=True))
 
         def end(workers: Sequence[_PoolProcess]) -> None:
             _kill([each.process for each in workers])
@@ -265,6 +266,8 @@ class _Process:
         except (EOFError, OSError):
             self.process.join()
             ended = True
+        except Exception as error:  # of a value that cannot be unpickled
+            return Answer(error=sendable(error))
         self.ended = ended
         return None
 
@@ -281,8 +284,8 @@ class _Process:
 class _PoolProcess(PoolWorker):
     """A process that is given one item after the other."""
 
-    def __init__(self, pending: Pending[Any], process: _Process) -> None:
-        super().__init__(pending)
+    def __init__(self, process: _Process) -> None:
+        super().__init__()
         self.process = process
 
     def send(self, item: object) -> None:
@@ -355,5 +358,5 @@ def _start_worker(start: Packed, threads: int) -> None:
 
 def _work(item: object) -> object:
     if "task" not in _state:  # not before there is an item, because an error that is raised here reaches the parent
-        _state["task"] = _state["start"].unpack()()
-    return _state["task"](item)
+        _state["task"] = attempt(lambda start: start.unpack()(), _state["start"]).result()
+    return attempt(_state["task"], item).result()

@@ -2,7 +2,8 @@
 
 import glob
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from lacuner.corpus.files import STANDARD_INPUT, filesystem_of, is_url
@@ -34,6 +35,35 @@ def matches_files(argument: str) -> bool:
         return next(found, None) is not None
     except (OSError, ValueError):  # of a text that no system takes for a name
         return False
+
+
+def stands_for(argument: str | Path, path: str) -> bool:
+    """Whether a file that is not there yet would be one of those that a folder, or a pattern, stands for."""
+    if is_url(argument) != is_url(path):
+        return False
+    given, file = (_parts(each if is_url(argument) else os.path.realpath(each)) for each in (str(argument), path))
+    if os.path.isdir(argument) and guess_format(Path(argument)) is not None:
+        return False
+    if (is_url(argument) or os.path.isdir(argument)) and len(file) > len(given) and file[: len(given)] == given:
+        return all(map(_is_visible, file[len(given) :]))
+    if os.path.exists(argument):
+        return False
+    parents = (file[:end] for end in range(len(file) + 1))  # a pattern may fit a folder, which stands for its files
+    return any(_fits(parent, given) and all(map(_is_visible, file[len(parent) :])) for parent in parents)
+
+
+def _parts(path: str) -> list[str]:
+    return path.rstrip("/").split("/")
+
+
+def _fits(parts: Sequence[str], pattern: Sequence[str]) -> bool:
+    """As ``glob`` sees it."""
+    if not pattern:
+        return not parts
+    visible = bool(parts) and (not parts[0].startswith(".") or pattern[0].startswith("."))
+    if pattern[0] == "**":
+        return _fits(parts, pattern[1:]) or (visible and _fits(parts[1:], pattern))
+    return visible and fnmatchcase(parts[0], pattern[0]) and _fits(parts[1:], pattern[1:])
 
 
 def _files_of(argument: str | Path) -> Iterator[str | Path]:

@@ -4,24 +4,28 @@ import logging
 import os
 import pickle
 import socket
-from collections import deque
+import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, suppress
+from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
-from lacuner.errors import ConfigError, LacunerError
+from lacuner.errors import LacunerError
 from lacuner.streams.engine import available_cores, naming
-from lacuner.streams.retries import Outcome, Pending, PoolWorker, map_with_retries
-from lacuner.streams.worker import Answer, attempt, limit_threads
+from lacuner.streams.ray_cluster import connect, import_ray
+from lacuner.streams.retries import Numbered, Outcome, PoolWorker, WorkersDiedError, in_order, map_with_retries
+from lacuner.streams.worker import Answer, attempt, limit_threads, sendable
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+logger = logging.getLogger(__name__)
+
 _PAUSE = 0.5  # seconds between two calls of ``watch``
-_PATIENCE = 10.0  # seconds in which the head of a cluster answers
-_OBJECT_STORE = 256 * 2**20
-"""Bytes for what Ray hands to workers, where we start it: a dictionary, and names of files. Results are small."""
+_LATE = 30.0  # seconds after which an actor that has no process yet is said to wait for a place
+_GRACE = 5.0  # seconds in which a process of this machine ends that is killed
+_GRACE_ELSEWHERE = 0.5  # seconds in which others do, of which nothing can be seen
 
 
 class RayEngine:
@@ -40,7 +44,7 @@ class RayEngine:
         if workers is not None and workers < 1:
             raise ValueError("there must be at least one worker")
         self.address = address
-        self._ray = _import_ray()
+        self._ray = import_ray()
         self._workers, self._threads = workers, threads
 
     @property
@@ -50,40 +54,50 @@ class RayEngine:
 
     @property
     def threads(self) -> int:
-        """Cores of each."""
-        return self._threads or max(1, self._cores() // self.workers)
+        """Cores of each: an even share, or what is left if the machines have place for all workers then only."""
+        if self._threads is not None:
+            return self._threads
+        machines, workers = self._machines(), self.workers
+        most = sum(machines) // workers
+        return next((share for share in range(most, 1, -1) if sum(cores // share for cores in machines) >= workers), 1)
 
     def map(self, start: Callable[[], Callable[[Item], Result]], items: Iterable[Item]) -> Iterator[Result]:
-        """See :meth:`Engine.map`."""
-        actors = self._start_actors(start)
-        waiting: deque[tuple[Item, Any]] = deque()
-        try:
-            for number, item in enumerate(items):
-                actor = actors[number % len(actors)]
-                waiting.append((item, actor.work.remote(item)))
-                if len(waiting) > 2 * len(actors):
-                    yield self._result(*waiting.popleft())
-            while waiting:
-                yield self._result(*waiting.popleft())
-        finally:
-            self._end(actors)
+        """See :meth:`Engine.map`; an item whose worker dies is tried again, as by :meth:`map_each`."""
+        run = partial(self.map_each, partial(_start_for_numbered, start))
+        with closing(in_order(run, items, 2 * self.workers)) as outcomes:
+            for outcome in outcomes:
+                item, error = outcome.item.item, outcome.error
+                if isinstance(error, WorkersDiedError):
+                    raise LacunerError(f"{item}: {error} — if memory ran out, use fewer --workers")
+                with naming(item):
+                    result: Result = Answer(outcome.result, error).result()
+                yield result
 
     def map_each(
         self, start: Callable[[], Callable[[Item], Result]], items: Iterable[Item]
     ) -> Generator[Outcome[Item, Result], None, None]:
         """See :meth:`Engine.map_each`."""
-        make = self._actor_maker(start)
+        make, size, said = self._actor_maker(start), self.workers, False
 
-        def begin(pending: Pending[Item]) -> _Actor:
-            return _Actor(pending, make(), self._ray)
+        def begin() -> _Actor:
+            return _Actor(make(), self._ray)
 
-        def wait(busy: Sequence[_Actor]) -> None:
-            self._ray.wait([each.call for each in busy], num_returns=1)
+        def wait(asked: Sequence[_Actor]) -> None:
+            nonlocal said
+            answered = False
+            while not answered:
+                answered = bool(self._ray.wait([each.call for each in asked], num_returns=1, timeout=_LATE)[0])
+                if not said and (late := sum(each.has_no_place() for each in asked)):
+                    said = True
+                    logger.warning(
+                        "%d of %d workers wait until the cluster has a place for them (cores of one machine: %d). "
+                        "What can be done without them is done.",
+                        late,
+                        size,
+                        self.threads,
+                    )
 
-        def end(workers: Sequence[_Actor]) -> None:
-            self._end(each.handle for each in workers)
-
-        return map_with_retries(items, self.workers, begin, wait, end)
+        return map_with_retries(items, size, begin, wait, self._end)
 
     def run_each(
         self, task: Callable[[Item], Result], items: Iterable[Item], watch: Callable[[Item], None] = lambda item: None
@@ -117,20 +131,6 @@ class RayEngine:
             return Outcome(item, error=LacunerError(f"its process {_how(error)}"))
         return Outcome(item, answer.value, answer.error)
 
-    def _result(self, item: object, call: Any) -> Any:
-        with naming(item):
-            try:
-                answer: Answer = self._ray.get(call)
-            except self._ray.exceptions.RayActorError as error:
-                raise LacunerError(
-                    f"a worker died at about {item} ({_how(error)}) — if memory ran out, use fewer --workers"
-                ) from None
-            return answer.result()
-
-    def _start_actors(self, start: Callable[[], Any]) -> list[Any]:
-        make = self._actor_maker(start)
-        return [make() for _ in range(self.workers)]
-
     def _actor_maker(self, start: Callable[[], Any]) -> Callable[[], Any]:
         ray = self._connected()
         packed = ray.put(_pack(start))  # once for all actors of a machine
@@ -141,56 +141,57 @@ class RayEngine:
     def _surroundings(self) -> "_Surroundings":
         return _Surroundings(self.threads, os.getcwd())
 
-    def _end(self, actors: Iterable[Any]) -> None:
+    def _end(self, actors: Sequence["_Actor"]) -> None:
+        """Kill actors, and wait for the processes of those that were at work, so that they write no more.
+
+        Ray does not wait; the calls of an actor have ended, for Ray, before its process has.
+        """
+        processes = [actor.process() for actor in actors if actor.pending is not None]
         for actor in actors:
             with suppress(Exception):  # a cluster that has gone ends its actors by itself
-                self._ray.kill(actor)
+                self._ray.kill(actor.handle)
+        began = time.monotonic()
+        while any(process is not None and process.may_run(time.monotonic() - began) for process in processes):
+            time.sleep(_PAUSE / 20)
 
     def _cores(self) -> int:
+        return max(1, sum(self._machines()))
+
+    def _machines(self) -> list[int]:
+        """The cores of each machine."""
         if self.address is None:
-            return available_cores()
-        return max(1, int(self._connected().cluster_resources().get("CPU", 1)))
+            return [available_cores()]
+        alive = [node["Resources"] for node in self._connected().nodes() if node["Alive"]]
+        return [int(resources.get("CPU", 0)) for resources in alive]
 
     def _connected(self) -> Any:
-        ray = self._ray
-        if ray.is_initialized():
-            return ray
-        quiet = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": True}
-        try:
-            if self.address is not None:
-                _check_reachable(self.address)
-                with _silent():
-                    ray.init(address=self.address, **quiet)
-            else:
-                cores = max(self._workers or 1, available_cores())
-                ray.init(
-                    address="local",
-                    num_cpus=cores,
-                    include_dashboard=False,
-                    object_store_memory=_OBJECT_STORE,
-                    **quiet,
-                )
-        except (ConnectionError, RuntimeError, ValueError, OSError, TimeoutError) as error:
-            where = "Ray does not start here" if self.address is None else f"no Ray cluster answers at {self.address}"
-            raise ConfigError(f"{where} ({str(error).splitlines()[0][:200]}) — {self._remedy(error)}") from error
-        return ray
-
-    def _remedy(self, error: Exception) -> str:
-        """What to do if Ray cannot be reached. To an address that is given, Ray sends no token unless it is told to."""
-        refused = isinstance(error, OSError) and error.errno is not None  # nobody is there who could want a token
-        if self.address is None or refused or os.environ.get("RAY_AUTH_MODE"):
-            return "see docs/scale.md"
-        return "if it wants a token, set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN; see docs/scale.md"
+        if not self._ray.is_initialized():
+            connect(self._ray, self.address, max(self._workers or 1, available_cores()))
+        return self._ray
 
 
 class _Actor(PoolWorker):
     """An actor, and the call whose end is waited for."""
 
-    def __init__(self, pending: Pending[Any], handle: Any, ray: Any) -> None:
-        super().__init__(pending)
+    def __init__(self, handle: Any, ray: Any) -> None:
+        super().__init__()
         self.handle, self._ray = handle, ray
-        self.call = handle.begin.remote()
+        self._placed, self.call = handle.is_there.remote(), handle.begin.remote()
+        self._began = time.monotonic()
         self._error = ""
+
+    def has_no_place(self) -> bool:
+        """Whether no machine has taken it for long, so that it may wait for ever."""
+        late = not self.started and time.monotonic() - self._began >= _LATE
+        return late and not self._ray.wait([self._placed], timeout=0)[0]
+
+    def process(self) -> "_Process | None":
+        """Its process, if there is one."""
+        try:
+            found: _Process = self._ray.get(self._placed, timeout=1)
+        except Exception:  # it is dead, or the cluster has gone
+            return None
+        return found
 
     def send(self, item: object) -> None:
         self.call = self.handle.work.remote(item)
@@ -203,44 +204,12 @@ class _Actor(PoolWorker):
         except self._ray.exceptions.RayActorError as error:
             self.dead, self._error = True, _how(error)
             return None
+        except self._ray.exceptions.RayError as error:  # what it has answered cannot be read
+            return Answer(error=LacunerError(f"its answer is lost ({_how(error)})"))
         return answer
 
     def how_it_ended(self) -> str:
         return self._error
-
-
-def _import_ray() -> Any:
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")  # standard output is ours; outcomes say what has died
-    os.environ.setdefault(
-        "RAY_worker_niceness", "0"
-    )  # Ray lowers it to 15: whatever else runs would take all the cores
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # GPUs stay visible, and Ray says nothing about it
-    try:
-        import ray
-    except ImportError:
-        raise ConfigError("the engine ray needs Ray — install it with: pip install ray") from None
-    return ray
-
-
-def _check_reachable(address: str) -> None:
-    """Ray itself would wait for minutes, and print what concerns nobody."""
-    host, colon, port = address.removeprefix("ray://").rpartition(":")
-    if colon and port.isdecimal():
-        socket.create_connection((host.strip("[]"), int(port)), _PATIENCE).close()
-
-
-@contextmanager
-def _silent() -> Iterator[None]:
-    """Nothing is written to standard error: Ray's core prints a line each time that it tries to connect, and raises at last."""
-    kept = os.dup(2)
-    try:
-        with open(os.devnull, "wb") as nowhere:
-            os.dup2(nowhere.fileno(), 2)
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
 
 
 def _pack(value: object) -> bytes:
@@ -259,6 +228,28 @@ def _how(error: BaseException) -> str:
 
 
 # In the worker
+
+
+class _Process(NamedTuple):
+    """A process of some machine."""
+
+    machine: str
+    number: int
+
+    def may_run(self, seconds: float) -> bool:
+        """Whether it may still run so many seconds after it was killed."""
+        if self.machine != socket.gethostname():
+            return seconds < _GRACE_ELSEWHERE
+        try:
+            os.kill(self.number, 0)
+        except OSError:
+            return False
+        return seconds < _GRACE
+
+
+def _start_for_numbered(start: Callable[[], Callable[[Any], Any]]) -> Callable[[Numbered], Any]:
+    work = start()
+    return lambda numbered: work(numbered.item)
 
 
 class _Surroundings(NamedTuple):
@@ -282,6 +273,10 @@ class _Worker:
         self._packed: bytes | None = packed
         self._task: Callable[[Any], Any] | None = None
 
+    def is_there(self) -> _Process:
+        """Says that it has a process, and which."""
+        return _Process(socket.gethostname(), os.getpid())
+
     def begin(self) -> Answer:
         """Load what is needed, unless that is done."""
         return attempt(lambda _: self._load(), None)._replace(value=None)
@@ -291,7 +286,7 @@ class _Worker:
         try:
             task = self._load()
         except Exception as error:
-            return Answer(error=error)
+            return Answer(error=sendable(error))
         return attempt(task, item)
 
     def _load(self) -> Callable[[Any], Any]:
@@ -307,5 +302,5 @@ def _run_task(packed: bytes, surroundings: _Surroundings) -> Answer:
     try:
         task, item = pickle.loads(packed)
     except Exception as error:
-        return Answer(error=error)
+        return Answer(error=sendable(error))
     return attempt(task, item)

@@ -11,7 +11,8 @@ A folder of results holds::
 import io
 import json
 import re
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
 from lacuner.corpus.files import is_url
-from lacuner.errors import ConfigError, LacunerError
+from lacuner.errors import ConfigError, LacunerError, described
 from lacuner.storage import WriteError
 from lacuner.streams.engine import Engine
 from lacuner.streams.folders import Folder, copy_file
@@ -137,7 +138,7 @@ def map_to_files(engine: Engine, start: Callable[[], Work], plan: Plan, folder: 
                 yield part
         finally:
             folder.clean()  # of runs that were interrupted, as this one may be
-        reasons = [{"shard": str(part.batch), "reason": _sentence(part.error)} for part in failed]
+        reasons = [{"shard": str(part.batch), "reason": described(part.error)} for part in failed if part.error]
         _write_json(folder, MANIFEST, {**fingerprint, "complete": not failed, "failed": reasons})
 
 
@@ -166,26 +167,34 @@ class _Job:
         return str(self.batch)
 
 
+class _Jobs(Iterator[_Job]):
+    """What is to be done. When it has ended, there may be more again: the workers that are there do the halves of a batch."""
+
+    def __init__(self, plan: Plan, folder: Folder, batches: Iterable[Batch]) -> None:
+        self.batches = deque(batches)
+        self._plan, self._folder = plan, folder
+
+    def __next__(self) -> _Job:
+        if not self.batches:
+            raise StopIteration
+        batch = self.batches.popleft()
+        return _Job(batch, self._plan.name_of(batch), self._folder)
+
+
 def _make_all(
     engine: Engine, start: Callable[[], Work], plan: Plan, folder: Folder, batches: Sequence[Batch]
 ) -> Iterator[Part]:
-    again: list[Batch] = []
-    while batches:
-        jobs = [_Job(batch, plan.name_of(batch), folder) for batch in batches]
+    jobs = _Jobs(plan, folder, batches)
+    while jobs.batches:  # once, unless an engine does not look for the halves
         with closing(engine.map_each(partial(_starter, start), jobs)) as ended:
             for outcome in ended:
                 batch, error = outcome.item.batch, outcome.error
                 if isinstance(error, WriteError):
                     raise error  # there would be no room for the others either
                 if error is not None and len(batch.shards) > 1:
-                    again += batch.halves()
+                    jobs.batches.extendleft(reversed(batch.halves()))
                 else:
                     yield Part(batch, outcome.item.name, outcome.result, error=error)
-        batches, again = again, []
-
-
-def _sentence(error: BaseException | None) -> str:
-    return str(error) if isinstance(error, LacunerError) else f"{type(error).__name__}: {error}"
 
 
 def _shown(path: str | Path) -> str:
@@ -221,6 +230,9 @@ def _claim(folder: Folder, plan: Plan) -> dict[str, Any]:
             f"{folder}/{MANIFEST} is damaged ({error}) — remove the folder, or choose another one"
         ) from error
     differ = [key for key in wanted if not isinstance(found, dict) or found.get(key) != wanted[key]]
+    if differ and isinstance(found, dict) and "lacuner" in found and all(map(_is_empty_without, names)):
+        _write_json(folder, MANIFEST, {**wanted, "complete": False})  # of a run that has made nothing
+        return wanted
     if differ:
         changed = _changed_inputs(found, wanted) if differ == ["inputs"] else ""
         raise ConfigError(
@@ -228,6 +240,11 @@ def _claim(folder: Folder, plan: Plan) -> dict[str, Any]:
             "another folder, or remove it"
         )
     return wanted
+
+
+def _is_empty_without(name: str) -> bool:
+    """Whether a folder with nothing else than such files holds no results."""
+    return name in (MANIFEST, _SUMMARIES) or (name.startswith(".") and name.endswith(".lacuner"))
 
 
 def _changed_inputs(found: Any, wanted: Mapping[str, Any]) -> str:

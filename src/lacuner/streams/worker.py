@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
-from lacuner.errors import LacunerError
+from lacuner.errors import LacunerError, described
 
 
 class Answer(NamedTuple):
@@ -42,7 +42,16 @@ def attempt(work: Callable[[Any], Any], item: object) -> Answer:
     try:
         return Answer(work(item))
     except Exception as error:
-        return Answer(error=error)
+        return Answer(error=sendable(error))
+
+
+def sendable(error: Exception) -> Exception:
+    """The error; what it says, if it cannot be sent, or not be received: its constructor may want other arguments."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return LacunerError(described(error))
+    return error
 
 
 def limit_threads(threads: int) -> None:
@@ -67,7 +76,7 @@ def run_task(connection: Connection, packed: Packed, threads: int) -> None:
         task, item = packed.unpack()
         answer = attempt(task, item)
     except Exception as error:
-        answer = Answer(error=error)
+        answer = Answer(error=sendable(error))
     send(connection, answer)
 
 
@@ -77,7 +86,7 @@ def serve_items(connection: Connection, packed: Packed, threads: int) -> None:
     try:
         work = packed.unpack()()
     except Exception as error:
-        send(connection, Answer(error=error))
+        send(connection, Answer(error=sendable(error)))
         return
     send(connection, Answer())
     while True:

@@ -1,0 +1,110 @@
+"""The connection to a Ray cluster: one that is running already, or one on this machine, which ends with the command."""
+
+import logging
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from importlib.util import find_spec
+from typing import Any
+
+from lacuner.errors import ConfigError
+
+_PATIENCE = 10.0  # seconds in which the head of a cluster answers
+_OBJECT_STORE = 256 * 2**20
+"""Bytes for what Ray hands to workers, where we start it: a dictionary, and names of files. Results are small."""
+_PRIVATE = "lacuner_private"
+"""A resource that tells a Ray that one command has started for itself from a cluster."""
+
+
+def import_ray() -> Any:
+    """The module, which says and does no more than it has to."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")  # standard output is ours; outcomes say what has died
+    os.environ.setdefault(
+        "RAY_worker_niceness", "0"
+    )  # Ray lowers it to 15: whatever else runs would take all the cores
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # GPUs stay visible, and Ray says nothing about it
+    try:
+        import ray
+    except ImportError:
+        raise ConfigError("the engine ray needs Ray — install it with: pip install ray") from None
+    return ray
+
+
+def connect(ray: Any, address: str | None, cores: int) -> None:
+    """Join a cluster, or start Ray on this machine.
+
+    Args:
+        ray: the module.
+        address: of the cluster; ``None``: Ray is started.
+        cores: that Ray is to have, if it is started.
+    """
+    quiet = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": True}
+    reached = False
+    try:
+        if address is None:
+            own = {"include_dashboard": False, "object_store_memory": _OBJECT_STORE, "resources": {_PRIVATE: 1}}
+            ray.init(address="local", num_cpus=cores, **own, **quiet)
+            return
+        reached = _is_reachable(address)
+        if address.startswith("ray://") and find_spec("grpc") is None:
+            raise ConfigError(
+                "--address ray://… needs the client of Ray, here and on the cluster — install it with: pip install "
+                "'ray[client]'; or run the command on a machine of the cluster"
+            )
+        with _silent():
+            ray.init(address=address, **quiet)
+    except (ConnectionError, RuntimeError, ValueError, OSError, TimeoutError) as error:
+        where = "Ray does not start here" if address is None else f"no Ray cluster answers at {address}"
+        what = (str(error).splitlines() or [type(error).__name__])[0][:200]
+        raise ConfigError(f"{where} ({what}) — {_remedy(address, reached)}") from error
+    if _PRIVATE in ray.cluster_resources():
+        ray.shutdown()
+        raise ConfigError(
+            f"the Ray at {address} is that of another command, and ends with it — start a cluster with: ray start --head; "
+            "or leave --address out"
+        )
+
+
+def _remedy(address: str | None, reached: bool) -> str:
+    """What to do. To an address that is given, Ray sends no token unless it is told to, or there is a file with one."""
+    advice = []
+    if reached and not os.environ.get("RAY_AUTH_MODE"):
+        advice.append("if it wants a token, set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN")
+    elif address == "auto" and not reached:
+        advice.append("start one with: ray start --head; or leave --address out")
+    elif address is not None and ":" not in address:
+        advice.append("an address is auto, HOST:6379 or ray://HOST:10001")
+    return "; ".join([*advice, "see docs/scale.md"])
+
+
+def _is_reachable(address: str) -> bool:
+    """Whether somebody answers there, if we know where; Ray itself would wait for minutes, and print what concerns nobody.
+
+    Raises:
+        OSError: nobody does.
+    """
+    if address == "auto":
+        with suppress(ImportError, AttributeError, TypeError):  # it is no public function
+            from ray._private.services import get_ray_address_from_environment
+
+            address = get_ray_address_from_environment("auto", None)  # of a cluster that may have gone
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if not colon or not port.isdecimal():
+        return False
+    socket.create_connection((host.strip("[]"), int(port)), _PATIENCE).close()
+    return True
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Nothing is written to standard error: Ray's core prints a line each time that it tries to connect, and raises at last."""
+    kept = os.dup(2)
+    try:
+        with open(os.devnull, "wb") as nowhere:
+            os.dup2(nowhere.fileno(), 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
