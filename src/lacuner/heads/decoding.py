@@ -84,21 +84,17 @@ def decode(
     """Entities among ``spans`` with these probabilities; see :func:`find_entities`."""
     best, label = probabilities.max(-1) if len(spans) else (probabilities.new_zeros(0), spans.row)
     kept = (label != 0) & (best >= min_score)
-    columns = (spans.row, spans.start, spans.end, label, best)
-    row, start, end, kind, scores = (column[kept].cpu().numpy() for column in columns)
+    columns = [column[kept].cpu().numpy() for column in (spans.row, spans.start, spans.end, label, best)]
+    rows, starts, ends, _, scores = columns
+    order = np.lexsort((ends, starts, -scores, rows))
     entities: list[list[Entity]] = [[] for _ in lengths]
-    if not len(row):
-        return entities
-    taken = np.zeros((len(lengths), int(lengths.max())), dtype=bool)
-    for index in np.lexsort((end, start, -scores, row)):
-        where = row[index], slice(start[index], end[index])
+    taken = [bytearray(length) for length in lengths.tolist()]  # 1: the word is in an entity
+    for row, start, end, kind, score in zip(*(column[order].tolist() for column in columns), strict=True):
         if not nested:
-            if taken[where].any():
+            if 1 in taken[row][start:end]:
                 continue
-            taken[where] = True
-        entities[row[index]].append(
-            Entity(int(start[index]), int(end[index]), labels[kind[index]], score=float(scores[index]), source="model")
-        )
+            taken[row][start:end] = b"\x01" * (end - start)
+        entities[row].append(Entity(start, end, labels[kind], score=score, source="model"))
     return [sorted(sentence) for sentence in entities]
 
 

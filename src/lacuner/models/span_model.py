@@ -129,7 +129,10 @@ class SpanModel(Model):
         if not self.head.needs_only_ends:
             return self.scorer(batch), spans
         longest = starts.shape[1]
-        kept = (starts | ends).flatten().nonzero().squeeze(1)
+        paired = torch.zeros(starts.numel(), dtype=torch.bool, device=starts.device)
+        for word in (spans.start, spans.end - 1):
+            paired[spans.row * longest + word] = True
+        kept = paired.nonzero().squeeze(1)
         number = torch.zeros(starts.numel(), dtype=torch.long, device=kept.device)
         number[kept] = torch.arange(len(kept), device=kept.device)
         first = batch.words.first.flatten(0, 1)[kept][None]  # (1, kept, d)
