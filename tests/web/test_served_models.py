@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from lacuner import ConfigError, Corpus, Recognizer
+from lacuner.errors import LacunerError
 from lacuner.web import served_models
 from lacuner.web.served_models import (
     Answer,
@@ -153,6 +154,13 @@ def test_a_folder_that_is_replaced_while_it_is_read_is_read_again(
     assert served.recognizer is read[1]
     assert float(served.recognizer.model.threshold) == 1.0
     assert served.version == version_of(folder) != version_of(model_folder)
+
+
+def test_a_folder_that_never_stays_the_same_is_refused(model_folder: Path, monkeypatch) -> None:
+    versions = iter(range(100))
+    monkeypatch.setattr(served_models, "version_of", lambda folder: str(next(versions)))
+    with pytest.raises(LacunerError, match="replaced again and again"):
+        ServedModel.load(model_folder)
 
 
 def test_requests_are_answered_while_a_model_is_loaded(model_folder: Path, monkeypatch) -> None:

@@ -78,8 +78,8 @@ class ServedModel:
             version = version_of(folder)
             recognizer = Recognizer.from_pretrained(path, device)
             if version == version_of(find_model_folder(path)):
-                break
-        return cls.of(recognizer, version)
+                return cls.of(recognizer, version)
+        raise LacunerError(f"{path} was replaced again and again while it was read — load it when nothing writes there")
 
     @classmethod
     def of(cls, recognizer: Recognizer, version: str = "unsaved") -> "ServedModel":
