@@ -298,8 +298,10 @@ const KEYS = {
   "?": () => byId("help").showModal(),
 };
 
+/** A dialog that has just closed may hold the focus until the page is drawn again: keys are shortcuts by then. */
 function isTyping(target) {
-  return target.closest?.("dialog, select, input:not([type=checkbox])") !== null;
+  const dialog = target.closest?.("dialog");
+  return dialog ? dialog.open : target.closest?.("select, input:not([type=checkbox])") !== null;
 }
 
 function onKey(event) {
