@@ -93,6 +93,8 @@ class Vocabulary:
 
     def word_number(self, word: str) -> int:
         numbers = self._word_numbers
+        if (number := numbers.get(word)) is not None:  # most words are known as they stand
+            return number
         key = find_key(word, numbers)
         return UNKNOWN if key is None else numbers[key]
 

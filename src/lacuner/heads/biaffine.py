@@ -7,7 +7,6 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from lacuner.encoders.dropout import Dropout
-from lacuner.encoders.words import EncodedWords
 from lacuner.heads.scores import SpanHead, SpanHeadConfig, SpanScores, gather
 from lacuner.supervision.spans import Spans
 
@@ -49,9 +48,9 @@ class BiaffineHead(SpanHead):
         nn.init.zeros_(self.form.bias)
         self.dropout = Dropout(config.dropout)
 
-    def project(self, words: EncodedWords) -> _Projected:
-        start = self.dropout(torch.relu(self.begin(words.first)))
-        end = self.dropout(torch.relu(self.end(words.last)))
+    def project_ends(self, first: Tensor, last: Tensor) -> _Projected:
+        start = self.dropout(torch.relu(self.begin(first)))
+        end = self.dropout(torch.relu(self.end(last)))
         return _Projected(start, end, self.form(end))
 
     def combine(self, projected: _Projected, spans: Spans) -> SpanScores:

@@ -24,7 +24,8 @@ class ProductConfig(SpanHeadConfig):
 
 
 class _Projected(NamedTuple):
-    words: Tensor  # (B, n, d)
+    first: Tensor  # (B, n, d)
+    last: Tensor  # (B, n, d)
     left: Tensor  # (B, n, h)
     right: Tensor  # (B, n, h)
 
@@ -46,22 +47,25 @@ class ProductHead(SpanHead):
         self.classifier = nn.Linear(config.hidden, labels)
         self.dropout = Dropout(config.dropout)
 
-    def project(self, words: EncodedWords) -> _Projected:
-        first, last, difference, _ = torch.split(self.layer.weight, self.size, dim=1)  # W₁, W₂, W₃, W₄: (h, d) each
-        left = nn.functional.linear(self.dropout(words.first), first + difference, self.layer.bias)
-        right = nn.functional.linear(self.dropout(words.first), last - difference)
-        return _Projected(words.first, left, right)
+    def last_words(self, words: EncodedWords) -> Tensor:
+        return words.first
+
+    def project_ends(self, first: Tensor, last: Tensor) -> _Projected:
+        w1, w2, w3, _ = torch.split(self.layer.weight, self.size, dim=1)  # (h, d) each
+        left = nn.functional.linear(self.dropout(first), w1 + w3, self.layer.bias)
+        right = nn.functional.linear(self.dropout(last), w2 - w3)
+        return _Projected(first, last, left, right)
 
     def combine(self, projected: _Projected, spans: Spans) -> SpanScores:
         last = spans.end - 1
-        product = gather(projected.words, spans.row, spans.start) * gather(projected.words, spans.row, last)  # (N, d)
+        product = gather(projected.first, spans.row, spans.start) * gather(projected.last, spans.row, last)  # (N, d)
         summed = gather(projected.left, spans.row, spans.start) + gather(projected.right, spans.row, last)  # (N, h)
         weight = self.layer.weight[:, 3 * self.size :]  # W₄
         hidden = torch.tanh(torch.addmm(summed, self.dropout(product), weight.T))
         return SpanScores(self.classifier(hidden), hidden)
 
     def represent(self, projected: _Projected, spans: Spans) -> Tensor:
-        first, last = gather(projected.words, spans.row, spans.start), gather(projected.words, spans.row, spans.end - 1)
+        first, last = gather(projected.first, spans.row, spans.start), gather(projected.last, spans.row, spans.end - 1)
         return torch.cat([first, last, first - last, first * last], dim=-1)
 
 

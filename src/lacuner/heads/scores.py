@@ -58,11 +58,23 @@ class SpanHead(nn.Module, ABC):
     outside_bias: float = 0.0
     """Added to the logit of ``O``."""
     needs_only_ends: bool = False
-    """Whether scores depend on a span's first and last word and ``spans.width`` only: then other words may be missing."""
+    """Whether scores depend on a span's first and last word and ``spans.width`` only: see :meth:`project_ends`."""
 
-    @abstractmethod
     def project(self, words: EncodedWords) -> Any:
         """What every word contributes, as first and as last word of a span."""
+        return self.project_ends(words.first, self.last_words(words))
+
+    def last_words(self, words: EncodedWords) -> Tensor:
+        """The vectors ``(B, n, d)`` that words have at the end of a span."""
+        return words.last
+
+    def project_ends(self, first: Tensor, last: Tensor) -> Any:
+        """What words contribute that begin spans, ``(B, n, d)``, and others that end them, ``(B, m, d)``.
+
+        ``spans.start`` of what is scored then counts the former, ``spans.end`` the latter. A head without it overrides
+        :meth:`project`.
+        """
+        raise NotImplementedError
 
     @abstractmethod
     def combine(self, projected: Any, spans: Spans) -> SpanScores:

@@ -7,7 +7,6 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from lacuner.encoders.dropout import Dropout
-from lacuner.encoders.words import EncodedWords
 from lacuner.heads.scores import SpanHead, SpanHeadConfig, SpanScores, gather
 from lacuner.supervision.spans import Spans
 
@@ -29,7 +28,8 @@ class WidthConfig(SpanHeadConfig):
 
 
 class _Projected(NamedTuple):
-    words: EncodedWords
+    first: Tensor  # (B, n, d)
+    last: Tensor  # (B, n, d)
     left: Tensor  # (B, n, h)
     right: Tensor  # (B, n, h)
     width: Tensor  # (widths, h)
@@ -53,13 +53,14 @@ class WidthHead(SpanHead):
         self.classifier = nn.Linear(config.hidden, labels)
         self.dropout = Dropout(config.dropout)
 
-    def project(self, words: EncodedWords) -> _Projected:
-        first, last, width = torch.split(self.layer.weight, self.sizes, dim=1)  # W₁, W₂, W₃
+    def project_ends(self, first: Tensor, last: Tensor) -> _Projected:
+        w1, w2, w3 = torch.split(self.layer.weight, self.sizes, dim=1)
         return _Projected(
-            words,
-            nn.functional.linear(words.first, first, self.layer.bias),
-            nn.functional.linear(words.last, last),
-            nn.functional.linear(self.widths.weight, width),
+            first,
+            last,
+            nn.functional.linear(first, w1, self.layer.bias),
+            nn.functional.linear(last, w2),
+            nn.functional.linear(self.widths.weight, w3),
         )
 
     def combine(self, projected: _Projected, spans: Spans) -> SpanScores:
@@ -71,8 +72,8 @@ class WidthHead(SpanHead):
         return SpanScores(self.classifier(hidden), hidden)
 
     def represent(self, projected: _Projected, spans: Spans) -> Tensor:
-        first = gather(projected.words.first, spans.row, spans.start)
-        last = gather(projected.words.last, spans.row, spans.end - 1)
+        first = gather(projected.first, spans.row, spans.start)
+        last = gather(projected.last, spans.row, spans.end - 1)
         return torch.cat([first, last, self.widths(self._width(spans))], dim=-1)
 
     def _width(self, spans: Spans) -> Tensor:

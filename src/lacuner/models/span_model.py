@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from lacuner.corpus import Entity, Sentence
-from lacuner.encoders import EncodedWords, Encoder
+from lacuner.encoders import Encoder
 from lacuner.heads import SpanHead, SpanHeadConfig, SpanScores
 from lacuner.heads.decoding import (
     decode,
@@ -129,22 +129,17 @@ class SpanModel(Model):
         if not self.head.needs_only_ends:
             return self.scorer(batch), spans
         longest = starts.shape[1]
-        paired = torch.zeros(starts.numel(), dtype=torch.bool, device=starts.device)
-        for word in (spans.start, spans.end - 1):
-            paired[spans.row * longest + word] = True
-        kept = paired.nonzero().squeeze(1)
-        number = torch.zeros(starts.numel(), dtype=torch.long, device=kept.device)
-        number[kept] = torch.arange(len(kept), device=kept.device)
-        first = batch.words.first.flatten(0, 1)[kept][None]  # (1, kept, d)
-        same = batch.words.last is batch.words.first
-        last = first if same else batch.words.last.flatten(0, 1)[kept][None]
-        score = self.scorer(EncodedBatch(EncodedWords(first, last), batch.lengths))
+        first, begins = _named(batch.words.first, spans.row * longest + spans.start)
+        last, ends = _named(self.head.last_words(batch.words), spans.row * longest + spans.end - 1)
+        projected = self.head.project_ends(first, last)
 
-        def score_among_kept(spans: Spans) -> SpanScores:
-            begin, end = (number[spans.row * longest + word] for word in (spans.start, spans.end - 1))
-            return score(Spans(torch.zeros_like(begin), begin, end + 1, spans.end - spans.start))
+        def score_named(spans: Spans) -> SpanScores:
+            offset = spans.row * longest
+            begin, end = begins[offset + spans.start], ends[offset + spans.end - 1]
+            named = Spans(torch.zeros_like(begin), begin, end + 1, spans.width)
+            return self.head.score_no_grad(projected, named, hidden=self.inference is not None)
 
-        return score_among_kept, spans
+        return score_named, spans
 
     @torch.no_grad()
     def span_probabilities(
@@ -192,6 +187,14 @@ class SpanModel(Model):
             hidden = score(spans[chunk]).hidden
             assert hidden is not None
             yield hidden, label[chunk]
+
+
+def _named(words: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
+    """Those vectors ``(1, k, d)`` of ``(B, n, d)`` that ``index`` names, and each word's place among them ``(B * n,)``."""
+    flat = words.flatten(0, 1)
+    named = torch.zeros(len(flat), dtype=torch.bool, device=words.device)
+    named[index] = True
+    return flat[named][None], named.cumsum(0) - 1
 
 
 def annotated_spans(sentences: Sequence[Sentence], max_width: int | None = None) -> Spans:
