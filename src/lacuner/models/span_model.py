@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -87,7 +87,10 @@ class SpanModel(Model):
             batch: the encoded sentences.
             hidden: return the hidden layers, too; without it, only if the model's inference looks at them.
         """
-        return partial(self.head, self.head.project(batch.words), hidden=hidden or self.inference is not None)
+        return self._scorer(self.head.project(batch.words), hidden)
+
+    def _scorer(self, projected: Any, hidden: bool = False) -> Callable[[Spans], SpanScores]:
+        return partial(self.head, projected, hidden=hidden or self.inference is not None)
 
     def probabilities(self, scores: SpanScores) -> Tensor:
         """What classifier, inference and threshold together say: ``(N, L)``."""
@@ -131,13 +134,12 @@ class SpanModel(Model):
         longest = starts.shape[1]
         first, begins = _named(batch.words.first, spans.row * longest + spans.start)
         last, ends = _named(self.head.last_words(batch.words), spans.row * longest + spans.end - 1)
-        projected = self.head.project_ends(first, last)
+        score = self._scorer(self.head.project_ends(first, last))
 
         def score_named(spans: Spans) -> SpanScores:
             offset = spans.row * longest
             begin, end = begins[offset + spans.start], ends[offset + spans.end - 1]
-            named = Spans(torch.zeros_like(begin), begin, end + 1, spans.width)
-            return self.head.score_no_grad(projected, named, hidden=self.inference is not None)
+            return score(Spans(torch.zeros_like(begin), begin, end + 1, spans.width))
 
         return score_named, spans
 
@@ -192,9 +194,8 @@ class SpanModel(Model):
 def _named(words: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
     """Those vectors ``(1, k, d)`` of ``(B, n, d)`` that ``index`` names, and each word's place among them ``(B * n,)``."""
     flat = words.flatten(0, 1)
-    named = torch.zeros(len(flat), dtype=torch.bool, device=words.device)
-    named[index] = True
-    return flat[named][None], named.cumsum(0) - 1
+    named = torch.zeros(len(flat), dtype=torch.bool, device=words.device).index_fill_(0, index, True)
+    return flat.index_select(0, named.nonzero().squeeze(1))[None], named.cumsum(0) - 1
 
 
 def annotated_spans(sentences: Sequence[Sentence], max_width: int | None = None) -> Spans:
