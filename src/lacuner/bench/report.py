@@ -78,11 +78,11 @@ def _described(results: Results) -> str:
     versions = sorted({record["version"] for record in results.records})
     how = "Epochs are selected on dev data; the selected weights are tested once."
     if title.recipe.experiment == "audit":
-        how = "Models are trained to the last epoch, and predict sentences that they have not seen."
+        how = "Models are trained for all epochs and predict sentences that they have not seen."
     elif results.data == "dev":
-        how = "Epochs are selected on the same dev data that the figures are about."
+        how = "Epochs are selected on the reported dev data itself."
     elif results.dev_columns:
-        how += f" Of {', '.join(results.dev_columns)}, they are selected on the data that the figures are about."
+        how += f" In {', '.join(results.dev_columns)}, epochs are selected on the reported data itself."
     command = f"`lacuner bench {title.name} --profile {title.profile}`"
     if not results.records:
         return f"{command}: no run has a result yet."

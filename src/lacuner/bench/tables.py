@@ -82,24 +82,24 @@ def _notes(results: Results, shown: str) -> Iterator[str]:
     """What the signs mean that are shown in a table."""
     yield f"F1 on {results.data} data in percent, mean ± standard deviation over seeds."
     if results.dev_columns and results.data != "dev":
-        yield f"Of {', '.join(results.dev_columns)}: on dev data."
+        yield f"{', '.join(results.dev_columns)}: on dev data."
     if "**" in shown:
         yield "Bold: the best of its column."
     if _FEWER in shown:
         yield f"{_FEWER} fewer seeds than the others."
     if NOT_CONVERGED in shown:
-        yield f"{NOT_CONVERGED} not converged: dev F1 was still rising when its epochs were over, or it was 0 all the time."
+        yield f"{NOT_CONVERGED} not converged: dev F1 was still rising when its epochs were over, or it stayed 0."
     if "(" in shown:
         encoder = results.title.recipe.paper_encoder
-        yield f"In brackets: what the paper reports{encoder and f', of {encoder}'}."
+        yield f"In brackets: what the paper reports{encoder and f', for {encoder}'}."
     foreign = _columns_of_other_dictionaries(results)
     if foreign:
         names = " and ".join(
             f"`{method}`" for method in dict.fromkeys(method for methods in foreign.values() for method in methods)
         )
         yield (
-            f"Of {', '.join(foreign)}, the training labels come from elsewhere than the dictionary of {names}: what it "
-            "finds is not the least that they give."
+            f"The training labels of {', '.join(foreign)} were not made with the dictionary of {names}, which is only another "
+            "source there."
         )
     if _BETTER in shown or _WORSE in shown:
         yield (
@@ -107,7 +107,7 @@ def _notes(results: Results, shown: str) -> Iterator[str]:
             f"(paired bootstrap over sentences and seeds, {RESAMPLES:,} resamples)."
         )
     if results.too_few_seeds:
-        yield f"Where there are fewer than {MIN_SEEDS} seeds, nothing is said about significance."
+        yield f"Significance is not tested with fewer than {MIN_SEEDS} seeds."
 
 
 def _columns_of_other_dictionaries(results: Results) -> dict[str, list[str]]:
@@ -152,7 +152,7 @@ def convergence_list(results: Results) -> str:
         return ""
     note = (
         f"Dev F1 rose by more than {100 * MAX_GAIN:g} point, and by more than its standard error, in the last fifth of the "
-        "planned epochs, or it never rose above 0; a longer run may end higher."
+        "planned epochs, or it never rose above 0. A longer run may end higher."
     )
     return "\n".join([note, "", *lines])
 
@@ -180,9 +180,9 @@ def gap_table(results: Results) -> str:
             rows.append([coded(row), *cells])
     if not rows:
         return ""
-    note = f"Of what gaps cost `{recipe.naive}`: 0 % is `{recipe.naive}` on labels with gaps, 100 % on all labels."
+    note = f"0 %: `{recipe.naive}` trained on labels with gaps; 100 %: `{recipe.naive}` trained on all labels."
     if any("—" in row for row in rows):
-        note += f" —: they cost less than {_SMALLEST_GAP:g} points."
+        note += f" —: the gaps cost less than {_SMALLEST_GAP:g} points."
     note += _closed_by_reference(results, rows)
     return f"{markdown_table(['', *results.columns], rows)}\n\n{note}"
 
@@ -194,7 +194,7 @@ def _closed_by_reference(results: Results, rows: Iterable[Sequence[str]]) -> str
     shown = [f"{cell} in {column}" for (_, cell), column in zip(found, results.columns, strict=False) if "%" in cell]
     if not shown:
         return ""
-    return f" `{reference}` closes {', '.join(shown)} by itself: a method is worth what it closes beyond that."
+    return f" `{reference}` alone closes {', '.join(shown)}; a method has to close more."
 
 
 def difference_table(results: Results, other: str | None) -> str:
@@ -244,7 +244,7 @@ def o_value_table(results: Results) -> str:
 
             cells = [spread(results.values(row, column, precision)) for column in results.columns]
             rows.append([f"{coded(row)}, epoch {epoch + 1}", *cells])
-    note = "Average precision in percent of finding the words of hidden entities by their small O-values."
+    note = "Average precision (in percent) of low O-values as a detector of words of hidden entities."
     return f"{markdown_table(['', *results.columns], rows)}\n\n{note}"
 
 
@@ -258,7 +258,7 @@ def missampling_table(results: Results) -> str:
         return 100 * mean(epoch["rate"] for epoch in epochs) if epochs else None
 
     table = _grid(results, lambda row, column: spread(results.values(row, column, rate), 3))
-    return f"{table}\n\nOf the negatives of a sentence, the percentage that are hidden entities; mean of all epochs."
+    return f"{table}\n\nPercentage of a sentence's negatives that are hidden entities, mean over epochs."
 
 
 def threshold_table(results: Results) -> str:
@@ -275,8 +275,8 @@ def threshold_table(results: Results) -> str:
             if any(cells):
                 rows.append([f"{coded(row)}, {name}", *cells])
     note = (
-        "F1 on test data in percent with a threshold that is fitted on so many random sentences of the dev data; mean ± "
-        "standard deviation over draws and seeds."
+        "F1 on test data in percent, with a threshold fitted on that many random dev sentences; mean ± standard deviation "
+        "over draws and seeds."
     )
     return f"{markdown_table(['', *results.columns], rows)}\n\n{note}"
 
@@ -313,8 +313,8 @@ def audit_table(results: Results) -> str:
         for name in ("100", "500", "1000", "AP")
     ]
     note = (
-        "Of the suggested entities the percentage that are really missing, with these boundaries and this label; AP: average "
-        "precision, in which missing ones that are not suggested count as never found."
+        "Percentage of the suggested entities that are really missing, with these boundaries and this label. AP: average "
+        "precision; missing entities that are not suggested count as never found."
     )
     return f"{markdown_table(['', '', *results.columns], rows)}\n\n{note}"
 
