@@ -136,7 +136,7 @@ class Curriculum(ConfidenceRisk, OwnTeacher):
     def __call__(
         self, head: TagHead, decisions: Tensor, log_weights: Tensor, targets: TagTargets, step: Step, state: State
     ) -> Tensor:
-        probability = self.teacher_probabilities(targets, step, state)
+        probability = self.teacher_probabilities(head, targets, step, state)
         if probability is None:
             later = (targets.numbers[DIFFICULTY] >= self.easiest(step.progress)) & ~targets.complete[:, None]
             easy = replace(targets, ignored=targets.ignored | later)
