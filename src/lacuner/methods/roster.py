@@ -5,9 +5,9 @@ Language Model Augmented Self-Training*, EMNLP 2021.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
@@ -25,9 +25,16 @@ from lacuner.methods.method import Method, TokenMethod
 from lacuner.methods.parts import MethodPart, RescoredBatch, State, StateSizes, Step, TokenLoss, TrainingData, Unlabeled
 from lacuner.methods.stages import Stage, StageContext, StageResult
 from lacuner.methods.token import Outside
-from lacuner.models.model import EncodedBatch, Model, batches_of, evaluating
+from lacuner.models.model import EncodedBatch, Model
 from lacuner.models.tag_model import TagModel
-from lacuner.supervision.tags import TagScheme, TagSet, TagTargets, TokenSupervision, build_tag_targets
+from lacuner.supervision.tags import (
+    TagScheme,
+    TagSet,
+    TagTargets,
+    TokenSupervision,
+    build_tag_targets,
+    rejected_tags,
+)
 
 
 class EntityAndTypeConfig(TagHeadConfig):
@@ -69,22 +76,23 @@ class Ensemble(Stage):
         found = context.cached_all(
             {f"ensemble-{number}": partial(self._member, context, number) for number in range(1, self.models + 1)}
         )
-        mean = torch.stack([one["probabilities"] for one in found]).mean(0)  # (words, T)
         tags = TagSet(method.head.scheme, tuple(context.labels))
-        tables = torch.split(mean, [len(sentence) for sentence in context.corpus])
-        pairs = zip(tables, context.corpus, strict=True)
-        supervision = [TokenSupervision(tag_weights=as_known(table, sentence, tags).log()) for table, sentence in pairs]
-        return StageResult(tokens=dict(enumerate(supervision)))
+        known = {}
+        for index, sentence in enumerate(context.corpus):
+            mean = torch.stack([tables[str(index)] for tables in found]).mean(0)  # (n, T)
+            known[index] = TokenSupervision(tag_weights=as_known(mean, sentence, tags).log())
+        return StageResult(tokens=known)
 
     def _member(self, context: StageContext, number: int) -> dict[str, Tensor]:
-        """What one model of the ensemble says of all words."""
+        """What one model of the ensemble says of all words, ``(n, T)`` for each sentence."""
         generator = np.random.default_rng([context.seed, number, 31])
         known = drop_untagged(context.corpus, self.dropped, generator)
-        alone = context.method.model_copy(update={"self_training": None})
+        alone = context.method.model_copy(update={"stage": None, "self_training": None})
         title = f"model {number}/{self.models}"
         model = context.fit(f"ensemble-{number}", title, alone, supervision=known, seed_offset=number)
         assert isinstance(model, TagModel)
-        return {"probabilities": tag_probabilities(model, context.corpus)}
+        tags = model.tag_weights(context.corpus, range(len(context.corpus)), any_tag=True)
+        return {str(index): table for index, table in tags.items()}
 
 
 def drop_untagged(corpus: Corpus, fraction: float, generator: np.random.Generator) -> dict[int, TokenSupervision]:
@@ -100,24 +108,13 @@ def drop_untagged(corpus: Corpus, fraction: float, generator: np.random.Generato
     return dropped
 
 
-def tag_probabilities(model: TagModel, corpus: Corpus) -> Tensor:
-    """What a model says of all words of a corpus, one sentence after the other: ``(words, T)``."""
-    tables: dict[int, Tensor] = {}
-    with evaluating(model):
-        for chosen, tokens in batches_of(model, corpus.tokens, range(len(corpus))):
-            probable = model.decisions(model.encode(tokens)).softmax(-1).cpu()
-            tables |= {index: table[: len(corpus[index])] for index, table in zip(chosen, probable, strict=True)}
-    return torch.cat([tables[index] for index in range(len(corpus))])
-
-
 def as_known(probabilities: Tensor, sentence: Sentence, tags: TagSet) -> Tensor:
     """Probabilities of the tags of a sentence, ``(n, T)``, without those that a word cannot have for sure.
 
     Such are the tags that annotation of a complete sentence excludes, and of a rejected word those of entities.
     """
-    possible = build_tag_targets([sentence], tags).possible[0].clone()
-    if not sentence.complete:
-        possible[[word for entity in sentence.entities for word in range(entity.start, entity.end)]] = True
+    targets = build_tag_targets([sentence], tags)
+    possible = (targets.possible if sentence.complete else ~rejected_tags(targets, tags))[0]
     weighed = probabilities.clamp(min=1e-9) * possible
     return weighed / weighed.sum(-1, keepdim=True)
 
@@ -230,12 +227,6 @@ class SoftTagTargets(TagTargets):
     soft: Tensor | None = None  # (B, n, T) probabilities, 0 in the padding
     tokens: tuple[tuple[str, ...], ...] = ()
 
-    def to(self, device: torch.device) -> "SoftTagTargets":
-        moved: dict[str, Any] = {
-            name: value.to(device) for name, value in vars(self).items() if isinstance(value, Tensor)
-        }
-        return replace(self, **moved)
-
 
 class RosterModel(TagModel):
     """A tagger that is taught by probabilities of tags, also where a tag is annotated."""
@@ -270,6 +261,12 @@ class Roster(TokenMethod):
 
     def new_model(self, encoder: Encoder, labels: Sequence[str]) -> RosterModel:
         return RosterModel(encoder, self.head, labels)
+
+    def rescored_parts(self, step: Step) -> dict[str, MethodPart]:
+        asking = super().rescored_parts(step)
+        if isinstance(self.stage, Ensemble):  # whose tags are learned instead of labels, so none of these is left out
+            asking.pop("loss", None)
+        return asking
 
     def training_loss(self, model: Model, inputs: Inputs, targets: TagTargets, step: Step) -> Tensor:
         assert isinstance(model, RosterModel)
