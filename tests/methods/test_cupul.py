@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from lacuner import Corpus, Entity, Recognizer, Sentence
+from lacuner.corpus import Span
 from lacuner.errors import ConfigError
 from lacuner.heads import SoftmaxConfig
 from lacuner.methods.conf_mpu import CONFIDENCE, ConfidenceRisk
@@ -122,6 +123,18 @@ def test_each_voter_leaves_out_other_untagged_words_and_takes_the_rest_as_annota
     assert [known.ignored for known in one.values()] != [known.ignored for known in elsewhere.values()]
 
 
+def test_voters_leave_out_only_words_that_nobody_has_said_anything_about() -> None:
+    """Not what a reviewer has rejected, but words of a complete sentence that are marked as unknown."""
+    words = tuple("abcdefghij")
+    rejecting = Sentence(words, (), tuple(Span(word, word + 1) for word in range(5)))
+    marked = Sentence(words, complete=True, unknown_tokens=frozenset(range(5)))
+    _, asked = run_stage(Voters(dropped=0.95), Corpus((CORPUS[0], rejecting, marked)))
+    known = asked[0]["supervision"]
+    assert set(known[1].ignored) <= set(range(5, 10))
+    assert known[2].ignored
+    assert set(known[2].ignored) <= set(range(5))
+
+
 # The loss.
 
 
@@ -169,6 +182,10 @@ def test_difficult_words_teach_nothing_at_first() -> None:
     complete = replace(SENTENCE, complete=True)
     found = batch_loss(method, model, [complete], [known_words(0.4, [0.9] * 4)])
     assert found.item() == pytest.approx(batch_loss(risk, model, [complete], [known_words(0.4, [0.0] * 4)]).item())
+    marked = replace(complete, unknown_tokens=frozenset({3}))
+    found = batch_loss(method, model, [marked], [known_words(0.4, [0.9] * 4)])
+    easy = replace(known_words(0.4, [0.0] * 4), ignored=(3,))
+    assert found.item() == pytest.approx(batch_loss(risk, model, [marked], [easy]).item())
 
 
 def test_then_the_model_is_its_own_teacher() -> None:

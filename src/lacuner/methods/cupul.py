@@ -21,6 +21,7 @@ from lacuner.methods.conf_mpu import CONFIDENCE, ConfidenceRisk
 from lacuner.methods.method import Method, TokenMethod
 from lacuner.methods.partial_crf import Marginalize
 from lacuner.methods.parts import State, Step, TrainingData
+from lacuner.methods.roster import drop_untagged
 from lacuner.methods.stages import Stage, StageContext, StageResult
 from lacuner.models.tag_model import TagModel
 from lacuner.supervision.tags import TagTargets, TokenSupervision
@@ -79,15 +80,13 @@ class Voters(Stage):
 
     def _annotation(self, context: StageContext, number: int) -> dict[int, TokenSupervision]:
         """Annotated words are entities, the others are none, and some of these are left out."""
-        generator = np.random.default_rng([context.seed, number, 31])
+        dropped = drop_untagged(context.corpus, self.dropped, np.random.default_rng([context.seed, number, 31]))
         known: dict[int, TokenSupervision] = {}
         for index, sentence in enumerate(context.corpus):
             annotated = torch.zeros(len(sentence))
             for entity in sentence.entities:
                 annotated[entity.start : entity.end] = 1
-            drawn = generator.random(len(sentence)) < self.dropped
-            ignored = [] if sentence.complete else [w for w in range(len(sentence)) if drawn[w] and not annotated[w]]
-            known[index] = TokenSupervision(ignored=tuple(ignored), numbers={CONFIDENCE: annotated})
+            known[index] = replace(dropped[index], numbers={CONFIDENCE: annotated})
         return known
 
 
@@ -138,7 +137,8 @@ class Curriculum(ConfidenceRisk, OwnTeacher):
     ) -> Tensor:
         probability = self.teacher_probabilities(head, targets, step, state)
         if probability is None:
-            later = (targets.numbers[DIFFICULTY] >= self.easiest(step.progress)) & ~targets.complete[:, None]
+            known = targets.complete[:, None] & ~targets.unknown
+            later = (targets.numbers[DIFFICULTY] >= self.easiest(step.progress)) & ~known
             easy = replace(targets, ignored=targets.ignored | later)
             return super().__call__(head, decisions, log_weights, easy, step, state)
         goal = entity_targets(probability, inside(targets), self.entity_confidence)
