@@ -103,8 +103,9 @@ def labels_by_source(spans: SpanProbabilities, corpus: Corpus, labels: Sequence[
         said = annotations_of(sentence) if apart else (SourceAnnotation(UNNAMED, sentence.entities),)
         for annotation in said:
             of_span = {(e.start, e.end): number[e.label] for e in reversed(annotation.entities) if e.label in number}
-            numbers = found.setdefault(annotation.source, np.full(len(spans), NOT_ASKED, dtype=np.int64))
-            numbers[where] = [of_span.get(place, 0) for place in places]
+            if annotation.source not in found:
+                found[annotation.source] = np.full(len(spans), NOT_ASKED, dtype=np.int64)
+            found[annotation.source][where] = [of_span.get(place, 0) for place in places]
     return found
 
 
