@@ -128,8 +128,7 @@ def words_of_types(allowed: Tensor, targets: TagTargets) -> Words:
 
     A word that may have one of two types, but is an entity for sure, is in none of the three sets of either.
     """
-    inside = torch.arange(allowed.shape[1], device=allowed.device) < targets.lengths[:, None]
-    taught = (inside & ~targets.ignored)[..., None]
+    taught = targets.taught[..., None]
     outside, types = allowed[..., :1], allowed[..., 1:]
     certain = allowed.sum(-1, keepdim=True) == 1
     return Words(types & certain & taught, types & outside & taught, ~types & taught)

@@ -96,15 +96,10 @@ class SelfTraining(OwnTeacher):
         probability = self.teacher_probabilities(head, targets, step, state)
         if probability is None:
             return head.loss(decisions, log_weights, targets.lengths, targets.ignored)
-        goal = soft_targets(probability, inside(targets))
+        goal = soft_targets(probability, targets.inside)
         taught = goal.amax(-1) > self.confidence
         costs = divergence(decisions, goal, self.divergence == "linear")
         return mean_cost(costs, taught, decisions, log_weights, targets)
-
-
-def inside(targets: TagTargets) -> Tensor:
-    """Which words are no padding: ``(B, n)``."""
-    return torch.arange(targets.unknown.shape[1], device=targets.lengths.device) < targets.lengths[:, None]
 
 
 def soft_targets(probability: Tensor, words: Tensor) -> Tensor:
@@ -139,10 +134,9 @@ def mean_cost(costs: Tensor, taught: Tensor, decisions: Tensor, log_weights: Ten
         log_weights: ``(B, n, T)`` logs of how much each tag counts by the annotation.
         targets: what is known about the words.
     """
-    known = targets.complete[:, None] & ~targets.unknown
     annotation = decisions.logsumexp(-1) - (decisions + log_weights).logsumexp(-1)
-    counted = (taught | known) & inside(targets) & ~targets.ignored
-    costs = torch.where(known, annotation, costs)[counted]
+    counted = (taught | targets.known) & targets.taught
+    costs = torch.where(targets.known, annotation, costs)[counted]
     return costs.mean() if len(costs) else decisions.sum() * 0
 
 

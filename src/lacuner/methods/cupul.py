@@ -16,7 +16,7 @@ from torch import Tensor
 
 from lacuner.errors import ConfigError
 from lacuner.heads import SoftmaxConfig, TagHead
-from lacuner.methods.bond import OwnTeacher, divergence, inside, mean_cost
+from lacuner.methods.bond import OwnTeacher, divergence, mean_cost
 from lacuner.methods.conf_mpu import CONFIDENCE, ConfidenceRisk
 from lacuner.methods.method import Method, TokenMethod
 from lacuner.methods.partial_crf import Marginalize
@@ -137,11 +137,10 @@ class Curriculum(ConfidenceRisk, OwnTeacher):
     ) -> Tensor:
         probability = self.teacher_probabilities(head, targets, step, state)
         if probability is None:
-            known = targets.complete[:, None] & ~targets.unknown
-            later = (targets.numbers[DIFFICULTY] >= self.easiest(step.progress)) & ~known
+            later = (targets.numbers[DIFFICULTY] >= self.easiest(step.progress)) & ~targets.known
             easy = replace(targets, ignored=targets.ignored | later)
             return super().__call__(head, decisions, log_weights, easy, step, state)
-        goal = entity_targets(probability, inside(targets), self.entity_confidence)
+        goal = entity_targets(probability, targets.inside, self.entity_confidence)
         everywhere = torch.ones_like(targets.unknown)
         return mean_cost(divergence(decisions, goal), everywhere, decisions, log_weights, targets)
 

@@ -20,7 +20,7 @@ from lacuner.encoders import EncodedWords, Encoder, Inputs
 from lacuner.errors import ConfigError
 from lacuner.heads import TagHeadConfig
 from lacuner.heads.softmax import SoftmaxHead
-from lacuner.methods.gce import GeneralizedTokenLoss, mean_of, of_words, taught, word_offsets
+from lacuner.methods.gce import GeneralizedTokenLoss, mean_of, of_words, word_offsets
 from lacuner.methods.method import Method, TokenMethod
 from lacuner.methods.parts import MethodPart, RescoredBatch, State, StateSizes, Step, TokenLoss, TrainingData, Unlabeled
 from lacuner.methods.stages import Stage, StageContext, StageResult
@@ -168,10 +168,10 @@ class SelfTraining(MethodPart):
         """The types of words that are probably in an entity; of complete sentences, those that are annotated."""
         assert isinstance(batch.model, TagModel)
         probable = batch.model.decisions(batch.words).softmax(-1)
-        complete = torch.tensor([sentence.complete for sentence in batch.sentences], device=probable.device)
-        sure = complete[:, None] & ~batch.targets.unknown & (batch.targets.allowed.sum(-1) == 1)
-        probable = torch.where(sure[..., None], batch.targets.allowed.to(probable.dtype), probable)
-        row, word = (taught(batch.targets) & (1 - probable[..., 0] > self.min_entity)).nonzero(as_tuple=True)
+        targets: TagTargets = batch.targets
+        sure = targets.known & (targets.allowed.sum(-1) == 1)
+        probable = torch.where(sure[..., None], targets.allowed.to(probable.dtype), probable)
+        row, word = (targets.taught & (1 - probable[..., 0] > self.min_entity)).nonzero(as_tuple=True)
         types = probable[row, word, 1:]
         sentence = torch.tensor(batch.indices, device=row.device)[row]
         return {"sentence": sentence, "word": word, "types": types / types.sum(-1, keepdim=True)}
@@ -273,7 +273,7 @@ class Roster(TokenMethod):
         assert isinstance(targets, SoftTagTargets)
         if targets.soft is None:
             return super().training_loss(model, inputs, targets, step)
-        words = taught(targets) & (targets.soft.sum(-1) > 0)
+        words = targets.taught & (targets.soft.sum(-1) > 0)
         decisions = model.decisions(EncodedBatch(model.encoder(inputs), targets.lengths))
         if self.self_training is None or step.epoch < self.self_training.first_epoch(step.epochs):
             return distillation_loss(decisions[words], targets.soft[words])

@@ -144,6 +144,21 @@ class TagTargets:
     )
     numbers: Mapping[str, Tensor] = field(default_factory=dict)  # (B, n) each, see TokenSupervision; 0 if not given
 
+    @property
+    def inside(self) -> Tensor:
+        """Words that are no padding: ``(B, n)`` bool."""
+        return torch.arange(self.ignored.shape[1], device=self.lengths.device) < self.lengths[:, None]
+
+    @property
+    def taught(self) -> Tensor:
+        """Words that are no padding, and shall teach something: ``(B, n)`` bool."""
+        return self.inside & ~self.ignored
+
+    @property
+    def known(self) -> Tensor:
+        """Words of complete sentences about which somebody has said everything: ``(B, n)`` bool."""
+        return self.complete[:, None] & ~self.unknown
+
     def to(self, device: torch.device) -> Self:
         moved: dict[str, Any] = {
             name: value.to(device) for name, value in vars(self).items() if isinstance(value, Tensor)
