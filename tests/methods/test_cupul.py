@@ -2,6 +2,7 @@ import math
 from dataclasses import replace
 from functools import partial
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from lacuner.supervision.tags import TokenSupervision
 from lacuner.training.settings import resolve_settings
 from tiny_models import batch_loss, tiny_model
 from tiny_taggers import QUICK
+from watching import Log
 
 (METHOD,) = METHODS
 LABELS = ("O", "LOC", "PER")
@@ -236,6 +238,18 @@ def test_it_learns_from_gaps(toy: Corpus, tmp_path) -> None:
     assert model.evaluate(toy).f1 > 0.8
     model.save_pretrained(tmp_path / "model")
     assert Recognizer.from_pretrained(tmp_path / "model").evaluate(toy) == model.evaluate(toy)
+
+
+@pytest.mark.parametrize("kill", [("voter 2/2", 1), ("", 2), ("", 3)], ids=["voter", "curriculum", "self-training"])
+def test_a_run_that_is_resumed_ends_with_the_same_weights(toy: Corpus, tmp_path: Path, kill: tuple[str, int]) -> None:
+    settings = QUICK | {"stage.voters": 2, "stage.epochs": 2, "loss.teachers": 2}
+    train = partial(Recognizer.train, toy[:12].mask(0.3), toy[:4], method="cupul", epochs=5, settings=settings)
+    whole = train()
+    with pytest.raises(KeyboardInterrupt):
+        train(out=tmp_path / "model", observer=Log(kill))
+    resumed = train(out=tmp_path / "model", resume=True)
+    for name, value in whole.model.state_dict().items():
+        assert value.equal(resumed.model.state_dict()[name]), name
 
 
 def test_a_transformer_learns_with_trusted_sentences_too(toy: Corpus, toy_bert: str) -> None:
