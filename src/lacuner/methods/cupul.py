@@ -99,7 +99,7 @@ def disagreement(votes: Tensor) -> Tensor:
 
 
 def ranks(values: Tensor) -> Tensor:
-    """The fraction of values that are smaller, or come earlier: ``(N,)``."""
+    """The rank of each value as a fraction of all, from 0; of equal ones, the first has the lowest: ``(N,)``."""
     order = values.argsort(stable=True)
     found = torch.empty(len(values))
     found[order] = torch.arange(len(values)) / max(1, len(values))
@@ -148,8 +148,8 @@ class Curriculum(ConfidenceRisk, OwnTeacher):
 def entity_targets(probability: Tensor, words: Tensor, threshold: float) -> Tensor:
     """Targets ``(B, n, T)`` of words, by the probabilities of a teacher.
 
-    Of ``words`` ``(B, n)`` that are entities with more than ``threshold``, types have their squared probabilities, divided by
-    how frequent they are among these words. The others are ``O``, as much as the teacher says.
+    Of ``words`` ``(B, n)`` that are entities with a probability above ``threshold``, the targets of types are their squared
+    probabilities, divided by how frequent types are among these words. Of the others, only ``O`` has one: its probability.
     """
     entity = (1 - probability[..., 0] > threshold) & words
     types = probability[..., 1:]

@@ -300,7 +300,7 @@ class QuestionModel(Model):
 
     @torch.no_grad()
     def _search(self, batch: EncodedBatch, least: float) -> tuple[Spans, Tensor]:
-        """The spans of which some label has at least this logit, and maybe others, with their logits ``(N, L)``."""
+        """All spans with a label that has at least this logit, and perhaps some more; and their logits ``(N, L)``."""
         asked, lengths = len(self.labels) - 1, self._lengths(batch)
         start, end = (side.view(len(lengths), asked, -1) >= least for side in self.head.boundaries(batch.words))
         pairs = torch.einsum("bki,bkj->bij", start.float(), end.float()) > 0.5  # (B, n, n): some label's

@@ -181,7 +181,7 @@ class SelfTraining(MethodPart):
         state["targets"][state["offset"][found["sentence"]] + found["word"]] = sharpened(found["types"])
 
     def copies(self, sentences: Sequence[Sequence[str]], generator: torch.Generator) -> list[list[str]]:
-        """The sentences with some words replaced by others of the batch, which are more or less frequent as in the corpus."""
+        """The sentences with some words replaced by random ones of the batch, in which words are as frequent as in texts."""
         pool = [word for sentence in sentences for word in sentence]
         changed = torch.rand(len(pool), generator=generator) < self.replaced
         drawn = torch.randint(max(1, len(pool)), (len(pool),), generator=generator)

@@ -1,4 +1,4 @@
-"""Span selection: negatives that overlap an entity are certain, all other labels are believed as far as the model does.
+"""Span selection: negatives that overlap an entity are certain; other labels are left out where the model contradicts them.
 
 Ding et al.: *Towards DS-NER: Unveiling and Addressing Latent Noise in Distant Annotations*, IEEE TKDE 2025.
 """
@@ -128,7 +128,7 @@ def less_probable(label: Tensor, probability: Tensor, agrees: Tensor, min_agreem
         label: ``(P,)`` of each annotated span.
         probability: ``(P,)`` of this label.
         agrees: ``(P,)`` bool, the model predicts it.
-        min_agreement: labels of which no greater fraction of spans agrees lose none.
+        min_agreement: only labels with a greater fraction of spans that agree lose any.
     """
     probability = probability.to(exact_dtype(probability.device))
     count = torch.bincount(label).clamp(min=1)  # (L,)
@@ -167,7 +167,7 @@ def raise_flags(found: Mapping[str, Tensor], state: State) -> None:
 
 
 def flagged(spans: Spans, step: Step, state: State) -> Tensor:
-    """Whether the flag of each span of a batch is raised: ``(N,)`` bool; without a state, nobody has raised any."""
+    """Whether the flag of each span of a batch is raised: ``(N,)`` bool; without a state, none is."""
     if not state:
         return torch.zeros_like(spans.row, dtype=torch.bool)
     sentence = torch.tensor(step.sentences, dtype=torch.long, device=spans.row.device)[spans.row]

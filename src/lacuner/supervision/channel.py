@@ -1,4 +1,4 @@
-"""Sources of labels as noisy channels: how much to believe what each of them says, and what it leaves out.
+"""Sources of labels as noisy channels: how much their labels are to be believed, and their silence.
 
 A source (a dictionary, a language model, an annotator) says ``a`` of a span whose true label is ``t`` with the probability
 ``C(a | t)``, where ``a`` may be nothing. A model that has not seen the span gives it the probabilities ``p(t)``. Then
