@@ -22,7 +22,6 @@ from lacuner.methods.bnpu import (
     mean_by_type,
     refuse_missing_labels,
     refuse_what_risks_cannot_teach,
-    type_fractions,
     type_priors,
     words_of_types,
 )
@@ -137,10 +136,7 @@ class ConfidenceRisk(TokenLoss):
             )
 
     def for_data(self, data: TrainingData) -> "ConfidenceRisk":
-        prior = type_priors(data, self.prior, self.coverage)
-        # A prior of 0 would keep a type from being learned that only a few complete sentences have.
-        everywhere = type_fractions(data.corpus, data.corpus.labels)
-        return self.model_copy(update={"prior": {label: prior[label] or everywhere[label] for label in prior}})
+        return self.model_copy(update={"prior": type_priors(data, self.prior, self.coverage)})
 
     def __call__(
         self, head: TagHead, decisions: Tensor, log_weights: Tensor, targets: TagTargets, step: Step, state: State
