@@ -11,7 +11,7 @@ def all_alike(scores: np.ndarray) -> np.ndarray:
 
 
 def missing(found: Calibration, scores: np.ndarray) -> np.ndarray:
-    return missing_probability(found.entity(scores), found.shares[0])
+    return missing_probability(found.entity(scores)[:, None], np.array(found.shares))[:, 0]
 
 
 def simulated(share: float, seed: int, count: int = 20_000) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -69,9 +69,26 @@ def test_whatever_the_data_probabilities_are_probabilities(data: list[tuple[floa
 
 
 def test_where_nearly_everything_is_annotated_nearly_nothing_is_missing() -> None:
-    assert missing_probability(np.array([0.9]), 0.999)[0] < 0.01
-    assert missing_probability(np.array([0.9]), 0.001)[0] > 0.89
+    assert missing_probability(np.array([[0.9]]), np.array([0.999])).item() < 0.01
+    assert missing_probability(np.array([[0.9]]), np.array([0.001])).item() > 0.89
     assert missing(Calibration(1.0, 1.0, 0.0, (0.5,)), np.array([0.5]))[0] == pytest.approx(1 / 3)
+
+
+@given(
+    st.lists(st.floats(0, 1), min_size=1, max_size=4),
+    st.floats(0, 1),
+    st.lists(st.floats(0, 1), min_size=4, max_size=4),
+)
+def test_what_is_not_annotated_has_the_label_that_bayes_rule_says(
+    weights: list[float], entity: float, shares: list[float]
+) -> None:
+    """Over all that a span may be, and whether it is annotated: what is left without the annotated ones."""
+    split = np.array(weights) + 1e-3
+    p = entity * split / split.sum()
+    silent = [1 - entity, *((1 - share) * own for share, own in zip(shares, p.tolist(), strict=False))]
+    found = missing_probability(p[None], np.array(shares[: len(p)]))[0]
+    if sum(silent) > 1e-3:
+        assert found == pytest.approx([each / sum(silent) for each in silent[1:]])
 
 
 def test_labels_may_be_annotated_more_or_less_often() -> None:
@@ -88,7 +105,8 @@ def test_scores_that_differ_between_labels_do_not_pass_for_gaps() -> None:
     labels = np.concatenate([np.zeros(500, dtype=np.int64), np.ones(1500, dtype=np.int64)])
     annotated = np.concatenate([np.ones(500, dtype=bool), np.arange(500) < 350, np.zeros(1000, dtype=bool)])
     found = calibrate(scores, annotated, labels, start=2)
-    expected = missing_probability(found.entity(scores), np.array(found.shares)[labels])[~annotated].sum()
+    entity = found.entity(scores)[:, None] * np.eye(2)[labels]
+    expected = missing_probability(entity, np.array(found.shares))[~annotated].sum()
     assert expected == pytest.approx(150, rel=0.15)
 
 

@@ -173,6 +173,37 @@ def test_nothing_is_missing_in_complete_sentences() -> None:
     assert fitted.estimate().total == 0
 
 
+def annotated_differently() -> tuple[list[Sentence], list[tuple[int, int, int, tuple[float, float, float]]]]:
+    """All places are annotated, and half of the persons."""
+    place, person = Sentence(("Turin",), (Entity(0, 1, "LOC"),)), Sentence(("Ada",), (Entity(0, 1, "PER"),))
+    sentences = [place] * 100 + [person] * 100 + [Sentence(("Bo",))] * 100 + [Sentence(("sleeps",))] * 300
+    rows = [(n, 0, 1, (0.02, 0.97, 0.01)) for n in range(100)] + [
+        (n, 0, 1, (0.02, 0.01, 0.97)) for n in range(100, 300)
+    ]
+    return sentences, rows + [(n, 0, 1, (0.96, 0.02, 0.02)) for n in range(300, 600)]
+
+
+def test_what_is_missing_probably_has_a_label_that_is_seldom_annotated() -> None:
+    sentences, rows = annotated_differently()
+    corpus = Corpus([*sentences, Sentence(("Jordan",))])
+    fitted = AuditModel.of(believed(*rows, (600, 0, 1, (0.02, 0.6, 0.38))), corpus, LABELS)
+    (found,) = [finding for finding in fitted.findings(corpus, 0.3) if finding.sentence == 600]
+    assert found.label == "PER"
+    _, place, person = fitted.missing()[-1]
+    assert person > 3 * place
+
+
+def test_where_one_label_was_looked_for_and_is_not_there_it_is_probably_another() -> None:
+    sentences, rows = annotated_differently()
+    some = Sentence(("Jordan",), complete=True, annotated_labels=frozenset({"PER"}))
+    fitted = AuditModel.of(believed(*rows, (600, 0, 1, (0.02, 0.3, 0.68))), Corpus([*sentences, some]), LABELS)
+    _, place, person = fitted.missing()[-1]
+    entity = fitted.calibrations[0].entity(fitted.scores[-1:])[0]
+    among = 0.3 / 0.98
+    assert person == 0
+    assert place == pytest.approx(entity * among / (entity * among + 1 - entity), rel=1e-4)
+
+
 def test_of_overlapping_spans_the_best_is_reported() -> None:
     corpus, predicted = many(50, 50, 100)
     words = Sentence(("New", "York", "City"))

@@ -236,6 +236,13 @@ def test_there_are_at_least_as_many_entities_as_are_annotated() -> None:
     assert filled(BoundedNonNegative(), [GAPS], [without] * 50).prior == {"PER": 0.4}
 
 
+def test_a_type_that_only_few_complete_sentences_have_is_learned(toy: Corpus) -> None:
+    few = toy[:8].as_complete()
+    assert filled(BoundedNonNegative(), list(few)).prior == pytest.approx(type_fractions(few, few.labels))
+    settings = QUICK | {"loss.weight": 4}
+    assert Recognizer.train(few, None, method="bnpu", epochs=60, settings=settings).evaluate(few).f1 > 0.9
+
+
 def test_of_unknown_words_so_many_are_entities_as_the_prior_leaves() -> None:
     loss = filled(BoundedNonNegative(prior={"PER": 0.6}), [GAPS])
     assert loss.unknown_prior == {"PER": pytest.approx((0.6 * 5 - 2) / 3)}

@@ -19,7 +19,7 @@ from lacuner.methods.method import TokenMethod
 from lacuner.methods.parts import StateSizes, Step, TrainingData
 from lacuner.methods.registry import registry
 from lacuner.models.tag_model import TagModel
-from lacuner.supervision.tags import TokenSupervision
+from lacuner.supervision.tags import TagScheme, TagSet, TokenSupervision, build_tag_targets
 from lacuner.training.settings import resolve_settings
 from tiny_models import batch_loss, tiny_model
 from tiny_taggers import QUICK
@@ -163,6 +163,17 @@ def test_a_word_that_a_reviewer_has_rejected_is_never_taught_as_an_entity() -> N
         (scores,) = model.decisions(model.encode([GAPS.tokens]))
     expected = [slow_divergence(word, [1.0, 0.0, 0.0], False) for word in scores.tolist()]
     assert batch_loss(method, model, [rejected]).item() == pytest.approx(sum(expected) / 4)
+
+
+@pytest.mark.parametrize("scheme", ["io", "bio2", "bioes"])
+def test_the_teacher_may_say_that_an_annotated_entity_goes_on(scheme: TagScheme) -> None:
+    """Only what a reviewer has rejected is excluded."""
+    tags = TagSet(scheme, LABELS)
+    targets = build_tag_targets([GAPS, replace(GAPS, non_entities=(Span(2, 3),))], tags)
+    loss, step = SelfTraining(), step_at(0.9)._replace(score_with=lambda _: torch.zeros(2, 4, len(tags)))
+    found = loss.teacher_probabilities(SoftmaxConfig().build(3, tags), targets, step, {"number": torch.tensor(1)})
+    assert found is not None
+    assert (found == 0).nonzero().tolist() == [[1, 2, tag] for tag in tags.single_word_tags]
 
 
 def test_words_that_are_ignored_teach_nothing_and_a_batch_without_others_costs_nothing() -> None:

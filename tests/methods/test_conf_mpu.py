@@ -284,6 +284,15 @@ def test_priors_are_estimated_as_for_bnpu_or_given(toy: Corpus) -> None:
     assert given.for_data(TrainingData(gaps, toy)).prior == {"LOC": 0.4, "PER": 0.5}
 
 
+def test_a_type_that_only_few_complete_sentences_have_is_learned(toy: Corpus) -> None:
+    """They are too few to count how frequent types are, but a prior of 0 would mean that there are none."""
+    few = toy[:8].as_complete()
+    prior = ConfidenceRisk().for_data(TrainingData(few, None)).prior
+    assert prior == pytest.approx(type_fractions(few, few.labels))
+    assert min(prior.values()) > 0.1
+    assert Recognizer.train(few, None, method="conf-mpu", epochs=60, settings=QUICK).evaluate(few).f1 > 0.9
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

@@ -2,6 +2,7 @@ import math
 from dataclasses import replace
 from functools import partial
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from lacuner import Corpus, Entity, Recognizer, Sentence
+from lacuner.corpus import Span
 from lacuner.errors import ConfigError
 from lacuner.heads import SoftmaxConfig
 from lacuner.methods.conf_mpu import CONFIDENCE, ConfidenceRisk
@@ -23,6 +25,7 @@ from lacuner.supervision.tags import TokenSupervision
 from lacuner.training.settings import resolve_settings
 from tiny_models import batch_loss, tiny_model
 from tiny_taggers import QUICK
+from watching import Log
 
 (METHOD,) = METHODS
 LABELS = ("O", "LOC", "PER")
@@ -122,6 +125,18 @@ def test_each_voter_leaves_out_other_untagged_words_and_takes_the_rest_as_annota
     assert [known.ignored for known in one.values()] != [known.ignored for known in elsewhere.values()]
 
 
+def test_voters_leave_out_only_words_that_nobody_has_said_anything_about() -> None:
+    """Not what a reviewer has rejected, but words of a complete sentence that are marked as unknown."""
+    words = tuple("abcdefghij")
+    rejecting = Sentence(words, (), tuple(Span(word, word + 1) for word in range(5)))
+    marked = Sentence(words, complete=True, unknown_tokens=frozenset(range(5)))
+    _, asked = run_stage(Voters(dropped=0.95), Corpus((CORPUS[0], rejecting, marked)))
+    known = asked[0]["supervision"]
+    assert set(known[1].ignored) <= set(range(5, 10))
+    assert known[2].ignored
+    assert set(known[2].ignored) <= set(range(5))
+
+
 # The loss.
 
 
@@ -169,6 +184,10 @@ def test_difficult_words_teach_nothing_at_first() -> None:
     complete = replace(SENTENCE, complete=True)
     found = batch_loss(method, model, [complete], [known_words(0.4, [0.9] * 4)])
     assert found.item() == pytest.approx(batch_loss(risk, model, [complete], [known_words(0.4, [0.0] * 4)]).item())
+    marked = replace(complete, unknown_tokens=frozenset({3}))
+    found = batch_loss(method, model, [marked], [known_words(0.4, [0.9] * 4)])
+    easy = replace(known_words(0.4, [0.0] * 4), ignored=(3,))
+    assert found.item() == pytest.approx(batch_loss(risk, model, [marked], [easy]).item())
 
 
 def test_then_the_model_is_its_own_teacher() -> None:
@@ -219,6 +238,18 @@ def test_it_learns_from_gaps(toy: Corpus, tmp_path) -> None:
     assert model.evaluate(toy).f1 > 0.8
     model.save_pretrained(tmp_path / "model")
     assert Recognizer.from_pretrained(tmp_path / "model").evaluate(toy) == model.evaluate(toy)
+
+
+@pytest.mark.parametrize("kill", [("voter 2/2", 1), ("", 2), ("", 3)], ids=["voter", "curriculum", "self-training"])
+def test_a_run_that_is_resumed_ends_with_the_same_weights(toy: Corpus, tmp_path: Path, kill: tuple[str, int]) -> None:
+    settings = QUICK | {"stage.voters": 2, "stage.epochs": 2, "loss.teachers": 2}
+    train = partial(Recognizer.train, toy[:12].mask(0.3), toy[:4], method="cupul", epochs=5, settings=settings)
+    whole = train()
+    with pytest.raises(KeyboardInterrupt):
+        train(out=tmp_path / "model", observer=Log(kill))
+    resumed = train(out=tmp_path / "model", resume=True)
+    for name, value in whole.model.state_dict().items():
+        assert value.equal(resumed.model.state_dict()[name]), name
 
 
 def test_a_transformer_learns_with_trusted_sentences_too(toy: Corpus, toy_bert: str) -> None:

@@ -53,6 +53,13 @@ def random_batch(spans: int, labels: int, seed: int, several: bool) -> tuple[Ten
     return logits, possible, sampled
 
 
+@pytest.mark.parametrize("fraction", ["0.1", "0.3", "0.35", "0.5", "0.6", "0.9", "1.0"])
+def test_a_fraction_is_rounded_up_exactly(fraction: str) -> None:
+    spans = torch.arange(5000)
+    expected = [math.ceil(Ratio(fraction) * count) for count in spans.tolist()]
+    assert Fraction(fraction=float(fraction)).expected(spans, spans).tolist() == expected
+
+
 METHOD = st.builds(
     NoiseRobust,
     w=st.sampled_from([0.01, 1.0, 2.0, 5.0, 10.0, 1e6]),

@@ -10,10 +10,10 @@ What is annotated can be seen, so the parameters can be fitted by maximum likeli
 where the score is so high that nothing but entities is left (Elkan & Noto 2008 read it off there). There are two slopes because
 there are many more spans with low scores than with high ones: with a single one, they would decide how fast the probability
 rises at the other end, and with it ``c``. There is a ``c`` for each label because dictionaries know some labels better than
-others; where a label has few spans, it is drawn towards the others. A span that is *not* annotated is an entity with the
-probability
+others; where a label has few spans, it is drawn towards the others. A span that is *not* annotated is an entity with label
+``l`` with the probability
 
-    P(entity | s, l, not annotated) = (1 - c_l) p / (1 - c_l p),    p = P(entity | s)
+    P(l | s, not annotated) = (1 - c_l) p_l / (1 - Σ_k c_k p_k),    p_l = P(entity | s) P(l | entity)
 """
 
 from dataclasses import dataclass
@@ -53,13 +53,19 @@ class Calibration:
         return _sigmoid(np.array([self.low_slope, self.high_slope, self.shift]) @ _bent(scores))
 
 
-def missing_probability(entity: Floats, annotated_share: float | Floats) -> Floats:
-    """``(1 - c) p / (1 - c p)``.
+def missing_probability(entity: Floats, annotated_share: Floats) -> Floats:
+    """Of spans that are not annotated, the probability of being an entity with each label: ``(1 - c_l) p_l / (1 - Σ c p)``.
 
-    >>> missing_probability(np.array([0.0, 0.5, 1.0]), 0.5).round(3).tolist()
+    >>> missing_probability(np.array([[0.0], [0.5], [1.0]]), np.array([0.5])).round(3).ravel().tolist()
     [0.0, 0.333, 1.0]
+
+    Args:
+        entity: ``(N, L)`` probability of being an entity with each label, annotated or not.
+        annotated_share: ``(L,)`` or ``(N, L)`` how often such entities are annotated.
     """
-    return (1 - annotated_share) * entity / np.maximum(1 - annotated_share * entity, _EXTREME)
+    seen = annotated_share * entity
+    missing: Floats = (entity - seen) / np.maximum(1 - seen.sum(1, keepdims=True), _EXTREME)
+    return missing
 
 
 def calibrate(

@@ -179,17 +179,16 @@ class AuditModel:
         )
 
     def _missing(self, calibrations: tuple[Calibration, Calibration], rows: npt.NDArray[np.int64]) -> Floats:
-        """``(n, L)``: of some spans, the probability of being an entity that is missing, shared out among the labels."""
+        """``(n, L)``: of some spans, the probability of being an entity with each label that is missing."""
         probabilities = self.predicted.probabilities[rows].astype(float)
         inside = 1 - probabilities[:, 0]
         kind = self.new_names[rows].astype(int)
         entity = np.stack([calibration.entity(inside) for calibration in calibrations])[kind, np.arange(len(kind))]
-        among = probabilities / np.maximum(inside, 1e-12)[:, None]  # (n, L) which label, if it is one
-        annotated = np.array([[0.0, *calibration.shares] for calibration in calibrations])[kind]
-        shares = annotated * self.sought[rows]  # (n, L) how often such an entity is annotated
-        probable = missing_probability(entity, (among * shares).sum(1))
-        missing: Floats = probable[:, None] * among * self.unknown[rows]
-        return missing
+        among = probabilities[:, 1:] / np.maximum(inside, 1e-12)[:, None]  # (n, L - 1) which label, if it is one
+        annotated = np.array([calibration.shares for calibration in calibrations])[kind] * self.sought[rows, 1:]
+        annotated[~self.unknown[rows, 1:]] = 1  # where somebody has looked for all of them, none is overlooked
+        missing = missing_probability(entity[:, None] * among, annotated)
+        return np.pad(missing, ((0, 0), (1, 0)))
 
     def _counted(self) -> npt.NDArray[np.int64]:
         """The spans whose probabilities add up to how many are missing."""

@@ -15,6 +15,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, logsigmoid, pa
 
 from lacuner.corpus import Corpus, Entity, Sentence
 from lacuner.encoders import EncodedWords, Encoder, Inputs
+from lacuner.encoders.device import exact_dtype
 from lacuner.encoders.dropout import Dropout
 from lacuner.heads.decoding import decode, shift_outside
 from lacuner.heads.scores import gather
@@ -166,7 +167,7 @@ def chunk_probabilities(gaps: Tensor, lengths: Tensor, spans: Spans) -> Tensor:
 
     ``(B, n - 1), (B,), N spans → (N,)``
     """
-    gaps = gaps.double()
+    gaps = gaps.to(exact_dtype(gaps.device))
     ties = pad(logsigmoid(gaps).cumsum(1), (1, 0))  # (B, n): of all gaps before a word
     breaks = pad(logsigmoid(-gaps), (1, 1))  # (B, n + 1): before each word, and after the last
     column = torch.arange(breaks.shape[1], device=breaks.device)

@@ -128,8 +128,7 @@ def words_of_types(allowed: Tensor, targets: TagTargets) -> Words:
 
     A word that may have one of two types, but is an entity for sure, is in none of the three sets of either.
     """
-    inside = torch.arange(allowed.shape[1], device=allowed.device) < targets.lengths[:, None]
-    taught = (inside & ~targets.ignored)[..., None]
+    taught = targets.taught[..., None]
     outside, types = allowed[..., :1], allowed[..., 1:]
     certain = allowed.sum(-1, keepdim=True) == 1
     return Words(types & certain & taught, types & outside & taught, ~types & taught)
@@ -169,7 +168,8 @@ def type_priors(data: TrainingData, given: Mapping[str, float] | None, coverage:
     """The fraction of words in entities of each type, and never less than what is annotated.
 
     As it is given; or as in complete sentences, or dev data if it has no gaps; or else what is annotated, divided by
-    ``coverage``, the fraction of entity words that are.
+    ``coverage``, the fraction of entity words that are. It is not 0 for a type that only a few complete sentences have,
+    which would keep it from being learned.
     """
     annotated = annotated_fractions(data)
     if not given:
@@ -179,7 +179,8 @@ def type_priors(data: TrainingData, given: Mapping[str, float] | None, coverage:
         given = type_fractions(known, data.corpus.labels) if known else None
     if given is None:
         given = {label: min(1.0, fraction / coverage) for label, fraction in annotated.items()}
-    return {label: max(given[label], annotated[label]) for label in data.corpus.labels}
+    everywhere = type_fractions(data.corpus, data.corpus.labels)
+    return {label: max(given[label], annotated[label]) or everywhere[label] for label in data.corpus.labels}
 
 
 def annotated_fractions(data: TrainingData) -> dict[str, float]:

@@ -15,7 +15,7 @@ from lacuner.heads import SoftmaxConfig, TagHead
 from lacuner.methods.method import Method, TokenMethod
 from lacuner.methods.parts import State, StateSizes, Step, TokenLoss, TrainingData
 from lacuner.methods.token import Outside
-from lacuner.supervision.tags import TagTargets
+from lacuner.supervision.tags import TagTargets, rejected_tags
 
 _TEACHER, _INITIAL = "teacher.", "initial."
 
@@ -62,7 +62,7 @@ class OwnTeacher(TokenLoss):
             if self.reinitialize:
                 weight.copy_(state[_INITIAL + name])
 
-    def teacher_probabilities(self, targets: TagTargets, step: Step, state: State) -> Tensor | None:
+    def teacher_probabilities(self, head: TagHead, targets: TagTargets, step: Step, state: State) -> Tensor | None:
         """What the teacher says about the words of the batch, ``(B, n, T)``; none while there is no teacher.
 
         Without the tags that a reviewer has excluded. What is annotated with gaps excludes nothing: it may be wrong.
@@ -71,7 +71,7 @@ class OwnTeacher(TokenLoss):
             return None
         assert step.score_with is not None
         teacher = {name.removeprefix(_TEACHER): value for name, value in state.items() if name.startswith(_TEACHER)}
-        excluded = targets.unknown[..., None] & ~targets.possible
+        excluded = rejected_tags(targets, head.tags)
         return step.score_with(teacher).masked_fill(excluded, float("-inf")).softmax(-1)
 
 
@@ -93,18 +93,13 @@ class SelfTraining(OwnTeacher):
     def __call__(
         self, head: TagHead, decisions: Tensor, log_weights: Tensor, targets: TagTargets, step: Step, state: State
     ) -> Tensor:
-        probability = self.teacher_probabilities(targets, step, state)
+        probability = self.teacher_probabilities(head, targets, step, state)
         if probability is None:
             return head.loss(decisions, log_weights, targets.lengths, targets.ignored)
-        goal = soft_targets(probability, inside(targets))
+        goal = soft_targets(probability, targets.inside)
         taught = goal.amax(-1) > self.confidence
         costs = divergence(decisions, goal, self.divergence == "linear")
         return mean_cost(costs, taught, decisions, log_weights, targets)
-
-
-def inside(targets: TagTargets) -> Tensor:
-    """Which words are no padding: ``(B, n)``."""
-    return torch.arange(targets.unknown.shape[1], device=targets.lengths.device) < targets.lengths[:, None]
 
 
 def soft_targets(probability: Tensor, words: Tensor) -> Tensor:
@@ -139,10 +134,9 @@ def mean_cost(costs: Tensor, taught: Tensor, decisions: Tensor, log_weights: Ten
         log_weights: ``(B, n, T)`` logs of how much each tag counts by the annotation.
         targets: what is known about the words.
     """
-    known = targets.complete[:, None] & ~targets.unknown
     annotation = decisions.logsumexp(-1) - (decisions + log_weights).logsumexp(-1)
-    counted = (taught | known) & inside(targets) & ~targets.ignored
-    costs = torch.where(known, annotation, costs)[counted]
+    counted = (taught | targets.known) & targets.taught
+    costs = torch.where(targets.known, annotation, costs)[counted]
     return costs.mean() if len(costs) else decisions.sum() * 0
 
 

@@ -41,7 +41,7 @@ _ENTITY = "entity"
 class EntityConfidence(Stage):
     """``entity-confidence``: a model that decides "entity or not" says how probably each word is part of one.
 
-    All types are one to it, and it learns with the risk of ``bnpu``.
+    It does not tell types apart, and learns with the risk of ``bnpu``.
     """
 
     levels: ClassVar = ("token",)
@@ -81,7 +81,7 @@ class EntityConfidence(Stage):
         )
 
     def _binary_method(self, method: Method) -> TokenMethod:
-        """How "entity or not" is learned; as many words are in entities as the risk of the method itself expects."""
+        """How "entity or not" is learned; its prior is the sum of those of the types."""
         priors = getattr(getattr(method, "loss", None), "prior", None)
         prior = {_ENTITY: min(1.0, sum(priors.values()))} if priors else None
         return TokenMethod(

@@ -16,11 +16,12 @@ from torch import Tensor
 
 from lacuner.errors import ConfigError
 from lacuner.heads import SoftmaxConfig, TagHead
-from lacuner.methods.bond import OwnTeacher, divergence, inside, mean_cost
+from lacuner.methods.bond import OwnTeacher, divergence, mean_cost
 from lacuner.methods.conf_mpu import CONFIDENCE, ConfidenceRisk
 from lacuner.methods.method import Method, TokenMethod
 from lacuner.methods.partial_crf import Marginalize
 from lacuner.methods.parts import State, Step, TrainingData
+from lacuner.methods.roster import drop_untagged
 from lacuner.methods.stages import Stage, StageContext, StageResult
 from lacuner.models.tag_model import TagModel
 from lacuner.supervision.tags import TagTargets, TokenSupervision
@@ -79,15 +80,13 @@ class Voters(Stage):
 
     def _annotation(self, context: StageContext, number: int) -> dict[int, TokenSupervision]:
         """Annotated words are entities, the others are none, and some of these are left out."""
-        generator = np.random.default_rng([context.seed, number, 31])
+        dropped = drop_untagged(context.corpus, self.dropped, np.random.default_rng([context.seed, number, 31]))
         known: dict[int, TokenSupervision] = {}
         for index, sentence in enumerate(context.corpus):
             annotated = torch.zeros(len(sentence))
             for entity in sentence.entities:
                 annotated[entity.start : entity.end] = 1
-            drawn = generator.random(len(sentence)) < self.dropped
-            ignored = [] if sentence.complete else [w for w in range(len(sentence)) if drawn[w] and not annotated[w]]
-            known[index] = TokenSupervision(ignored=tuple(ignored), numbers={CONFIDENCE: annotated})
+            known[index] = replace(dropped[index], numbers={CONFIDENCE: annotated})
         return known
 
 
@@ -100,7 +99,7 @@ def disagreement(votes: Tensor) -> Tensor:
 
 
 def ranks(values: Tensor) -> Tensor:
-    """The fraction of values that are smaller, or come earlier: ``(N,)``."""
+    """The rank of each value as a fraction of all, from 0; of equal ones, the first has the lowest: ``(N,)``."""
     order = values.argsort(stable=True)
     found = torch.empty(len(values))
     found[order] = torch.arange(len(values)) / max(1, len(values))
@@ -136,12 +135,12 @@ class Curriculum(ConfidenceRisk, OwnTeacher):
     def __call__(
         self, head: TagHead, decisions: Tensor, log_weights: Tensor, targets: TagTargets, step: Step, state: State
     ) -> Tensor:
-        probability = self.teacher_probabilities(targets, step, state)
+        probability = self.teacher_probabilities(head, targets, step, state)
         if probability is None:
-            later = (targets.numbers[DIFFICULTY] >= self.easiest(step.progress)) & ~targets.complete[:, None]
+            later = (targets.numbers[DIFFICULTY] >= self.easiest(step.progress)) & ~targets.known
             easy = replace(targets, ignored=targets.ignored | later)
             return super().__call__(head, decisions, log_weights, easy, step, state)
-        goal = entity_targets(probability, inside(targets), self.entity_confidence)
+        goal = entity_targets(probability, targets.inside, self.entity_confidence)
         everywhere = torch.ones_like(targets.unknown)
         return mean_cost(divergence(decisions, goal), everywhere, decisions, log_weights, targets)
 
@@ -149,8 +148,8 @@ class Curriculum(ConfidenceRisk, OwnTeacher):
 def entity_targets(probability: Tensor, words: Tensor, threshold: float) -> Tensor:
     """Targets ``(B, n, T)`` of words, by the probabilities of a teacher.
 
-    Of ``words`` ``(B, n)`` that are entities with more than ``threshold``, types have their squared probabilities, divided by
-    how frequent they are among these words. The others are ``O``, as much as the teacher says.
+    Of ``words`` ``(B, n)`` that are entities with a probability above ``threshold``, the targets of types are their squared
+    probabilities, divided by how frequent types are among these words. Of the others, only ``O`` has one: its probability.
     """
     entity = (1 - probability[..., 0] > threshold) & words
     types = probability[..., 1:]

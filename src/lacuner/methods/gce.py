@@ -80,8 +80,7 @@ class GeneralizedTokenLoss(TokenLoss):
         tag = targets.allowed.int().argmax(-1)  # (B, n)
         log_given = log_p.gather(-1, tag[..., None]).squeeze(-1)
         log_given = torch.where(tag == 0, log_given, log_given - log_p[..., 1:].logsumexp(-1))
-        complete = torch.tensor([sentence.complete for sentence in batch.sentences], device=tag.device)
-        asked = taught(targets) & (targets.allowed.sum(-1) == 1) & (~complete[:, None] | targets.unknown)
+        asked = targets.taught & (targets.allowed.sum(-1) == 1) & ~targets.known
         row, word = asked.nonzero(as_tuple=True)
         sentence = torch.tensor(batch.indices, device=tag.device)[row]
         return {"sentence": sentence, "word": word, "tag": tag[row, word], "probability": log_given[row, word].exp()}
@@ -94,10 +93,10 @@ class GeneralizedTokenLoss(TokenLoss):
     def __call__(
         self, head: TagHead, decisions: Tensor, log_weights: Tensor, targets: TagTargets, step: Step, state: State
     ) -> Tensor:
-        known = taught(targets)
-        kept = known & ~of_words(state["removed"], state["offset"], targets, step) if state else known
+        taught = targets.taught
+        kept = taught & ~of_words(state["removed"], state["offset"], targets, step) if state else taught
         q = 0.0 if step.epoch < self.warm_start else self.q
-        return entity_and_type_loss(decisions, log_weights > _FORBIDDEN, known, kept, q)
+        return entity_and_type_loss(decisions, log_weights > _FORBIDDEN, taught, kept, q)
 
 
 def doubtful_labels(tag: Tensor, probability: Tensor, min_probability: float) -> Tensor:
@@ -109,21 +108,21 @@ def doubtful_labels(tag: Tensor, probability: Tensor, min_probability: float) ->
     return doubtful & ~spared[tag]
 
 
-def entity_and_type_loss(decisions: Tensor, allowed: Tensor, known: Tensor, kept: Tensor, q: float) -> Tensor:
+def entity_and_type_loss(decisions: Tensor, allowed: Tensor, taught: Tensor, kept: Tensor, q: float) -> Tensor:
     """The mean generalized cross-entropy of entity or not, plus that of the types of entities.
 
     Args:
         decisions: ``(B, n, T)``.
         allowed: ``(B, n, T)`` bool, the tags of each word; a word that may have any teaches nothing.
-        known: ``(B, n)`` bool, words that are there and not ignored.
+        taught: ``(B, n)`` bool, words that are there and not ignored.
         kept: ``(B, n)`` bool, those whose label has not been left out; that a word is in an entity is never left out.
         q: of the loss.
     """
     log_p = decisions.log_softmax(-1)
     entity, types = ~allowed[..., :1], allowed[..., 1:]
     either = torch.cat([~entity, types | entity], dim=-1)  # what it may be, if the type of an entity does not matter
-    first = known & ~allowed.all(-1) & (entity[..., 0] | kept)
-    second = known & kept & entity[..., 0] & ~types.all(-1)
+    first = taught & ~allowed.all(-1) & (entity[..., 0] | kept)
+    second = taught & kept & entity[..., 0] & ~types.all(-1)
     decided = _summed(log_p[first], either[first])
     typed = _summed(log_p[..., 1:][second].log_softmax(-1), types[second])
     return mean_of(generalized_cross_entropy(decided, q)) + mean_of(generalized_cross_entropy(typed, q))
@@ -138,12 +137,6 @@ def mean_of(costs: Tensor) -> Tensor:
     return costs.sum() / max(1, len(costs))
 
 
-def taught(targets: TagTargets) -> Tensor:
-    """Words that are there, and shall teach something: ``(B, n)`` bool."""
-    inside = torch.arange(targets.ignored.shape[1], device=targets.lengths.device) < targets.lengths[:, None]
-    return inside & ~targets.ignored
-
-
 def word_offsets(lengths: Sequence[int]) -> Tensor:
     """Where the words of each sentence begin, if those of all sentences come one after the other: ``(sentences,)``."""
     counts = torch.tensor(lengths, dtype=torch.long)
@@ -152,8 +145,8 @@ def word_offsets(lengths: Sequence[int]) -> Tensor:
 
 def of_words(values: Tensor, offset: Tensor, targets: TagTargets, step: Step) -> Tensor:
     """Of what is kept for each word of the training data, ``(words, …)``, that of a batch: ``(B, n, …)``; 0 in the padding."""
-    word = torch.arange(targets.ignored.shape[1], device=values.device)
-    inside = word < targets.lengths[:, None]  # (B, n)
+    inside = targets.inside  # (B, n)
+    word = torch.arange(inside.shape[1], device=values.device)
     first = offset[torch.tensor(step.sentences, dtype=torch.long, device=values.device)]  # (B,)
     found = values[(first[:, None] + word).masked_fill(~inside, 0)]
     return found * inside.view(*inside.shape, *(1,) * (found.dim() - 2)).to(found.dtype)

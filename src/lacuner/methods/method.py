@@ -108,9 +108,13 @@ class Method(Part, ABC):
                 needed = {name: value.to(model.device) for name, value in needed.items()}
                 model.state[kind] = PartState(model.state_of(kind), needed)
 
+    def rescored_parts(self, step: Step) -> dict[str, MethodPart]:
+        """The parts that have to look at all training data before this step, by kind."""
+        return {kind: part for kind, part in self.parts() if part.rescores_at(step)}
+
     def rescores_at(self, step: Step) -> bool:
         """Whether a part has to look at all training data before this step."""
-        return any(part.rescores_at(step) for _, part in self.parts())
+        return bool(self.rescored_parts(step))
 
     def rescore(
         self,
@@ -127,7 +131,7 @@ class Method(Part, ABC):
             known: what an earlier stage has found out about each, if the method has stages.
             step: the next one.
         """
-        asking = {kind: part for kind, part in self.parts() if part.rescores_at(step)}
+        asking = self.rescored_parts(step)
         found: dict[str, list[dict[str, Tensor]]] = {kind: [] for kind in asking}
         with evaluating(model):
             for chosen, tokens in batches_of(model, [sentence.tokens for sentence in sentences], range(len(sentences))):

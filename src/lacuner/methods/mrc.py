@@ -15,6 +15,7 @@ from torch.nn.functional import gelu, linear, pad, softplus
 
 from lacuner.corpus import Entity, Sentence
 from lacuner.encoders import EncodedWords, Encoder, Inputs
+from lacuner.encoders.device import exact_dtype
 from lacuner.encoders.dropout import Dropout
 from lacuner.encoders.transformer import TransformerConfig, TransformerEncoder
 from lacuner.errors import ConfigError
@@ -195,9 +196,10 @@ def mean_cost(answers: Tensor, others: Tensor, known: Known) -> Tensor:
         others: ``(N,)`` logits of what is no answer.
         known: the groups.
     """
-    none = torch.zeros(int(known.groups), dtype=torch.double, device=answers.device)
-    none = none.index_add(0, known.group, softplus(answers.double()))  # -log Π (1 - p)
-    costs = -torch.log(-torch.expm1(-none.clamp(min=1e-300)))
+    exact = exact_dtype(answers.device)
+    none = torch.zeros(int(known.groups), dtype=exact, device=answers.device)
+    none = none.index_add(0, known.group, softplus(answers.to(exact)))  # -log Π (1 - p)
+    costs = -torch.log(-torch.expm1(-none.clamp(min=torch.finfo(exact).tiny)))
     total = costs.sum() + softplus(others).sum()
     return total.float() / max(1, len(costs) + len(others))
 
@@ -298,7 +300,7 @@ class QuestionModel(Model):
 
     @torch.no_grad()
     def _search(self, batch: EncodedBatch, least: float) -> tuple[Spans, Tensor]:
-        """The spans of which some label has at least this logit, and maybe others, with their logits ``(N, L)``."""
+        """All spans with a label that has at least this logit, and perhaps some more; and their logits ``(N, L)``."""
         asked, lengths = len(self.labels) - 1, self._lengths(batch)
         start, end = (side.view(len(lengths), asked, -1) >= least for side in self.head.boundaries(batch.words))
         pairs = torch.einsum("bki,bkj->bij", start.float(), end.float()) > 0.5  # (B, n, n): some label's

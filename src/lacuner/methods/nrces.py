@@ -14,7 +14,7 @@ from lacuner.heads import WidthConfig
 from lacuner.methods.full import summed_cross_entropy
 from lacuner.methods.method import SpanMethod
 from lacuner.methods.parts import Negatives, SamplingContext, SpanLoss, State, Step
-from lacuner.methods.uniform import largest_of_each_row, rounded_up
+from lacuner.methods.uniform import largest_of_each_row, random_keys, rounded_up
 
 
 class Fraction(Negatives):
@@ -24,14 +24,15 @@ class Fraction(Negatives):
     fraction: float = Field(0.5, gt=0, le=1, description="fraction of unlabeled spans used as negatives")
 
     def sample(self, context: SamplingContext) -> Tensor:
-        keys = torch.rand(len(context.unknown), generator=context.step.generator, dtype=torch.float64)
-        sizes = torch.bincount(context.unknown.row, minlength=len(context.lengths))
-        return largest_of_each_row(
-            keys.to(context.unknown.row.device), context.unknown.row, self.expected(sizes, context.lengths)
-        )
+        row = context.unknown.row
+        sizes = torch.bincount(row, minlength=len(context.lengths))
+        counts = self.expected(sizes, context.lengths)
+        return largest_of_each_row(random_keys(row, context.step.generator), row, counts)
 
     def expected(self, unknown: Tensor, lengths: Tensor) -> Tensor:
-        return rounded_up(unknown * self.fraction)
+        return rounded_up(unknown.cpu().double() * self.fraction).to(
+            unknown.device
+        )  # single precision rounds 0.3 · 50 up to 16
 
 
 class NoiseRobust(SpanLoss):

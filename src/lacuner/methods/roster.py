@@ -5,9 +5,9 @@ Language Model Augmented Self-Training*, EMNLP 2021.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
@@ -20,14 +20,21 @@ from lacuner.encoders import EncodedWords, Encoder, Inputs
 from lacuner.errors import ConfigError
 from lacuner.heads import TagHeadConfig
 from lacuner.heads.softmax import SoftmaxHead
-from lacuner.methods.gce import GeneralizedTokenLoss, mean_of, of_words, taught, word_offsets
+from lacuner.methods.gce import GeneralizedTokenLoss, mean_of, of_words, word_offsets
 from lacuner.methods.method import Method, TokenMethod
 from lacuner.methods.parts import MethodPart, RescoredBatch, State, StateSizes, Step, TokenLoss, TrainingData, Unlabeled
 from lacuner.methods.stages import Stage, StageContext, StageResult
 from lacuner.methods.token import Outside
-from lacuner.models.model import EncodedBatch, Model, batches_of, evaluating
+from lacuner.models.model import EncodedBatch, Model
 from lacuner.models.tag_model import TagModel
-from lacuner.supervision.tags import TagScheme, TagSet, TagTargets, TokenSupervision, build_tag_targets
+from lacuner.supervision.tags import (
+    TagScheme,
+    TagSet,
+    TagTargets,
+    TokenSupervision,
+    build_tag_targets,
+    rejected_tags,
+)
 
 
 class EntityAndTypeConfig(TagHeadConfig):
@@ -69,22 +76,23 @@ class Ensemble(Stage):
         found = context.cached_all(
             {f"ensemble-{number}": partial(self._member, context, number) for number in range(1, self.models + 1)}
         )
-        mean = torch.stack([one["probabilities"] for one in found]).mean(0)  # (words, T)
         tags = TagSet(method.head.scheme, tuple(context.labels))
-        tables = torch.split(mean, [len(sentence) for sentence in context.corpus])
-        pairs = zip(tables, context.corpus, strict=True)
-        supervision = [TokenSupervision(tag_weights=as_known(table, sentence, tags).log()) for table, sentence in pairs]
-        return StageResult(tokens=dict(enumerate(supervision)))
+        known = {}
+        for index, sentence in enumerate(context.corpus):
+            mean = torch.stack([tables[str(index)] for tables in found]).mean(0)  # (n, T)
+            known[index] = TokenSupervision(tag_weights=as_known(mean, sentence, tags).log())
+        return StageResult(tokens=known)
 
     def _member(self, context: StageContext, number: int) -> dict[str, Tensor]:
-        """What one model of the ensemble says of all words."""
+        """What one model of the ensemble says of all words, ``(n, T)`` for each sentence."""
         generator = np.random.default_rng([context.seed, number, 31])
         known = drop_untagged(context.corpus, self.dropped, generator)
-        alone = context.method.model_copy(update={"self_training": None})
+        alone = context.method.model_copy(update={"stage": None, "self_training": None})
         title = f"model {number}/{self.models}"
         model = context.fit(f"ensemble-{number}", title, alone, supervision=known, seed_offset=number)
         assert isinstance(model, TagModel)
-        return {"probabilities": tag_probabilities(model, context.corpus)}
+        tags = model.tag_weights(context.corpus, range(len(context.corpus)), any_tag=True)
+        return {str(index): table for index, table in tags.items()}
 
 
 def drop_untagged(corpus: Corpus, fraction: float, generator: np.random.Generator) -> dict[int, TokenSupervision]:
@@ -100,24 +108,13 @@ def drop_untagged(corpus: Corpus, fraction: float, generator: np.random.Generato
     return dropped
 
 
-def tag_probabilities(model: TagModel, corpus: Corpus) -> Tensor:
-    """What a model says of all words of a corpus, one sentence after the other: ``(words, T)``."""
-    tables: dict[int, Tensor] = {}
-    with evaluating(model):
-        for chosen, tokens in batches_of(model, corpus.tokens, range(len(corpus))):
-            probable = model.decisions(model.encode(tokens)).softmax(-1).cpu()
-            tables |= {index: table[: len(corpus[index])] for index, table in zip(chosen, probable, strict=True)}
-    return torch.cat([tables[index] for index in range(len(corpus))])
-
-
 def as_known(probabilities: Tensor, sentence: Sentence, tags: TagSet) -> Tensor:
     """Probabilities of the tags of a sentence, ``(n, T)``, without those that a word cannot have for sure.
 
     Such are the tags that annotation of a complete sentence excludes, and of a rejected word those of entities.
     """
-    possible = build_tag_targets([sentence], tags).possible[0].clone()
-    if not sentence.complete:
-        possible[[word for entity in sentence.entities for word in range(entity.start, entity.end)]] = True
+    targets = build_tag_targets([sentence], tags)
+    possible = (targets.possible if sentence.complete else ~rejected_tags(targets, tags))[0]
     weighed = probabilities.clamp(min=1e-9) * possible
     return weighed / weighed.sum(-1, keepdim=True)
 
@@ -171,10 +168,10 @@ class SelfTraining(MethodPart):
         """The types of words that are probably in an entity; of complete sentences, those that are annotated."""
         assert isinstance(batch.model, TagModel)
         probable = batch.model.decisions(batch.words).softmax(-1)
-        complete = torch.tensor([sentence.complete for sentence in batch.sentences], device=probable.device)
-        sure = complete[:, None] & ~batch.targets.unknown & (batch.targets.allowed.sum(-1) == 1)
-        probable = torch.where(sure[..., None], batch.targets.allowed.to(probable.dtype), probable)
-        row, word = (taught(batch.targets) & (1 - probable[..., 0] > self.min_entity)).nonzero(as_tuple=True)
+        targets: TagTargets = batch.targets
+        sure = targets.known & (targets.allowed.sum(-1) == 1)
+        probable = torch.where(sure[..., None], targets.allowed.to(probable.dtype), probable)
+        row, word = (targets.taught & (1 - probable[..., 0] > self.min_entity)).nonzero(as_tuple=True)
         types = probable[row, word, 1:]
         sentence = torch.tensor(batch.indices, device=row.device)[row]
         return {"sentence": sentence, "word": word, "types": types / types.sum(-1, keepdim=True)}
@@ -184,7 +181,7 @@ class SelfTraining(MethodPart):
         state["targets"][state["offset"][found["sentence"]] + found["word"]] = sharpened(found["types"])
 
     def copies(self, sentences: Sequence[Sequence[str]], generator: torch.Generator) -> list[list[str]]:
-        """The sentences with some words replaced by others of the batch, which are more or less frequent as in the corpus."""
+        """The sentences with some words replaced by random ones of the batch, in which words are as frequent as in texts."""
         pool = [word for sentence in sentences for word in sentence]
         changed = torch.rand(len(pool), generator=generator) < self.replaced
         drawn = torch.randint(max(1, len(pool)), (len(pool),), generator=generator)
@@ -230,12 +227,6 @@ class SoftTagTargets(TagTargets):
     soft: Tensor | None = None  # (B, n, T) probabilities, 0 in the padding
     tokens: tuple[tuple[str, ...], ...] = ()
 
-    def to(self, device: torch.device) -> "SoftTagTargets":
-        moved: dict[str, Any] = {
-            name: value.to(device) for name, value in vars(self).items() if isinstance(value, Tensor)
-        }
-        return replace(self, **moved)
-
 
 class RosterModel(TagModel):
     """A tagger that is taught by probabilities of tags, also where a tag is annotated."""
@@ -271,12 +262,18 @@ class Roster(TokenMethod):
     def new_model(self, encoder: Encoder, labels: Sequence[str]) -> RosterModel:
         return RosterModel(encoder, self.head, labels)
 
+    def rescored_parts(self, step: Step) -> dict[str, MethodPart]:
+        asking = super().rescored_parts(step)
+        if isinstance(self.stage, Ensemble):  # whose tags are learned instead of labels, so none of these is left out
+            asking.pop("loss", None)
+        return asking
+
     def training_loss(self, model: Model, inputs: Inputs, targets: TagTargets, step: Step) -> Tensor:
         assert isinstance(model, RosterModel)
         assert isinstance(targets, SoftTagTargets)
         if targets.soft is None:
             return super().training_loss(model, inputs, targets, step)
-        words = taught(targets) & (targets.soft.sum(-1) > 0)
+        words = targets.taught & (targets.soft.sum(-1) > 0)
         decisions = model.decisions(EncodedBatch(model.encoder(inputs), targets.lengths))
         if self.self_training is None or step.epoch < self.self_training.first_epoch(step.epochs):
             return distillation_loss(decisions[words], targets.soft[words])

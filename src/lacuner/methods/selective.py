@@ -1,4 +1,4 @@
-"""Span selection: negatives that overlap an entity are certain, all other labels are believed as far as the model does.
+"""Span selection: negatives that overlap an entity are certain; other labels are left out where the model contradicts them.
 
 Ding et al.: *Towards DS-NER: Unveiling and Addressing Latent Noise in Distant Annotations*, IEEE TKDE 2025.
 """
@@ -10,11 +10,12 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from lacuner.encoders.device import exact_dtype
 from lacuner.heads import ProductConfig
 from lacuner.methods.full import CrossEntropy
 from lacuner.methods.method import SpanMethod
 from lacuner.methods.parts import Positives, RescoredBatch, SamplingContext, State, StateSizes, Step, TrainingData
-from lacuner.methods.uniform import Uniform, largest_of_each_row
+from lacuner.methods.uniform import Uniform, largest_of_each_row, random_keys
 from lacuner.models.span_model import SpanModel
 from lacuner.supervision.spans import Spans
 from lacuner.supervision.tags import flat
@@ -60,7 +61,7 @@ class SelectedNegatives(Uniform):
     def sample(self, context: SamplingContext) -> Tensor:
         candidates = self.candidates(context).nonzero().squeeze(-1)
         row = context.unknown.row[candidates]
-        keys = torch.rand(len(row), generator=context.step.generator, dtype=torch.float64).to(row.device)
+        keys = random_keys(row, context.step.generator)
         return candidates[largest_of_each_row(keys, row, self.counts(context.lengths))]
 
     def candidates(self, context: SamplingContext) -> Tensor:
@@ -127,12 +128,13 @@ def less_probable(label: Tensor, probability: Tensor, agrees: Tensor, min_agreem
         label: ``(P,)`` of each annotated span.
         probability: ``(P,)`` of this label.
         agrees: ``(P,)`` bool, the model predicts it.
-        min_agreement: labels of which no greater fraction of spans agrees lose none.
+        min_agreement: only labels with a greater fraction of spans that agree lose any.
     """
+    probability = probability.to(exact_dtype(probability.device))
     count = torch.bincount(label).clamp(min=1)  # (L,)
-    mean = torch.bincount(label, probability.double()) / count
+    mean = torch.bincount(label, probability) / count
     known = torch.bincount(label[agrees], minlength=len(count)) / count > min_agreement
-    return known[label] & (probability.double() < mean[label])
+    return known[label] & (probability < mean[label])
 
 
 def overlapping(spans: Spans, entities: Spans, lengths: Tensor) -> Tensor:
@@ -165,7 +167,7 @@ def raise_flags(found: Mapping[str, Tensor], state: State) -> None:
 
 
 def flagged(spans: Spans, step: Step, state: State) -> Tensor:
-    """Whether the flag of each span of a batch is raised: ``(N,)`` bool; without a state, nobody has raised any."""
+    """Whether the flag of each span of a batch is raised: ``(N,)`` bool; without a state, none is."""
     if not state:
         return torch.zeros_like(spans.row, dtype=torch.bool)
     sentence = torch.tensor(step.sentences, dtype=torch.long, device=spans.row.device)[spans.row]

@@ -48,7 +48,7 @@ class RandomSpans(Sampling):
         return self.label == "NON"
 
     def sample(self, free: Tensor, lengths: Tensor, step: Step) -> Spans:
-        wanted = rounded_up(lengths.double() * self.ratio).tolist()
+        wanted = rounded_up(lengths.cpu().double() * self.ratio).tolist()
         drawn: list[tuple[int, int, int]] = []
         for row, words in enumerate(free.tolist()):
             runs = _free_runs(words)

@@ -9,6 +9,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from lacuner.encoders.device import exact_dtype
 from lacuner.heads import ProductConfig
 from lacuner.methods.full import CrossEntropy
 from lacuner.methods.method import SpanMethod
@@ -25,14 +26,12 @@ class Uniform(Negatives):
     ratio: float = Field(0.35, ge=1e-6, allow_inf_nan=False, description="λ: negatives for each word of a sentence")
 
     def sample(self, context: SamplingContext) -> Tensor:
-        keys = torch.rand(len(context.unknown), generator=context.step.generator, dtype=torch.float64)
-        return largest_of_each_row(
-            keys.to(context.unknown.row.device), context.unknown.row, self.counts(context.lengths)
-        )
+        row = context.unknown.row
+        return largest_of_each_row(random_keys(row, context.step.generator), row, self.counts(context.lengths))
 
     def counts(self, lengths: Tensor) -> Tensor:
         """``⌈λ n⌉`` of every sentence."""
-        return rounded_up(lengths.double() * self.ratio)
+        return rounded_up(lengths.cpu().double() * self.ratio).to(lengths.device)
 
     def expected(self, unknown: Tensor, lengths: Tensor) -> Tensor:
         return self.counts(lengths).minimum(unknown)
@@ -40,7 +39,14 @@ class Uniform(Negatives):
 
 def rounded_up(counts: Tensor) -> Tensor:
     """``⌈x⌉``; rounded first, because ``1.1 * 50`` is a little more than 55 to a computer."""
-    return counts.double().clamp(max=2.0**53).round(decimals=9).ceil().long()
+    exact = counts.cpu().double()  # not every device has doubles
+    return exact.clamp(max=2.0**53).round(decimals=9).ceil().long().to(counts.device)
+
+
+def random_keys(row: Tensor, generator: torch.Generator) -> Tensor:
+    """A random number from 0 to 1 for each element of ``row``; the same ones on all devices."""
+    keys = torch.rand(len(row), generator=generator, dtype=torch.float64)
+    return keys.to(row.device, exact_dtype(row.device))
 
 
 def largest_of_each_row(keys: Tensor, row: Tensor, counts: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from lacuner.encoders.device import exact_dtype
 from lacuner.heads import ProductConfig
 from lacuner.methods.full import CrossEntropy
 from lacuner.methods.method import SpanMethod
@@ -30,10 +31,11 @@ class Weighted(Uniform):
     @torch.no_grad()
     def sample(self, context: SamplingContext) -> Tensor:
         temperature = self.temperature or (context.step.epochs - context.step.epoch) ** 0.5
-        weights = sampling_scores(context.score(context.unknown).logits, self.mu).double() / temperature
-        noise = torch.rand(len(weights), generator=context.step.generator, dtype=torch.float64).to(weights.device)
+        scores = sampling_scores(context.score(context.unknown).logits, self.mu)
+        weights = scores.to(exact_dtype(scores.device)) / temperature
+        noise = torch.rand(len(weights), generator=context.step.generator, dtype=torch.float64)
         gumbel = -(-noise.clamp(min=1e-300).log()).log()  # the largest of weight + noise are a draw from the softmax
-        return largest_of_each_row(weights + gumbel, context.unknown.row, self.counts(context.lengths))
+        return largest_of_each_row(weights + gumbel.to(weights), context.unknown.row, self.counts(context.lengths))
 
 
 def sampling_scores(logits: Tensor, mu: float) -> Tensor:

@@ -1,4 +1,4 @@
-"""Sources of labels as noisy channels: how much to believe what each of them says, and what it leaves out.
+"""Sources of labels as noisy channels: how much their labels are to be believed, and their silence.
 
 A source (a dictionary, a language model, an annotator) says ``a`` of a span whose true label is ``t`` with the probability
 ``C(a | t)``, where ``a`` may be nothing. A model that has not seen the span gives it the probabilities ``p(t)``. Then
@@ -18,11 +18,12 @@ import numpy as np
 import numpy.typing as npt
 
 from lacuner.corpus import Corpus
-from lacuner.corpus.sentence import Source, SourceAnnotation
+from lacuner.corpus.sentence import Sentence, Source, SourceAnnotation
 from lacuner.corpus.sources import UNNAMED, annotations_of
 from lacuner.supervision.posterior import SpanProbabilities
 
 Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.int64]
 
 NOT_ASKED = -1
@@ -51,13 +52,20 @@ class Channels:
     posterior: Floats
 
 
-def fit_channels(probabilities: Floats, sources: Sequence[Numbers], truth: Numbers | None = None) -> Channels:
+@dataclass(frozen=True, eq=False)
+class Said:
+    """What a source says of ``N`` spans."""
+
+    labels: Numbers  # (N,) 0: nothing, NOT_ASKED: it has not looked
+    looked_for: Flags  # (N, L): where it says nothing, the labels that it might have said, and O
+
+
+def fit_channels(probabilities: Floats, sources: Sequence[Said], truth: Numbers | None = None) -> Channels:
     """Estimate the channel of each source, and the true labels.
 
     Args:
         probabilities: ``(N, L)`` of models that have not seen the spans; ``O`` is 0.
-        sources: ``(N,)`` each: the number of the label that a source gives the same spans; 0: nothing, :data:`NOT_ASKED`:
-            it has not looked.
+        sources: what each says of the same spans. Silence about a label that it has not looked for means nothing.
         truth: ``(N,)`` true labels where they are known, elsewhere :data:`NOT_ASKED`.
     """
     count = probabilities.shape[1]
@@ -83,29 +91,48 @@ def channel_posterior(spans: SpanProbabilities, corpus: Corpus, labels: Sequence
     """
     said = labels_by_source(spans, corpus, labels)
     reviewed = said.pop(Source.REVIEWER, None)
-    truth = None if reviewed is None else np.where(reviewed > 0, reviewed, NOT_ASKED)
+    truth = None if reviewed is None else np.where(reviewed.labels > 0, reviewed.labels, NOT_ASKED)
     posterior = fit_channels(spans.probabilities.astype(float), [*said.values()], truth).posterior
     return replace(spans, probabilities=posterior.astype(np.float32))
 
 
-def labels_by_source(spans: SpanProbabilities, corpus: Corpus, labels: Sequence[str]) -> dict[str, Numbers]:
-    """What each source of a corpus says of spans: ``(N,)`` label numbers, as :func:`fit_channels` takes them.
+def labels_by_source(spans: SpanProbabilities, corpus: Corpus, labels: Sequence[str]) -> dict[str, Said]:
+    """What each source of a corpus says of spans.
 
-    A corpus that does not tell sources apart has one, which has looked at everything. Of several labels that a source gives
-    one span, the first counts.
+    A corpus that does not tell sources apart has one, which has looked at every sentence. Of several labels that a source
+    gives one span, the first counts. Of a span that consists of words which are unknown to it, it says nothing at all.
     """
     number = {label: index for index, label in enumerate(labels)}
+    shape = (len(spans), len(labels))
     apart = any(sentence.by_source for sentence in corpus)
-    found: dict[str, Numbers] = {}
+    found: dict[str, Said] = {}
     for index in np.unique(spans.sentence).tolist():
         sentence, where = corpus[index], spans.of(index)
         places = list(zip(spans.start[where].tolist(), spans.end[where].tolist(), strict=True))
-        said = annotations_of(sentence) if apart else (SourceAnnotation(UNNAMED, sentence.entities),)
+        said = annotations_of(sentence) if apart else (_unnamed(sentence),)
         for annotation in said:
             of_span = {(e.start, e.end): number[e.label] for e in reversed(annotation.entities) if e.label in number}
-            numbers = found.setdefault(annotation.source, np.full(len(spans), NOT_ASKED, dtype=np.int64))
-            numbers[where] = [of_span.get(place, 0) for place in places]
+            if annotation.source not in found:
+                nothing = np.full(len(spans), NOT_ASKED, dtype=np.int64)
+                found[annotation.source] = Said(nothing, np.ones(shape, dtype=bool))
+            own, unknown = found[annotation.source], annotation.unknown_tokens
+            own.labels[where] = [
+                of_span.get(place, NOT_ASKED if unknown and unknown.issuperset(range(*place)) else 0)
+                for place in places
+            ]
+            if annotation.annotated_labels is not None:
+                own.looked_for[where, 1:] = [label in annotation.annotated_labels for label in labels[1:]]
     return found
+
+
+def _unnamed(sentence: Sentence) -> SourceAnnotation:
+    """What a sentence says that does not tell sources apart."""
+    return SourceAnnotation(
+        UNNAMED,
+        sentence.entities,
+        annotated_labels=sentence.annotated_labels,
+        unknown_tokens=sentence.unknown_tokens,
+    )
 
 
 def _prior(count: int) -> Floats:
@@ -120,22 +147,24 @@ def _prior(count: int) -> Floats:
     return normalized
 
 
-def _believed(given: Floats, sources: Sequence[Numbers], tables: Sequence[Floats]) -> Floats:
+def _believed(given: Floats, sources: Sequence[Said], tables: Sequence[Floats]) -> Floats:
     """``(N, L)``: Bayes' rule."""
     logits = np.log(given)
     for said, table in zip(sources, tables, strict=True):
-        asked = said != NOT_ASKED
-        logits[asked] += np.log(table[:, said[asked]]).T
+        asked = said.labels != NOT_ASKED
+        telling = said.looked_for[asked] | (said.labels[asked] > 0)[:, None]
+        logits[asked] += np.log(table[:, said.labels[asked]]).T * telling
     logits -= logits.max(1, keepdims=True)
     weights = np.exp(logits)
     believed: Floats = weights / weights.sum(1, keepdims=True)
     return believed
 
 
-def _counted(posterior: Floats, said: Numbers, prior: Floats) -> Floats:
-    """``(L, L)``: how often a source says what of which true label, with the pseudo-counts."""
+def _counted(posterior: Floats, said: Said, prior: Floats) -> Floats:
+    """``(L, L)``: how often a source says what of which true label that it has looked for, with the pseudo-counts."""
     count = posterior.shape[1]
-    asked = said != NOT_ASKED
-    table = _PSEUDO_COUNT * prior + posterior[asked].T @ np.eye(count)[said[asked]]
+    asked = said.labels != NOT_ASKED
+    weights = posterior[asked] * said.looked_for[asked]
+    table = _PSEUDO_COUNT * prior + weights.T @ np.eye(count)[said.labels[asked]]
     counted: Floats = table / table.sum(1, keepdims=True)
     return counted

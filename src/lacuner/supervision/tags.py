@@ -1,9 +1,9 @@
 """Words as tags: which there are, which may follow which, and which of them each word of a batch may have."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal, get_args
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 import torch
@@ -144,9 +144,26 @@ class TagTargets:
     )
     numbers: Mapping[str, Tensor] = field(default_factory=dict)  # (B, n) each, see TokenSupervision; 0 if not given
 
-    def to(self, device: torch.device) -> "TagTargets":
-        moved = {name: value.to(device) for name, value in vars(self).items() if isinstance(value, Tensor)}
-        return TagTargets(**moved, numbers={name: value.to(device) for name, value in self.numbers.items()})
+    @property
+    def inside(self) -> Tensor:
+        """Words that are no padding: ``(B, n)`` bool."""
+        return torch.arange(self.ignored.shape[1], device=self.lengths.device) < self.lengths[:, None]
+
+    @property
+    def taught(self) -> Tensor:
+        """Words that are no padding, and shall teach something: ``(B, n)`` bool."""
+        return self.inside & ~self.ignored
+
+    @property
+    def known(self) -> Tensor:
+        """Words of complete sentences about which somebody has said everything: ``(B, n)`` bool."""
+        return self.complete[:, None] & ~self.unknown
+
+    def to(self, device: torch.device) -> Self:
+        moved: dict[str, Any] = {
+            name: value.to(device) for name, value in vars(self).items() if isinstance(value, Tensor)
+        }
+        return replace(self, **moved, numbers={name: value.to(device) for name, value in self.numbers.items()})
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,6 +248,16 @@ def build_tag_targets(
         numbers=_numbers(unknown.shape, known or ()),
         **{name: torch.from_numpy(table) for name, table in tables.items()},
     )
+
+
+def rejected_tags(targets: TagTargets, tags: TagSet) -> Tensor:
+    """The tags of entities that untagged words cannot have because somebody has rejected them: ``(B, n, T)`` bool.
+
+    Annotation around them excludes none: with gaps, it may be wrong.
+    """
+    single = torch.zeros(len(tags), dtype=torch.bool, device=targets.unknown.device)
+    single[list(tags.single_word_tags)] = True
+    return targets.unknown[..., None] & ~targets.possible & single
 
 
 def _weights(possible: Tensor, tags: TagSet, known: Sequence[TokenSupervision | None]) -> Tensor | None:
