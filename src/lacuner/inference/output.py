@@ -93,7 +93,7 @@ class OutputOptions:
         """What comes before the first text."""
         if self.format != "html":
             return ""
-        head = f'<h1>{escaped(self.title)}</h1>\n<p class="about"><a href="#summary">How many of which label</a></p>\n'
+        head = f'<h1>{escaped(self.title)}</h1>\n<p class="about"><a href="#summary">Entities by label</a></p>\n'
         return f"{begin_page(self.title, _PAGE_STYLE)}{head}<ol>\n"
 
     def end(self, report: PredictionReport) -> str:
