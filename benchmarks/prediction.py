@@ -118,9 +118,7 @@ def compare_span_search(train: Corpus, dev: Corpus) -> list[Row]:
     one_model = {"lacuner": {"stage": "none"}}  # the best of several may be a tagger
     for method in ("lacuner", "full", "uniform"):
         settings = one_model.get(method)
-        recognizer = Recognizer.train(
-            train, dev[:TIMED], method=method, epochs=EPOCHS, settings=settings, progress=False
-        )
+        recognizer = Recognizer.train(train, dev[:TIMED], method=method, settings=settings, progress=False)
         rows += time_span_search(recognizer, dev[TIMED:].tokens, f"{method} (recurrent, {{}})")
     return rows
 
