@@ -154,6 +154,13 @@ def test_nested_entities_do_not_fit_tags(run, files, model_folder):
     assert "--format jsonl" in log
 
 
+def test_data_without_entities_cannot_measure_a_model(run, files, model_folder):
+    (files / "none.conll").write_text("it\tO\nrained\tO\n")
+    code, _, log = run("evaluate", model_folder, files / "none.conll")
+    assert code == 0
+    assert f"warning: No entity is annotated in {files / 'none.conll'}" in " ".join(log.split())
+
+
 def test_nested_entities_are_scored_where_they_are_asked_for(run, files, model_folder, monkeypatch):
     nested = (Entity(0, 3, "ORG"), Entity(2, 3, "LOC"))
     Corpus([Sentence(("University", "of", "Oslo"), nested)]).write(files / "nested.jsonl")
@@ -203,6 +210,26 @@ def test_mask_can_write_to_standard_output(run, files):
     code, output, _ = run("mask", files / "train.conll", "--probability", "0", "--out", "-")
     assert code == 0
     assert output == (files / "train.conll").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "option"),
+    [
+        (["annotate", "train.conll", "--dictionary", "names.tsv", "--out", "-"], "--out"),
+        (["convert", "train.conll", "-", "--to", "jsonl"], "OUT"),
+        (["mask", "train.conll", "--probability", "1", "--out", "-"], "--out"),
+        (["merge", "train.conll", "dev.jsonl", "--out", "-"], "--out"),
+        (["review", "audit", "--export", "-"], "--export"),
+        (["evaluate", "MODEL", "dev.jsonl", "--errors", "-"], "--errors"),
+    ],
+)
+def test_figures_are_never_printed_among_the_data(run, files, model_folder, monkeypatch, arguments, option):
+    (files / "names.tsv").write_text("Ada\tPER\n")
+    (files / "MODEL").symlink_to(model_folder)
+    monkeypatch.chdir(files)
+    code, output, log = run(*arguments, "--json")
+    assert (code, output) == (2, "")
+    assert f"--json and {option} both write to standard output — write the data to a file" in " ".join(log.split())
 
 
 def test_gold_labels_are_read_as_strictly_as_the_others(run, files):

@@ -45,7 +45,8 @@ def prepare_passages(given: Corpus, dev: Corpus | None, settings: RunSettings) -
         )
     for alike in labels_alike((*prepared.corpus.labels, *(dev.labels if dev is not None else ()))):
         logger.warning("The labels %s differ in case only; they are taken for different ones.", " and ".join(alike))
-    for remark in remarks_on_dev(prepared.corpus, dev) if dev is not None else ():
+    has_gaps = settings.training.metric == "pu"
+    for remark in remarks_on_dev(prepared.corpus, dev, has_gaps) if dev is not None else ():
         logger.warning(remark)
     return prepared
 
