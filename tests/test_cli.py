@@ -183,6 +183,13 @@ def test_inspect_counts(run, files):
     assert "sentences" in run("inspect", files / "train.conll")[1]
 
 
+def test_inspect_counts_one_as_one_and_says_no_width_of_nothing(run, files):
+    (files / "none.conll").write_text("it\tO\nrained\tO\n")
+    assert "entities            0\n" in run("inspect", files / "none.conll")[1]
+    (files / "one.conll").write_text("Ada\tB-PER\n")
+    assert "entities            1   at most 1 word wide; 1 cover 99 %\n" in run("inspect", files / "one.conll")[1]
+
+
 def test_mask_hides_the_same_entities_again_and_inspect_sees_them(run, files):
     train, masked, hidden = files / "train.conll", files / "masked.conll", files / "hidden.jsonl"
     arguments = ["mask", train, "--probability", "0.5", "--seed", "7", "--out", masked, "--hidden", hidden]

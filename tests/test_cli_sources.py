@@ -103,6 +103,17 @@ def test_inspect_shows_who_agrees_with_whom_and_with_gold(run, label_sets: Path,
     assert "each source against gold" in out
 
 
+def test_a_reviewer_is_compared_with_gold_and_not_with_what_was_corrected(run, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    reviewed = [{"start": 0, "end": 1, "label": "PER", "source": "reviewer"}, {"start": 2, "end": 3, "label": "LOC"}]
+    record = {"tokens": ["Ada", "left", "Turin"], "entities": reviewed}
+    Path("reviewed.jsonl").write_text(json.dumps(record) + "\n")
+    code, out, log = run("inspect", "reviewed.jsonl")
+    assert (code, "sources     1 from reviewer" in out, "agreement" in out) == (0, True, False), log
+    code, out, _ = run("inspect", "reviewed.jsonl", "--gold", "reviewed.jsonl")
+    assert (code, "agreement" in out, "each source against gold" in out) == (0, False, True)
+
+
 def test_inspect_says_nothing_about_agreement_where_there_is_one_source(run, label_sets: Path) -> None:
     assert "agreement" not in json.loads(run("inspect", label_sets / "dict.conll", "--json")[1])
 
