@@ -670,3 +670,24 @@ def test_a_model_that_a_stage_made_a_tagger_is_one_when_it_is_loaded(toy, small_
     assert loaded.predict(toy.tokens) == trained.predict(toy.tokens)
     again = Recognizer.train(toy, toy, method="lacuner", epochs=2, settings=settings, out=tmp_path / "m", resume=True)
     assert again.record == loaded.record, "it is done already"
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "error", "message"),
+    [
+        (["Ada", 3], {}, TypeError, "^a text is a string, a Sentence, or a list of words, but not 3$"),
+        ([["Ada", 3]], {}, TypeError, r"^a text is a string, .* but not \['Ada', 3\]$"),
+        (b"Ada", {}, TypeError, "^text is a string, a Sentence, or several of these, but not b'Ada'$"),
+        ({"text": "Ada"}, {}, TypeError, "^text is a string, .* but not {'text': 'Ada'}$"),
+        ("Ada", {"dictionary": "names.tsv"}, TypeError, "^dictionary is a Dictionary, .* but not 'names.tsv'$"),
+        ("Ada", {"min_score": 5}, ValueError, "^min_score is a probability between 0 and 1; 5 is not$"),
+    ],
+)
+def test_what_cannot_be_searched_is_refused_with_what_to_give(model, text, options, error, message):
+    with pytest.raises(error, match=message):
+        model.predict(text, **options)
+
+
+def test_settings_are_a_dict(toy):
+    with pytest.raises(TypeError, match=r"^settings is a dict such as {'training.epochs': 3}, but not 'a=b'$"):
+        Recognizer.train(toy, settings="a=b")

@@ -56,6 +56,15 @@ def test_a_corpus_cannot_be_changed():
         corpus[0] = BOB
 
 
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [("dev.conll", "Corpus.read reads a file"), (["Ada left"], "^a corpus holds objects of Sentence, not 'Ada left'$")],
+)
+def test_a_corpus_holds_sentences_and_nothing_else(given, message):
+    with pytest.raises(TypeError, match=message):
+        Corpus(given)
+
+
 def test_the_labels_are_those_annotated_and_those_looked_for():
     searched = Sentence(("x",), annotated_labels=frozenset({"ORG", "PER"}))
     assert Corpus([ADA, searched]).labels == ("LOC", "ORG", "PER")
