@@ -412,7 +412,21 @@ def test_settings_can_stand_in_a_file(run, files):
             "trusted.fraction=0.5 weighs complete sentences against others, but no sentence is complete — give both kinds",
         ),
         (["train", "train.conll", "--out", "m", "--set", "negatives.ratio=0"], 2, "negatives.ratio=0: input should be"),
-        (["train", "train.conll", "--out", "m", "--encoder", "./absent"], 2, "the encoder './absent' cannot be loaded"),
+        (
+            ["train", "train.conll", "--out", "m", "--encoder", "./absent"],
+            2,
+            "the encoder './absent' cannot be loaded (there is no such folder)",
+        ),
+        (
+            ["train", "train.conll", "--out", "m", "--encoder", "recurent"],
+            2,
+            "(did you mean recurrent?); give bert-word,",
+        ),
+        (
+            ["train", ".", "--out", "m"],
+            1,
+            "m: --out lies in the folder ., which the command reads — give a place outside",
+        ),
         (["train", "broken.conll", "--out", "m"], 1, "broken.conll:2: one column only"),
         (["train", "data.xyz", "--out", "m"], 1, "the name does not tell the format"),
         (["evaluate", "absent", "dev.jsonl"], 1, "there is no folder absent"),
@@ -483,6 +497,15 @@ def test_nothing_is_written_over_what_is_read(run, files, model_folder, monkeypa
     assert code == 1
     assert f"{message} — give it another name" in log
     assert contents() == before
+
+
+def test_only_a_model_is_said_to_be_replaced(run, files):
+    (files / "notes").mkdir()
+    (files / "notes" / "todo.txt").write_text("mine")
+    code, _, log = run("train", files / "train.conll", "--out", files / "notes")
+    assert code == 1
+    assert "exists and is no model folder" in log
+    assert "replaced" not in log
 
 
 def test_a_folder_that_has_the_name_of_the_one_for_checkpoints_stops_training_before_it_begins(run, files):

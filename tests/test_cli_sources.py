@@ -143,6 +143,13 @@ def test_label_sets_of_one_text_are_noticed_where_they_would_be_two_texts(run, l
     assert "several of the training files" not in log
 
 
+def test_a_file_that_is_given_twice_is_no_second_source(run, label_sets: Path, seen) -> None:
+    file = label_sets / "dict.conll"
+    _, _, log = run("train", file, file, "--out", label_sets / "m")
+    assert "sentences are in several of the training files, always with the same labels" in log
+    assert "--same-text" not in log
+
+
 def test_files_that_have_a_heading_in_common_are_different_texts(run, tmp_path: Path, seen) -> None:
     for name in ("a", "b"):
         own = "".join(f"{name}{number} O\n\n" for number in range(20))
