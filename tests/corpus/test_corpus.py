@@ -128,7 +128,7 @@ def test_a_format_that_is_asked_for_outranks_the_ending():
     assert format_of("-", "conll").name == "conll"
 
 
-@pytest.mark.parametrize("name", ["data.html", "data", "-", "data.gz"])
+@pytest.mark.parametrize("name", ["data.html", "data", "data.gz"])
 def test_an_unknown_ending_is_refused(name):
     with pytest.raises(DataError) as raised:
         Corpus.read(name)
@@ -136,6 +136,14 @@ def test_an_unknown_ending_is_refused(name):
         f"{name}: the name does not tell the format — give the format (answers, argilla, bioc, "
     )
     assert ".jsonl" in str(raised.value)
+
+
+def test_a_pipe_has_no_ending_that_could_be_changed():
+    with pytest.raises(
+        DataError, match=r"^-: what comes or goes through a pipe has no name .* — give the format"
+    ) as raised:
+        Corpus.read("-")
+    assert ".jsonl" not in str(raised.value)
 
 
 @pytest.mark.parametrize("format", FORMATS)
