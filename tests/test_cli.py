@@ -425,7 +425,7 @@ def test_settings_can_stand_in_a_file(run, files):
         (
             ["train", ".", "--out", "m"],
             1,
-            "m: --out lies in the folder ., which the command reads — give a place outside",
+            "m: --out lies in the folder ., into which this command",
         ),
         (["train", "broken.conll", "--out", "m"], 1, "broken.conll:2: one column only"),
         (["train", "data.xyz", "--out", "m"], 1, "the name does not tell the format"),
