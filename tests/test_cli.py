@@ -154,6 +154,13 @@ def test_nested_entities_do_not_fit_tags(run, files, model_folder):
     assert "--format jsonl" in log
 
 
+def test_data_without_entities_cannot_measure_a_model(run, files, model_folder):
+    (files / "none.conll").write_text("it\tO\nrained\tO\n")
+    code, _, log = run("evaluate", model_folder, files / "none.conll")
+    assert code == 0
+    assert f"warning: No entity is annotated in {files / 'none.conll'}" in " ".join(log.split())
+
+
 def test_nested_entities_are_scored_where_they_are_asked_for(run, files, model_folder, monkeypatch):
     nested = (Entity(0, 3, "ORG"), Entity(2, 3, "LOC"))
     Corpus([Sentence(("University", "of", "Oslo"), nested)]).write(files / "nested.jsonl")
@@ -174,6 +181,13 @@ def test_inspect_counts(run, files):
     report = json.loads(output)
     assert report.items() >= {"sentences": 25, "entities": 50, "labels": {"LOC": 25, "PER": 25}}.items()
     assert "sentences" in run("inspect", files / "train.conll")[1]
+
+
+def test_inspect_counts_one_as_one_and_says_no_width_of_nothing(run, files):
+    (files / "none.conll").write_text("it\tO\nrained\tO\n")
+    assert "entities            0\n" in run("inspect", files / "none.conll")[1]
+    (files / "one.conll").write_text("Ada\tB-PER\n")
+    assert "entities            1   at most 1 word wide; 1 cover 99 %\n" in run("inspect", files / "one.conll")[1]
 
 
 def test_mask_hides_the_same_entities_again_and_inspect_sees_them(run, files):
@@ -203,6 +217,26 @@ def test_mask_can_write_to_standard_output(run, files):
     code, output, _ = run("mask", files / "train.conll", "--probability", "0", "--out", "-")
     assert code == 0
     assert output == (files / "train.conll").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "option"),
+    [
+        (["annotate", "train.conll", "--dictionary", "names.tsv", "--out", "-"], "--out"),
+        (["convert", "train.conll", "-", "--to", "jsonl"], "OUT"),
+        (["mask", "train.conll", "--probability", "1", "--out", "-"], "--out"),
+        (["merge", "train.conll", "dev.jsonl", "--out", "-"], "--out"),
+        (["review", "audit", "--export", "-"], "--export"),
+        (["evaluate", "MODEL", "dev.jsonl", "--errors", "-"], "--errors"),
+    ],
+)
+def test_figures_are_never_printed_among_the_data(run, files, model_folder, monkeypatch, arguments, option):
+    (files / "names.tsv").write_text("Ada\tPER\n")
+    (files / "MODEL").symlink_to(model_folder)
+    monkeypatch.chdir(files)
+    code, output, log = run(*arguments, "--json")
+    assert (code, output) == (2, "")
+    assert f"--json and {option} both write to standard output — write the data to a file" in " ".join(log.split())
 
 
 def test_gold_labels_are_read_as_strictly_as_the_others(run, files):
@@ -378,7 +412,21 @@ def test_settings_can_stand_in_a_file(run, files):
             "trusted.fraction=0.5 weighs complete sentences against others, but no sentence is complete — give both kinds",
         ),
         (["train", "train.conll", "--out", "m", "--set", "negatives.ratio=0"], 2, "negatives.ratio=0: input should be"),
-        (["train", "train.conll", "--out", "m", "--encoder", "./absent"], 2, "the encoder './absent' cannot be loaded"),
+        (
+            ["train", "train.conll", "--out", "m", "--encoder", "./absent"],
+            2,
+            "the encoder './absent' cannot be loaded (there is no such folder)",
+        ),
+        (
+            ["train", "train.conll", "--out", "m", "--encoder", "recurent"],
+            2,
+            "(did you mean recurrent?); give bert-word,",
+        ),
+        (
+            ["train", ".", "--out", "m"],
+            1,
+            "m: --out lies in the folder ., into which this command",
+        ),
         (["train", "broken.conll", "--out", "m"], 1, "broken.conll:2: one column only"),
         (["train", "data.xyz", "--out", "m"], 1, "the name does not tell the format"),
         (["evaluate", "absent", "dev.jsonl"], 1, "there is no folder absent"),
@@ -449,6 +497,15 @@ def test_nothing_is_written_over_what_is_read(run, files, model_folder, monkeypa
     assert code == 1
     assert f"{message} — give it another name" in log
     assert contents() == before
+
+
+def test_only_a_model_is_said_to_be_replaced(run, files):
+    (files / "notes").mkdir()
+    (files / "notes" / "todo.txt").write_text("mine")
+    code, _, log = run("train", files / "train.conll", "--out", files / "notes")
+    assert code == 1
+    assert "exists and is no model folder" in log
+    assert "replaced" not in log
 
 
 def test_a_folder_that_has_the_name_of_the_one_for_checkpoints_stops_training_before_it_begins(run, files):

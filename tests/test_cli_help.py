@@ -46,3 +46,20 @@ def test_no_sign_of_a_help_text_is_swallowed(run, monkeypatch) -> None:
 def test_help_tells_what_to_try_first(run) -> None:
     _, out, _ = run("--help")
     assert "lacuner demo" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["export", "m", "--check", "d", "--out", "o", "--backend", "x"], "'--backend': 'x' is not one of 'onnx',"),
+        (["split", "d", "--out", "o", "--dev", "10%"], "'--dev': it must be a number"),
+        (["train", "d", "--out", "o", "--epochs", "many"], "'--epochs': it must be a whole number"),
+        (["train", "d", "--out", "o", "--epochs", "0"], "'--epochs': it must be greater than or equal to 1"),
+    ],
+)
+def test_a_wrong_value_is_explained_to_a_person(run, arguments: list[str], message: str) -> None:
+    code, _, log = run(*arguments)
+    said = " ".join(log.replace("│", "").split())
+    assert (code, message in said) == (2, True), said
+    assert "Value error" not in said
+    assert "unable to parse" not in said

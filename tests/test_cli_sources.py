@@ -103,6 +103,17 @@ def test_inspect_shows_who_agrees_with_whom_and_with_gold(run, label_sets: Path,
     assert "each source against gold" in out
 
 
+def test_a_reviewer_is_compared_with_gold_and_not_with_what_was_corrected(run, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    reviewed = [{"start": 0, "end": 1, "label": "PER", "source": "reviewer"}, {"start": 2, "end": 3, "label": "LOC"}]
+    record = {"tokens": ["Ada", "left", "Turin"], "entities": reviewed}
+    Path("reviewed.jsonl").write_text(json.dumps(record) + "\n")
+    code, out, log = run("inspect", "reviewed.jsonl")
+    assert (code, "sources     1 from reviewer" in out, "agreement" in out) == (0, True, False), log
+    code, out, _ = run("inspect", "reviewed.jsonl", "--gold", "reviewed.jsonl")
+    assert (code, "agreement" in out, "each source against gold" in out) == (0, False, True)
+
+
 def test_inspect_says_nothing_about_agreement_where_there_is_one_source(run, label_sets: Path) -> None:
     assert "agreement" not in json.loads(run("inspect", label_sets / "dict.conll", "--json")[1])
 
@@ -130,6 +141,13 @@ def test_label_sets_of_one_text_are_noticed_where_they_would_be_two_texts(run, l
     assert "give --same-text" in log
     _, _, log = run("train", *files, "--same-text", "--out", label_sets / "m")
     assert "several of the training files" not in log
+
+
+def test_a_file_that_is_given_twice_is_no_second_source(run, label_sets: Path, seen) -> None:
+    file = label_sets / "dict.conll"
+    _, _, log = run("train", file, file, "--out", label_sets / "m")
+    assert "sentences are in several of the training files, always with the same labels" in log
+    assert "--same-text" not in log
 
 
 def test_files_that_have_a_heading_in_common_are_different_texts(run, tmp_path: Path, seen) -> None:

@@ -79,3 +79,9 @@ def test_one_text_that_is_too_large_is_named(client: Client) -> None:
 def test_no_texts_are_no_request(client: Client) -> None:
     assert client.predict([]) == []
     assert SmallServer.requests == []
+
+
+@pytest.mark.parametrize("text", [None, 3, b"Ada", {"text": "Ada"}])
+def test_what_is_no_text_is_refused_before_it_is_sent(text) -> None:
+    with pytest.raises(TypeError, match=r"^text is a string, or several of them, but not "):
+        Client("http://127.0.0.1:1", token="none").predict(text)

@@ -128,3 +128,11 @@ def test_the_verb_prints_and_writes(run, bert, toy, tmp_path):
     assert torch.equal(
         Recognizer.from_pretrained(tmp_path / "fast").model.head.output.weight, bert.model.head.output.weight
     )
+
+
+def test_a_model_that_finds_nothing_cannot_show_what_its_export_costs(run, bert, tmp_path):
+    bert.save_pretrained(tmp_path / "model")
+    (tmp_path / "other.conll").write_text("it\tO\nrained\tB-WEATHER\n")
+    code, _, log = run("export", tmp_path / "model", "--check", tmp_path / "other.conll", "--out", tmp_path / "fast")
+    assert code == 0, log
+    assert "is 0 before the export, so it cannot show what the export costs" in " ".join(log.split())

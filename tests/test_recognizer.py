@@ -144,19 +144,19 @@ def test_training_says_what_it_does_with_a_file_without_blank_lines(toy, small_s
             Corpus((endless,)), Corpus((endless, *toy)), method="uniform", epochs=1, settings=small_settings
         )
     longest = f"the longest has {len(endless):,}."
-    assert f"1 sentences are longer than 256 words and are read in passages; {longest}" in caplog.text
-    assert f"1 sentences of the dev data are longer than 256 words and are read in passages; {longest}" in caplog.text
-    advice = "They are cut into passages of at most 256 words; if the file lacks blank lines "
+    assert f"1 sentence is longer than 256 words and is read in passages; {longest}" in caplog.text
+    assert f"1 sentence of the dev data is longer than 256 words and is read in passages; {longest}" in caplog.text
+    advice = "Such a sentence is cut into passages of at most 256 words; if the file lacks blank lines "
     advice += "between its sentences, put them in."
     warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert f"1 sentences have 2,000 words or more. {advice}" in warnings
-    assert f"1 sentences of the dev data have 2,000 words or more. {advice}" in warnings
+    assert f"1 sentence has 2,000 words or more. {advice}" in warnings
+    assert f"1 sentence of the dev data has 2,000 words or more. {advice}" in warnings
 
 
 def test_a_long_sentence_that_may_be_one_is_no_reason_to_warn(toy, small_settings, caplog):
     caplog.set_level("INFO")
     Recognizer.train(Corpus((document(toy, 60), *toy)), method="uniform", epochs=1, settings=small_settings)
-    assert "are read in passages" in caplog.text
+    assert "is read in passages" in caplog.text
     assert "blank lines" not in caplog.text
 
 
@@ -168,8 +168,8 @@ def test_what_training_says_about_documents_counts_them_as_they_were_given(toy, 
     trained = Recognizer.train(corpus, method="uniform", epochs=1, settings=small_settings)
     assert trained.record.data == {"sentences": 3, "entities": 14 + 2}
     assert "2 sentences are longer than" in caplog.text
-    assert "1 spans are longer than a passage" in caplog.text
-    assert "1 sentences without words are left out" in caplog.text
+    assert "1 span is longer than a passage" in caplog.text
+    assert "1 sentence without words is left out" in caplog.text
 
 
 def test_entities_never_overlap_unless_nested_ones_are_wanted(model):
@@ -670,3 +670,24 @@ def test_a_model_that_a_stage_made_a_tagger_is_one_when_it_is_loaded(toy, small_
     assert loaded.predict(toy.tokens) == trained.predict(toy.tokens)
     again = Recognizer.train(toy, toy, method="lacuner", epochs=2, settings=settings, out=tmp_path / "m", resume=True)
     assert again.record == loaded.record, "it is done already"
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "error", "message"),
+    [
+        (["Ada", 3], {}, TypeError, "^a text is a string, a Sentence, or a list of words, but not 3$"),
+        ([["Ada", 3]], {}, TypeError, r"^a text is a string, .* but not \['Ada', 3\]$"),
+        (b"Ada", {}, TypeError, "^text is a string, a Sentence, or several of these, but not b'Ada'$"),
+        ({"text": "Ada"}, {}, TypeError, "^text is a string, .* but not {'text': 'Ada'}$"),
+        ("Ada", {"dictionary": "names.tsv"}, TypeError, "^dictionary is a Dictionary, .* but not 'names.tsv'$"),
+        ("Ada", {"min_score": 5}, ValueError, "^min_score is a probability between 0 and 1; 5 is not$"),
+    ],
+)
+def test_what_cannot_be_searched_is_refused_with_what_to_give(model, text, options, error, message):
+    with pytest.raises(error, match=message):
+        model.predict(text, **options)
+
+
+def test_settings_are_a_dict(toy):
+    with pytest.raises(TypeError, match=r"^settings is a dict such as {'training.epochs': 3}, but not 'a=b'$"):
+        Recognizer.train(toy, settings="a=b")

@@ -76,6 +76,8 @@ class Client:
         if isinstance(text, str):
             (only,) = self._predict([text], options)
             return only
+        if not isinstance(text, Iterable) or isinstance(text, bytes | Mapping):
+            raise TypeError(f"text is a string, or several of them, but not {repr(text)[:60]}")
         texts = list(text)
         return [
             entities

@@ -297,12 +297,14 @@ class Recognizer:
         """
         if device is not None:
             self.to(device)
+        if not 0 <= min_score <= 1:
+            raise ValueError(f"min_score is a probability between 0 and 1; {min_score} is not")
         names = self._matcher(dictionary)
         if tokens:
             return next(self._predict_all([list(cast(Sequence[str], text))], nested, min_score, names))
         if isinstance(text, str | Sentence):
             return next(self._predict_all([text], nested, min_score, names))
-        if not isinstance(text, Iterable):
+        if not isinstance(text, Iterable) or isinstance(text, bytes | Mapping):
             raise TypeError(f"text is a string, a Sentence, or several of these, but not {repr(text)[:60]}")
         found = self._predict_all(text, nested, min_score, names)
         return Predictions(found) if isinstance(text, Sequence) else found
@@ -340,6 +342,11 @@ class Recognizer:
         """Finds the names in text that is cut as the training data was."""
         if isinstance(dictionary, Dictionary):
             return Matcher(dictionary, characters=self.split in CHARACTER_SPLITTINGS)
+        if dictionary is not None and not isinstance(dictionary, Matcher):
+            raise TypeError(
+                "dictionary is a Dictionary, such as Dictionary.read('names.tsv'), or a Matcher, but not "
+                f"{repr(dictionary)[:60]}"
+            )
         return dictionary
 
     def save_pretrained(self, folder: str | Path) -> None:
@@ -464,6 +471,8 @@ def _resolve(
                 "method, encoder, epochs, seed and dev_incomplete stand in the settings already; give one or the other"
             )
         return settings
+    if settings is not None and not isinstance(settings, Mapping):
+        raise TypeError(f"settings is a dict such as {{'training.epochs': 3}}, but not {repr(settings)[:60]}")
     given = {
         "training.epochs": epochs,
         "training.seed": seed,

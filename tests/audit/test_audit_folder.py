@@ -75,6 +75,12 @@ def test_an_audit_that_lacks_a_file_is_refused(tmp_path: Path, name: str) -> Non
         AuditFolder.open(folder)
 
 
+def test_a_file_is_no_audit(tmp_path: Path) -> None:
+    (tmp_path / "train.conll").write_text("Ada\tB-PER\n")
+    with pytest.raises(DataError, match=r"train.conll: this is a file, and not an audit — give the folder that"):
+        AuditFolder.open(tmp_path / "train.conll")
+
+
 def test_a_summary_that_is_there_but_damaged_is_not_said_to_be_missing(tmp_path: Path) -> None:
     folder = small_audit(tmp_path / "audit")
     (folder / "summary.json").write_text("{")

@@ -56,6 +56,15 @@ def test_a_corpus_cannot_be_changed():
         corpus[0] = BOB
 
 
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [("dev.conll", "Corpus.read reads a file"), (["Ada left"], "^a corpus holds objects of Sentence, not 'Ada left'$")],
+)
+def test_a_corpus_holds_sentences_and_nothing_else(given, message):
+    with pytest.raises(TypeError, match=message):
+        Corpus(given)
+
+
 def test_the_labels_are_those_annotated_and_those_looked_for():
     searched = Sentence(("x",), annotated_labels=frozenset({"ORG", "PER"}))
     assert Corpus([ADA, searched]).labels == ("LOC", "ORG", "PER")
@@ -119,7 +128,7 @@ def test_a_format_that_is_asked_for_outranks_the_ending():
     assert format_of("-", "conll").name == "conll"
 
 
-@pytest.mark.parametrize("name", ["data.html", "data", "-", "data.gz"])
+@pytest.mark.parametrize("name", ["data.html", "data", "data.gz"])
 def test_an_unknown_ending_is_refused(name):
     with pytest.raises(DataError) as raised:
         Corpus.read(name)
@@ -127,6 +136,14 @@ def test_an_unknown_ending_is_refused(name):
         f"{name}: the name does not tell the format — give the format (answers, argilla, bioc, "
     )
     assert ".jsonl" in str(raised.value)
+
+
+def test_a_pipe_has_no_ending_that_could_be_changed():
+    with pytest.raises(
+        DataError, match=r"^-: what comes or goes through a pipe has no name .* — give the format"
+    ) as raised:
+        Corpus.read("-")
+    assert ".jsonl" not in str(raised.value)
 
 
 @pytest.mark.parametrize("format", FORMATS)

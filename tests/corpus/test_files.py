@@ -173,7 +173,6 @@ def folder(tmp_path, monkeypatch):
         ("hard.conll", "gold.conll"),
         ("new.conll", "linked/new.conll"),
         ("model/config.json", "model"),
-        ("linked/model/new.jsonl", "model"),
         ("model", "model/config.json"),
         ("model", "model"),
     ],
@@ -183,6 +182,11 @@ def test_what_is_read_is_never_written(folder, out, read):
         refuse_overwriting(out, {"the input": [folder / read]})
     with pytest.raises(DataError, match="--out would overwrite the input"):
         refuse_overwriting(folder / out, {"the dictionary": ["other.tsv"], "the input": ["absent.txt", read]})
+
+
+def test_a_new_file_does_not_go_into_a_folder_that_is_read(folder):
+    with pytest.raises(DataError, match=r"^linked/model/new.jsonl: --out lies in the folder \S+model, into which"):
+        refuse_overwriting("linked/model/new.jsonl", {"the input": [folder / "model"]})
 
 
 @pytest.mark.parametrize(

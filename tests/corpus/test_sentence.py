@@ -122,6 +122,10 @@ def test_a_string_is_neither_a_list_of_words_nor_a_set_of_labels():
         Sentence("Ada left")
     with pytest.raises(TypeError, match="set of labels"):
         Sentence(TOKENS, annotated_labels="PER")
+    with pytest.raises(TypeError, match=r"^entities holds objects such as Entity\(0, 1, 'PER'\), not \(0, 1, 'PER'\)$"):
+        Sentence(("Ada",), ((0, 1, "PER"),))
+    with pytest.raises(TypeError, match=r"^non_entities holds objects such as Span\(0, 1\), not \(0, 1\)$"):
+        Sentence(("Ada",), non_entities=((0, 1),))
 
 
 def test_without_annotation_every_label_is_possible():

@@ -88,7 +88,7 @@ def test_entities_may_be_a_group_of_spans_with_scores(nlp):
 
 
 def test_entities_that_are_less_probable_can_be_left_out(nlp):
-    assert nlp(min_score=1.1)(TEXT).ents == ()
+    assert nlp(min_score=1.0)(TEXT).ents == ()
 
 
 @pytest.mark.parametrize(("overwrite", "first"), [(False, ("Grace", "NAME")), (True, ("Grace  Hopper", "PER"))])

@@ -97,3 +97,9 @@ def test_names_that_cannot_be_in_a_text_need_not_be_searched_for() -> None:
         "new guinea",
         "York",
     ]
+
+
+@pytest.mark.parametrize("pairs", [["UK"], [("Ada",)], {"Ada": "PER"}])
+def test_names_without_labels_are_no_dictionary(pairs) -> None:
+    with pytest.raises(TypeError, match="names with their labels"):
+        Dictionary.of(pairs)

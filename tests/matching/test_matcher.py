@@ -314,3 +314,8 @@ def test_the_sentences_tell_whether_names_are_cut_into_characters() -> None:
     assert characters.entities([list("我在上海")]) == [[Entity(2, 4, "LOC")]]
     words = Matcher.for_sentences(names, iter([["Ada", "sleeps"]]), ignore_case=True)
     assert words.entities([["Ada", "sleeps"]]) == [[Entity(0, 1, "PER")]]
+
+
+def test_the_path_of_a_list_is_no_dictionary() -> None:
+    with pytest.raises(TypeError, match=r"such as Dictionary.read\('names.tsv'\), but not 'names.tsv'$"):
+        Matcher("names.tsv")  # type: ignore[arg-type]

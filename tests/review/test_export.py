@@ -111,7 +111,7 @@ def test_the_files_of_the_audit_are_never_overwritten(review: Review, tmp_path: 
     before = (tmp_path / "audit" / "corpus.jsonl").read_bytes()
     names = ("corpus.jsonl", "findings.jsonl", "summary.json", "report.html", "review.sqlite", "exports/prodigy.jsonl")
     for path in (*(tmp_path / "audit" / name for name in names), tmp_path / "link.jsonl"):
-        with pytest.raises(DataError, match="--export would overwrite a file of the audit"):
+        with pytest.raises(DataError, match=r"--export (would overwrite a file of the audit|lies in the folder)"):
             export_corpus(review, path)
     assert (tmp_path / "audit" / "corpus.jsonl").read_bytes() == before
     export_corpus(review, tmp_path / "audit" / "reviewed.jsonl")  # the folder may hold other files

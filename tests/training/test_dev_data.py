@@ -15,6 +15,19 @@ def test_nothing_is_said_about_ordinary_dev_data(toy):
     assert not list(remarks_on_dev(toy, other_words(toy)))
 
 
+def test_labels_of_a_dictionary_are_no_measure_unless_somebody_says_that_they_have_gaps(toy):
+    def from_dictionary(sentence):
+        return replace(sentence, entities=tuple(replace(e, source="dictionary") for e in sentence.entities))
+
+    dev = Corpus(tuple(map(from_dictionary, other_words(toy))))
+    (remark,) = remarks_on_dev(toy, dev)
+    assert remark.startswith("All labels of the dev data are from a dictionary")
+    assert "--dev-incomplete" in remark
+    assert not list(remarks_on_dev(toy, dev, has_gaps=True))
+    assert not list(remarks_on_dev(toy, dev.as_complete()))
+    assert not list(remarks_on_dev(toy, Corpus((*dev, *other_words(toy)))))
+
+
 def test_a_label_with_another_name_in_the_dev_data_is_missed_on_both_sides(toy):
     remarks = list(remarks_on_dev(toy, other_words(toy).rename_labels({"PER": "PERSON"})))
     assert [remark.split(";")[0].split(":")[0] for remark in remarks] == [

@@ -135,7 +135,10 @@ def test_requests_that_make_no_sense_are_refused(browser: TestClient) -> None:
     assert post(browser, "/api/next", {}, {"X-Reviewer": "'; DROP TABLE findings"}).status_code == 422
     half = browser.post("/api/next", content='{"filter": {"label": "\\ud800"}}', headers=ADA | JSON)
     assert (half.status_code, half.json()["reason"]) == (422, "invalid")  # half a character
-    assert browser.get("/docs").status_code == 404
+    misdirected = (("/docs", 404, "There is no path '/docs'."), ("/api/next", 405, "/api/next does not take GET."))
+    for path, status, message in misdirected:
+        answer = browser.get(path, headers=ADA)
+        assert (answer.status_code, answer.json()) == (status, {"reason": "request", "message": message})
 
 
 @pytest.mark.parametrize("number", [99, -1, 2**63, -(2**63) - 1, 10**30])

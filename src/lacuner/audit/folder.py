@@ -38,6 +38,8 @@ class AuditFolder:
     def open(cls, path: Path) -> "AuditFolder":
         """Check that the folder holds an audit that this version can read."""
         remedy = "give the folder that lacuner audit has written"
+        if path.is_file():
+            raise DataError("this is a file, and not an audit", remedy, path)
         try:
             summary = json.loads((path / SUMMARY).read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:

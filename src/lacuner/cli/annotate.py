@@ -21,6 +21,7 @@ from lacuner.cli.options import (
     Strict,
     Texts,
     read_names,
+    refuse_mixing,
 )
 from lacuner.errors import ConfigError
 
@@ -165,6 +166,7 @@ def annotate(
     from lacuner.streams.inputs import expand
 
     check_output(out, merge, unmatched)
+    refuse_mixing(out, json)
     in_parts = is_folder(out)
     if in_parts:
         written = format_of(merge or out, format or (None if merge else "jsonl")).name

@@ -8,7 +8,7 @@ import typer
 
 from lacuner.cli.console import number_of, print_json, say, track
 from lacuner.cli.help import DATA, OUTPUT
-from lacuner.cli.options import Json, Strict, check_inputs
+from lacuner.cli.options import Json, Strict, check_inputs, refuse_mixing
 from lacuner.corpus import Sentence
 from lacuner.corpus.corpus import stream_sentences, write_sentences
 from lacuner.corpus.files import STANDARD_INPUT, ReadingReport, refuse_overwriting
@@ -53,6 +53,7 @@ def convert(
 
     Example: `lacuner convert export.json data.conll --from doccano`
     """
+    refuse_mixing(out, json, "OUT")
     check_inputs([data])
     refuse_overwriting(out, {"its own input": [data]}, "OUT")
     writable_format(out, to_format)

@@ -18,6 +18,7 @@ from lacuner.cli.options import (
     NamesLabel,
     Strict,
     read_dictionary,
+    refuse_mixing,
 )
 from lacuner.corpus import Corpus
 from lacuner.corpus.corpus import open_for_writing
@@ -79,6 +80,7 @@ def evaluate(
     if folder is None and (dictionary is None or file.is_dir()):
         raise ConfigError("DATA is missing — give the model and the data: lacuner evaluate MODEL DATA")
     if errors is not None:
+        refuse_mixing(errors, json, "--errors")
         read = {"the data": file, "a file of the model": folder, "the dictionary": dictionary}
         refuse_overwriting(errors, {what: [path] for what, path in read.items()}, "--errors")
         if str(errors) != STANDARD_INPUT:
@@ -87,7 +89,9 @@ def evaluate(
     recognizer = None if folder is None else Recognizer.from_pretrained(str(folder), device)
     corpus = Corpus.read(file, data_format, strict, "words" if recognizer is None else recognizer.split)
     listed = () if names is None else names.labels
-    if recognizer is not None:
+    if not corpus.labels:
+        say(f"warning: No entity is annotated in {file}, so there is nothing to find: recall and F1 say nothing.")
+    elif recognizer is not None:
         for unknown in sorted(set(corpus.labels) - set(recognizer.labels)):
             missed = (
                 "only the dictionary finds its entities" if unknown in listed else "all its entities count as missed"

@@ -51,6 +51,8 @@ def export(
     corpus = Corpus.read(check, data_format, strict, recognizer.split)
     say(f"Exporting to {backend}; this takes a minute.")
     report = recognizer.export(out, corpus, backend, allow_loss=allow_loss, nested=nested)
+    if not report.before.f1:
+        say(f"warning: F1 on {check} is 0 before the export, so it cannot show what the export costs.")
     if json:
         print_json(report.as_dict() | {"out": str(out)})
     else:

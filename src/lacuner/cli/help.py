@@ -5,12 +5,21 @@ from pathlib import Path
 from typing import Any, get_args
 
 from rich.markup import escape
+from typer import BadParameter
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 DATA, MODEL, TRAINING, MATCHING, OUTPUT, RUNNING = "Data", "Model", "Training", "Matching", "Output", "Running"
 """Titles of groups of options."""
 _CODE = re.compile("`([^`]+)`")
 _LINE_END = re.compile(r"(?<!\n)\n(?!\n)")
+_PLAIN = {
+    r"^Value error, ": "",
+    "^Input should be": "it must be",
+    ", unable to parse string as an? [a-z]+": "",
+    r"\ba valid integer\b": "a whole number",
+    r"\ba valid number\b": "a number",
+}
+"""What typer takes over from pydantic about a value, and how a person would say it."""
 _WORDS = {int: "N", float: "X", Path: "PATH", str: "TEXT"}
 """What values are called where an option does not say it."""
 
@@ -31,6 +40,15 @@ class _Typeset:
         self.help = typeset(self.help)
         for parameter in self.params:
             parameter.help = typeset(parameter.help)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        try:
+            parsed: list[str] = super().parse_args(ctx, args)  # type: ignore[misc]
+        except BadParameter as error:
+            for pattern, plain in _PLAIN.items():
+                error.message = re.sub(pattern, plain, error.message)
+            raise
+        return parsed
 
     def get_params(self, ctx: Any) -> list[Any]:
         parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]

@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from lacuner.cli.console import print_json, track
+from lacuner.cli.console import number_of, print_json, track
 from lacuner.cli.options import DataFormat, Json, Strict
-from lacuner.corpus import Sentence
+from lacuner.corpus import Sentence, Source
 from lacuner.corpus.corpus import stream_sentences
 from lacuner.corpus.files import STANDARD_INPUT, ReadingReport
 from lacuner.corpus.sources import UNNAMED, named_sources, with_sources_apart
@@ -57,7 +57,7 @@ def inspect(
     statistics = Statistics.count(compared())
     quality = None if gold is None else (scores.scores(), gaps, names.as_dict())
     agreement = None
-    if sources.are_several:
+    if sources.can_be_compared(with_gold=gold is not None):
         agreement = sources.agreement(kept if kept is not None else _pairs(data, gold, data_format, ReadingReport()))
     result: dict[str, Any] = statistics.as_dict() | {"repairs": dict(report.counts)}
     if quality:
@@ -86,9 +86,10 @@ class _Sources:
         self._apart.update(said.source for said in sentence.by_source)
         self._named |= named_sources([sentence])
 
-    @property
-    def are_several(self) -> bool:
-        return len(self._apart | self._named.keys()) > 1
+    def can_be_compared(self, with_gold: bool) -> bool:
+        """Whether there are several; of two, a reviewer can only be compared with gold annotation."""
+        sources = self._apart | self._named.keys()
+        return len(sources if with_gold else sources - {Source.REVIEWER}) > 1
 
     def agreement(self, pairs: Iterable[tuple[Sentence, Sentence | None]]) -> Agreement:
         agreement, named = Agreement(), list(self._named)
@@ -115,17 +116,17 @@ def _describe(statistics: Statistics) -> str:
     lines = [
         f"sentences   {s.sentences:>9,}   {s.sentences_without_entities:,} without entities, {s.repeated_sentences:,} repeated",
         f"words       {s.tokens:>9,}   {words:.1f} a sentence, {max(s.lengths, default=0):,} in the longest",
-        f"entities    {s.entities:>9,}   at most {s.width_covering(1.0)} words wide; {s.width_covering(0.99)} cover 99 %",
+        f"entities    {s.entities:>9,}{_describe_widths(s)}",
         f"sparsity    {s.sparsity:>9.2f}   entities of a sentence / √words; negative sampling wants it well below 1",
     ]
     lines += [f"  {label:<9} {count:>9,}   {count / s.entities:.1%}" for label, count in s.labels.most_common()]
     notes = {
-        "complete": f"{s.complete_sentences:,} sentences are complete: what has no label is no entity",
-        "partial": f"{s.partially_labeled_sentences:,} sentences were searched for some labels only",
-        "rejected": f"{s.non_entities:,} spans are known not to be entities",
+        "complete": f"in {number_of(s.complete_sentences, 'sentence')} what has no label is known to be no entity",
+        "partial": f"{number_of(s.partially_labeled_sentences, 'sentence')} searched for some labels only",
+        "rejected": f"{number_of(s.non_entities, 'span')} known not to be an entity",
         "sources": ", ".join(f"{count:,} from {source}" for source, count in s.sources.most_common()),
-        "overlaps": f"{s.overlapping_entities:,} entities overlap their neighbor",
-        "empty": f"{s.empty_sentences:,} sentences have no words",
+        "overlaps": f"{number_of(s.overlapping_entities, 'entity')} overlapping a neighbor",
+        "empty": f"{number_of(s.empty_sentences, 'sentence')} without words",
         "alike": "; ".join(map(" and ".join, alike)) + ": labels that differ in case only",
     }
     facts = {
@@ -134,6 +135,13 @@ def _describe(statistics: Statistics) -> str:
         "alike": len(alike),
     }  # fmt: skip
     return "\n".join(lines + [f"{name:<11} {notes[name]}" for name, count in facts.items() if count])
+
+
+def _describe_widths(statistics: Statistics) -> str:
+    if not statistics.entities:
+        return ""
+    widest = number_of(statistics.width_covering(1.0), "word")
+    return f"   at most {widest} wide; {statistics.width_covering(0.99)} cover 99 %"
 
 
 def _describe_quality(scores: Scores, gaps: Gaps, names: dict[str, int]) -> str:

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from lacuner.cli.console import print_json, say, track
-from lacuner.cli.options import DataFormat, Json, Strict
+from lacuner.cli.options import DataFormat, Json, Strict, refuse_mixing
 from lacuner.corpus import Entity, Sentence
 from lacuner.corpus.corpus import open_for_writing, stream_sentences, write_sentences
 from lacuner.corpus.files import ReadingReport, refuse_overwriting
@@ -41,6 +41,7 @@ def mask(
 
     Example: `lacuner mask gold.conll --probability 0.7 --seed 1 --out masked.conll --hidden hidden.jsonl`
     """
+    refuse_mixing(out, json)
     refuse_overwriting(out, {"its own input": [gold]})
     if hidden is not None:
         refuse_overwriting(hidden, {"the input": [gold], "the output": [out]}, "--hidden")

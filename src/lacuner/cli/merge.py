@@ -8,7 +8,7 @@ import typer
 
 from lacuner.cli.console import number_of, print_json, say, track
 from lacuner.cli.help import DATA
-from lacuner.cli.options import DataFormat, Json, Strict, TrustOption, check_inputs, parse_trust
+from lacuner.cli.options import DataFormat, Json, Strict, TrustOption, check_inputs, parse_trust, refuse_mixing
 from lacuner.corpus import Corpus
 from lacuner.corpus.corpus import stream_sentences, write_sentences
 from lacuner.corpus.files import ReadingReport, refuse_overwriting
@@ -57,6 +57,7 @@ def merge(
     """
     if len(data) < 2:
         raise ConfigError("merge needs two or more files — lacuner convert writes one in another format")
+    refuse_mixing(out, json)
     check_inputs(data)
     refuse_overwriting(out, {"an input": data})
     written = (guess_format(out) or format_of(data[0], data_format)).name

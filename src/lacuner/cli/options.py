@@ -194,6 +194,13 @@ def parse_trust(given: Iterable[str] | None) -> dict[str, float]:
     return trust
 
 
+def refuse_mixing(out: str | Path | None, json: bool, option: str = "--out") -> None:
+    """Refuse to print figures after the data: whatever reads the data would take them for another record."""
+    if json and str(out) == STANDARD_INPUT:
+        what = f"--json and {option} both write to standard output"
+        raise ConfigError(f"{what} — write the data to a file, or leave out --json")
+
+
 def check_inputs(paths: Iterable[Path]) -> None:
     """Say before the work begins that a file is not there."""
     for path in paths:

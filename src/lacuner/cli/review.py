@@ -10,7 +10,7 @@ import typer
 
 from lacuner.cli.console import print_json, say
 from lacuner.cli.listening import Host, Port, open_port
-from lacuner.cli.options import Json
+from lacuner.cli.options import Json, refuse_mixing
 
 if TYPE_CHECKING:
     from lacuner.review.review import Review
@@ -49,6 +49,7 @@ def review(
     from lacuner.audit.folder import DECISIONS, AuditFolder
     from lacuner.review.review import Review
 
+    refuse_mixing(export, json, "--export")
     audit = AuditFolder.open(folder)
     warning = audit.warning()
     if warning is not None:

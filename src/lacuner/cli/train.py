@@ -44,9 +44,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _SHOWN = 12
+"""Labels that are listed."""
 _MIN_SHARED = 0.1
 """Fraction of a file whose sentences are in another one, too, from which both may be label sets of one text."""
-"""Labels that are listed."""
 
 
 def train(
@@ -190,6 +190,7 @@ def train(
     from lacuner.encoders.device import find_device
     from lacuner.encoders.processes import Processes
     from lacuner.matching.dictionary import Dictionary
+    from lacuner.model_folder import is_model_folder
     from lacuner.recognizer import Recognizer
     from lacuner.training.progress import describe_dev
     from lacuner.training.settings import parse_assignments, read_config, resolve_settings
@@ -219,7 +220,7 @@ def train(
     if dev_corpus is None:
         chosen = "there is neither a threshold nor an ensemble, " if resolved.training.fit_threshold else ""
         logger.warning(f"There is no --dev data: {chosen}all epochs are run, and the last one is kept.")
-    if out.exists() and not resume:
+    if is_model_folder(out) and not resume:
         logger.warning("%s exists; it will be replaced at the end of training.", out)
     if dictionary and (dev_corpus is None or resolved.training.metric == "pu"):
         logger.warning("--dictionary has no effect: it is compared with the model on complete dev data only.")
@@ -339,11 +340,16 @@ def _warn_of_label_sets(corpora: Sequence[Corpus]) -> None:
     """Annotations of one text by several sources contradict each other as training data, unless they are merged."""
     shared, different = count_shared(corpora)
     if shared and shared >= _MIN_SHARED * min(map(len, corpora)):
+        remark = (
+            f"{different:,} of them with different labels: if these are annotations of the same text by several sources, "
+            "give --same-text."
+            if different
+            else "always with the same labels: each is learned as often as it is there. Is a file given twice?"
+        )
         logger.warning(
-            "%s in several of the training files, %s with different labels: if these are annotations of the same text by "
-            "several sources, give --same-text.",
+            "%s in several of the training files, %s",
             "1 sentence is" if shared == 1 else f"{shared:,} sentences are",
-            f"{different:,} of them",
+            remark,
         )
 
 

@@ -50,8 +50,14 @@ class Corpus(Sequence[Sentence]):
     report: ReadingReport = field(default_factory=ReadingReport, repr=False)
 
     def __post_init__(self) -> None:
-        if not self.is_lazy:
-            object.__setattr__(self, "sentences", tuple(self.sentences))
+        if self.is_lazy:
+            return
+        if isinstance(self.sentences, str | Path):
+            raise TypeError("sentences is a list of Sentence; Corpus.read reads a file, Corpus.from_texts splits texts")
+        object.__setattr__(self, "sentences", tuple(self.sentences))
+        for sentence in self.sentences:
+            if not isinstance(sentence, Sentence):
+                raise TypeError(f"a corpus holds objects of Sentence, not {repr(sentence)[:60]}")
 
     @property
     def is_lazy(self) -> bool:

@@ -274,6 +274,9 @@ def refuse_overwriting(
     for what, paths in others.items():
         for path in paths:
             if path is not None and str(path) != STANDARD_INPUT and _would_overwrite(out, path):
+                if os.path.isdir(path) and not os.path.exists(out):
+                    inside = f"{option} lies in the folder {path}, into which this command does not write"
+                    raise DataError(inside, "give a place outside of it", out)
                 raise DataError(f"{option} would overwrite {what}", "give it another name", out)
 
 

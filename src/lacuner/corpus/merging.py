@@ -136,7 +136,7 @@ def source_names(paths: Sequence[str | Path]) -> list[str]:
     names = next((choice for choice in choices if len(set(choice)) == len(choice)), None)
     if names is None:
         twice = next(str(path) for path in named if named.count(path) > 1)
-        raise ConfigError(f"{twice} is given twice")
+        raise ConfigError(f"{twice} is given twice — leave out one of them")
     return ["standard input" if name == STANDARD_INPUT else name.replace(JOINED, "_") for name in names]
 
 

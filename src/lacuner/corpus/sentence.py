@@ -223,12 +223,15 @@ class Sentence:
             raise TypeError("tokens is a sequence of words, not one text; Corpus.from_texts splits texts")
         if isinstance(self.annotated_labels, str):
             raise TypeError("annotated_labels is a set of labels, not one label")
+        entities, non_entities = tuple(self.entities), tuple(self.non_entities)
+        _check_members("entities", entities, Entity, "Entity(0, 1, 'PER')")
+        _check_members("non_entities", non_entities, Span, "Span(0, 1)")
         freeze(self, "tokens", tuple(self.tokens))
         if self.annotated_labels is not None:
             freeze(self, "annotated_labels", frozenset(self.annotated_labels))
         freeze(self, "unknown_tokens", frozenset(self.unknown_tokens))
-        freeze(self, "entities", tuple(sorted(self.entities)))
-        freeze(self, "non_entities", tuple(sorted(self.non_entities)))
+        freeze(self, "entities", tuple(sorted(entities)))
+        freeze(self, "non_entities", tuple(sorted(non_entities)))
         freeze(self, "by_source", tuple(self.by_source))
         if len({said.source for said in self.by_source}) < len(self.by_source):
             raise ValueError("by_source has the same source twice")
@@ -318,6 +321,12 @@ class Sentence:
             return None if offsets == self._found_offsets() else tuple(offsets)
         except ValueError:  # the words are spelled differently in the text
             return tuple(offsets)
+
+
+def _check_members(name: str, members: Iterable[Any], kind: type[Any], example: str) -> None:
+    for member in members:
+        if not isinstance(member, kind):
+            raise TypeError(f"{name} holds objects such as {example}, not {repr(member)[:60]}")
 
 
 def _check_annotation(said: Sentence | SourceAnnotation, length: int) -> None:

@@ -28,6 +28,8 @@ def load_pretrained(name: str) -> Any:
     from transformers import AutoConfig, AutoModel  # takes seconds to import, and other encoders do without it
 
     folder, stored = Path(name), {}
+    if not folder.is_dir() and (name.startswith((".", "~")) or folder.is_absolute() or len(folder.parts) > 2):
+        raise FileNotFoundError("there is no such folder")  # and no name on the hub looks like this
     with ExitStack() as stack:
         if (folder / "encoder.onnx").is_file():
             raise ConfigError(f"{name} is an exported model, which cannot be trained; give the encoder it was made of")

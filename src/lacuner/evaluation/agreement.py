@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any
 
-from lacuner.corpus import OUTSIDE, Entity, Sentence, SourceAnnotation
+from lacuner.corpus import OUTSIDE, Entity, Sentence, Source, SourceAnnotation
 from lacuner.corpus.overlaps import OverlapIndex
 from lacuner.corpus.sources import annotations_of
 from lacuner.evaluation.scores import LabelScores, ScoreCounts
@@ -118,7 +118,11 @@ class PairAgreement:
 
 @dataclass
 class Agreement:
-    """Counts over a stream of sentences that tell their sources apart."""
+    """Counts over a stream of sentences that tell their sources apart.
+
+    A reviewer is compared with gold annotation only: who decides about single spans after others has replaced what they
+    said, and could not agree with them.
+    """
 
     pairs: dict[tuple[str, str], PairAgreement] = field(default_factory=dict)
     gold: dict[str, ScoreCounts] = field(default_factory=dict)
@@ -126,7 +130,8 @@ class Agreement:
     def add(self, sentence: Sentence, gold: Sentence | None = None) -> None:
         """Count a sentence, and its gold annotation if there is one."""
         said = annotations_of(sentence)
-        for one, other in combinations(sorted(said, key=lambda each: each.source), 2):
+        annotators = [each for each in said if each.source != Source.REVIEWER]
+        for one, other in combinations(sorted(annotators, key=lambda each: each.source), 2):
             names = one.source, other.source
             self.pairs.setdefault(names, PairAgreement(*names)).add(sentence, one, other)
         if gold is None:
@@ -145,7 +150,7 @@ class Agreement:
 
     def table(self) -> str:
         """The same to read."""
-        lines = ["", "agreement between sources (fractions; kappa is that of the words' labels)"]
+        lines = ["", "agreement between sources (fractions; kappa is that of the words' labels)"] if self.pairs else []
         for _, pair in sorted(self.pairs.items()):
             counts, kappa = pair.counts, "–" if pair.kappa is None else f"{pair.kappa:.2f}"
             lines += [

@@ -1,6 +1,6 @@
 """Texts → passages → entities. The recognizer, the command line, servers and training all predict through here."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -98,6 +98,14 @@ def _raw_text(text: Text) -> str | None:
     return text if isinstance(text, str) else text.text if isinstance(text, Sentence) else None
 
 
+def _words_of(text: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(text, Iterable) and not isinstance(text, bytes | Mapping):
+        words = tuple(text)
+        if all(isinstance(word, str) for word in words):
+            return words
+    raise TypeError(f"a text is a string, a Sentence, or a list of words, but not {repr(text)[:60]}")
+
+
 @dataclass(frozen=True)
 class _Document:
     """A text to be searched: its words, the passages in which they are searched, and the way back to the text."""
@@ -110,7 +118,7 @@ class _Document:
     @classmethod
     def of(cls, text: Text, split: Splitting) -> "_Document":
         if not isinstance(text, str):
-            given = text.tokens if isinstance(text, Sentence) else tuple(text)
+            given = text.tokens if isinstance(text, Sentence) else _words_of(text)
             return cls(given, passages_of(given))
         offsets = split_words(text, split)
         words = [text[start:end] for start, end in offsets]

@@ -3,7 +3,7 @@
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
@@ -67,7 +67,9 @@ class Dictionary:
         >>> Dictionary.of([("Ada Lovelace", "PER")]).entries
         (Entry(surface='Ada Lovelace', label='PER', case=None),)
         """
-        return cls(tuple(dict.fromkeys(Entry(" ".join(surface.split()), label) for surface, label in pairs)))
+        if isinstance(pairs, Mapping):
+            raise TypeError("pairs is a list of names with their labels — give the items() of a dict")
+        return cls(tuple(dict.fromkeys(_entry_of(pair) for pair in pairs)))
 
     @classmethod
     def of_annotation(cls, sentences: Iterable[Sentence]) -> "Dictionary":
@@ -148,6 +150,13 @@ def read_stop_list(path: str | Path) -> list[str]:
     """Names that are not to be matched, one a line; a table's first column counts."""
     lines = (line.partition("\t")[0].strip() for _, line in read_lines(path))
     return [line for line in lines if line]
+
+
+def _entry_of(pair: tuple[str, str]) -> Entry:
+    if isinstance(pair, str) or len(pair) != 2:
+        raise TypeError(f"pairs holds names with their labels, such as ('Ada', 'PER'), but not {repr(pair)[:60]}")
+    surface, label = pair
+    return Entry(" ".join(surface.split()), label)
 
 
 def _read_entries(

@@ -87,6 +87,10 @@ class Matcher:
         characters: bool = False,
         stopped: Collection[str] = (),
     ) -> None:
+        if not isinstance(dictionary, Dictionary):
+            raise TypeError(
+                f"dictionary is a Dictionary, such as Dictionary.read('names.tsv'), but not {repr(dictionary)[:60]}"
+            )
         if ambiguous not in AMBIGUOUS:
             raise ConfigError(f"ambiguous={ambiguous!r}: choose {', '.join(AMBIGUOUS)}")
         self.dictionary = dictionary

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from lacuner.corpus import Corpus
+from lacuner.corpus.sentence import Source
 
 _EXPECTED = 5
 """A label that dev data of this size would have so often by chance is not merely rare there: it is called something else."""
@@ -11,10 +12,21 @@ _REPEATED = 0.2
 """Fraction of dev sentences that are in the training data, too, from which on it is worth a word."""
 
 
-def remarks_on_dev(train: Corpus, dev: Corpus) -> Iterator[str]:
-    """What a person would want to know before a model is selected on ``dev``, in sentences."""
+def remarks_on_dev(train: Corpus, dev: Corpus, has_gaps: bool = False) -> Iterator[str]:
+    """What a person would want to know before a model is selected on ``dev``, in sentences.
+
+    Args:
+        train: the training data.
+        dev: the dev data.
+        has_gaps: the user has said that labels are missing in the dev data.
+    """
     if not any(sentence.entities for sentence in dev):
         yield "No entity is annotated in the dev data, so it cannot tell which epoch is best; the last is kept."
+    if not has_gaps and is_labeled_by_a_dictionary(dev):
+        yield (
+            "All labels of the dev data are from a dictionary, so every name that it lacks counts as a wrong prediction: give "
+            "dev data that a person has labeled, or say that this has gaps (--dev-incomplete)."
+        )
     for label in sorted(set(dev.labels) - set(train.labels)):
         yield f"The label {label} is in the dev data only; none of its entities can be found."
     if train.is_lazy:  # it would be read from disk again
@@ -30,6 +42,12 @@ def remarks_on_dev(train: Corpus, dev: Corpus) -> Iterator[str]:
             f"{repeated:,} of {len(dev):,} dev sentences are in the training data, too, so scores on the dev data are "
             "higher than on new text; lacuner split keeps equal sentences together."
         )
+
+
+def is_labeled_by_a_dictionary(corpus: Corpus) -> bool:
+    """Whether a dictionary has made all labels, and nobody says that they are complete."""
+    sources = {entity.source for sentence in corpus for entity in sentence.entities}
+    return sources == {Source.DICTIONARY} and not any(sentence.complete for sentence in corpus)
 
 
 def labels_that_dev_lacks(train: Corpus, dev: Corpus) -> list[str]:

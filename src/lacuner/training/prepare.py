@@ -30,11 +30,12 @@ def prepare_passages(given: Corpus, dev: Corpus | None, settings: RunSettings) -
     prepared = cut_for_training(given)
     empty = sum(not sentence.tokens for sentence in given)
     if empty:
-        logger.warning("%d sentences without words are left out.", empty)
+        logger.warning("%s left out.", _sentences_that_are(empty, " without words", "is", "are"))
     for what, corpus in (("", given), (" of the dev data", dev)):
         _say_what_is_long(what, long_sentences(corpus or ()))
     if prepared.lost:
-        logger.warning("%d spans are longer than a passage of %d words and are left out.", prepared.lost, MAX_PASSAGE)
+        spans = "1 span is" if prepared.lost == 1 else f"{prepared.lost:,} spans are"
+        logger.warning("%s longer than a passage of %d words and left out.", spans, MAX_PASSAGE)
     unlearnable = settings.method.unlearnable(prepared.corpus)
     if unlearnable is not None:
         logger.warning(unlearnable)
@@ -45,7 +46,8 @@ def prepare_passages(given: Corpus, dev: Corpus | None, settings: RunSettings) -
         )
     for alike in labels_alike((*prepared.corpus.labels, *(dev.labels if dev is not None else ()))):
         logger.warning("The labels %s differ in case only; they are taken for different ones.", " and ".join(alike))
-    for remark in remarks_on_dev(prepared.corpus, dev) if dev is not None else ():
+    has_gaps = settings.training.metric == "pu"
+    for remark in remarks_on_dev(prepared.corpus, dev, has_gaps) if dev is not None else ():
         logger.warning(remark)
     return prepared
 
@@ -116,19 +118,22 @@ def _say_what_is_long(what: str, long: Sequence[int]) -> None:
     """Say how many sentences are cut, given their words, and how many are so long that they can hardly be sentences."""
     if long:
         logger.info(
-            "%d sentences%s are longer than %d words and are read in passages; the longest has %s.",
-            len(long),
-            what,
+            "%s longer than %d words and %s read in passages; the longest has %s.",
+            _sentences_that_are(len(long), what, "is", "are"),
             MAX_PASSAGE,
+            "is" if len(long) == 1 else "are",
             f"{max(long):,}",
         )
     endless = [length for length in long if length >= _HARDLY_A_SENTENCE]
     if endless:
         logger.warning(
-            "%d sentences%s have %s words or more. They are cut into passages of at most %d words; if the file lacks blank "
-            "lines between its sentences, put them in.",
-            len(endless),
-            what,
+            "%s %s words or more. Such a sentence is cut into passages of at most %d words; if the file lacks blank lines "
+            "between its sentences, put them in.",
+            _sentences_that_are(len(endless), what, "has", "have"),
             f"{_HARDLY_A_SENTENCE:,}",
             MAX_PASSAGE,
         )
+
+
+def _sentences_that_are(count: int, what: str, singular: str, plural: str) -> str:
+    return f"1 sentence{what} {singular}" if count == 1 else f"{count:,} sentences{what} {plural}"

@@ -2,6 +2,7 @@
 
 import tomllib
 from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 
@@ -285,6 +286,16 @@ def _check_level(method: Method, training: Mapping[str, Any]) -> None:
             )
 
 
+def _refuse_misspelled(name: str) -> None:
+    """Nobody waits for the hub to say that it has no ``recurent``."""
+    meant = get_close_matches(name, ENCODERS, n=1, cutoff=0.85)
+    if meant and name not in ENCODERS and not Path(name).is_dir():
+        raise ConfigError(
+            f"there is no encoder {name!r} (did you mean {meant[0]}?); "
+            f"give {', '.join(sorted(ENCODERS))}, or the name or folder of a Hugging Face encoder"
+        )
+
+
 def _encoder(layers: Iterable[Mapping[str, Any]]) -> EncoderConfig:
     """The encoder; a name that is none of ours is a Hugging Face model's, and a model without a name a transformer."""
     merged: dict[str, Any] = {"name": DEFAULT_ENCODER}
@@ -292,6 +303,7 @@ def _encoder(layers: Iterable[Mapping[str, Any]]) -> EncoderConfig:
         takes_model = "model" in ENCODERS[merged["name"]].model_fields
         name = layer.get("name", merged["name"] if takes_model or "model" not in layer else "transformer")
         _checked_name("encoder", name)
+        _refuse_misspelled(name)
         described = {"name": name} if name in ENCODERS else {"name": "transformer", "model": name}
         merged = _merge(merged, [{**layer, **described}])
     if merged["name"] == "transformer" and "model" not in merged:

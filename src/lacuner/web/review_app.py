@@ -10,6 +10,7 @@ from fastapi.responses import FileResponse, JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
 from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
 
 from lacuner.audit.finding import Kind
 from lacuner.corpus import Entity, Sentence
@@ -85,6 +86,7 @@ def create_app(review: Review, policy: AccessPolicy, queue: WorkQueue | None = N
     app.add_exception_handler(StorageError, _not_stored)
     app.add_exception_handler(BusyError, _not_stored)
     app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _misdirected)
     app.mount("/static", StaticFiles(directory=STATIC))
     run = (queue or WorkQueue(review.together)).run
 
@@ -245,3 +247,12 @@ def _invalid(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
     fields = ", ".join(".".join(map(str, problem["loc"])) for problem in error.errors())
     return JSONResponse({"reason": "invalid", "message": f"The request is invalid: {fields}."}, 422)
+
+
+def _misdirected(request: Request, error: Exception) -> JSONResponse:
+    """A path that there is not, or not with this method."""
+    assert isinstance(error, HTTPException)
+    path, method = request.scope["path"], request.method
+    says = {404: f"There is no path {path[:100]!r}.", 405: f"{path[:100]} does not take {method}."}
+    content = {"reason": "request", "message": says.get(error.status_code, error.detail)}
+    return JSONResponse(content, error.status_code, error.headers)

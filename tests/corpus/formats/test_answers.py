@@ -143,7 +143,8 @@ def test_what_a_model_says_around_its_json_does_not_matter(tmp_path, answer: str
     ("record", "message"),
     [
         ({"answer": [], "output": []}, "there are answers under answer and output"),
-        ({}, "there is no answer"),
+        ({}, "there is no answer — give one, under one of entities, answer, response, output"),
+        ({"completion": "{}"}, r"there is no answer \(other keys: completion\) — give one"),
         ({"text": None, "answer": []}, 'neither "text"'),
         ({"tokens": ["Bo"], "answer": []}, '"tokens" are not the words of "text"'),
     ],

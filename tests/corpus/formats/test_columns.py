@@ -3,6 +3,7 @@
 import pytest
 
 from lacuner.corpus import Corpus, Entity, Sentence
+from lacuner.corpus.corpus import stream_sentences
 from lacuner.corpus.files import ReadingReport
 from lacuner.corpus.formats.conll import read_conll
 from lacuner.corpus.formats.format import ReadOptions
@@ -186,3 +187,51 @@ def test_old_mac_line_ends_are_refused_by_every_reader(tmp_path):
         (tmp_path / name).write_bytes(content.encode())
         with pytest.raises(DataError, match="lines end in carriage returns, as on old Macs"):
             Corpus.read(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            "Ada moved to Turin.\nBob left Paris yesterday.\n",
+            r"this looks like raw text.* — read it with --input-format text",
+        ),
+        (
+            "Ada moved to Turin\nBob left\n\nEve saw Bob leave\n",
+            r"this looks like raw text.* — read it with --input-format",
+        ),
+        (
+            "id,body\n1,Ada moved to Turin\n",
+            r"no column is called text: 'id,body' — let the first line name its columns",
+        ),
+        ("id;body\n1;Ada left\n2;Bob left\n3;Eve left\n", r"no column is called text: 'id;body'"),
+    ],
+)
+def test_texts_are_not_read_as_words_where_tags_are_not_needed(tmp_path, content, message):
+    path = tmp_path / "data.csv"
+    path.write_text(content)
+    with pytest.raises(DataError, match=message):
+        list(stream_sentences(path, tagged=False))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "Ada\nmoved\n.\n",
+        "Ada NNP\nmoved VBD\n. .\n",
+        "Ada NNP I-NP\nmoved VBD I-VP\n. . O\n",
+        "New York\tNNP\nis\tVBZ\ncold\tJJ\n",
+    ],
+)
+def test_words_with_and_without_other_columns_stay_words(tmp_path, content):
+    path = tmp_path / "data.conll"
+    path.write_text(content)
+    (sentence,) = stream_sentences(path, tagged=False)
+    assert len(sentence.tokens) == 3
+
+
+def test_a_table_with_texts_is_no_list_of_words_with_labels(tmp_path):
+    path = tmp_path / "data.csv"
+    path.write_text("id,body\n1,Ada moved to Turin\n")
+    with pytest.raises(DataError, match="this looks like a table with texts, but no column is called text"):
+        Corpus.read(path)

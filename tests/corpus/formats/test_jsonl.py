@@ -265,6 +265,7 @@ def test_strict_refuses_what_would_be_repaired(read, record):
             'neither "tokens" (a list of words) nor "text" (a string) is there; keys that are not read: words, id'
             " — add one of them",
         ),
+        ({"tokens": ["Ada", None]}, '"tokens" must be a list of strings — correct the record'),
         ({}, 'neither "tokens" (a list of words) nor "text" (a string) is there — add one of them'),
         (
             {"text": "Ada", "entities": [[0, 4, "PER"]]},

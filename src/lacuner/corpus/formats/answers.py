@@ -166,6 +166,9 @@ class _AnswerReader:
         keys = [key for key in (_ENTITIES, *ANSWER_KEYS) if self._record.get(key) is not None]
         if len(keys) != 1:
             what = f"there are answers under {' and '.join(keys)}" if keys else "there is no answer"
+            others = [key for key in self._record if key not in ("text", "tokens")]
+            if not keys and others:
+                what += f" (other keys: {', '.join(others[:10])})"
             raise self._error(what, f"give one, under one of {', '.join((_ENTITIES, *ANSWER_KEYS))}")
         return keys[0], self._record[keys[0]]
 

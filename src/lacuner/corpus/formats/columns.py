@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 
 from lacuner.corpus.files import ReadingReport
-from lacuner.corpus.formats.lookalikes import refuse_lookalikes
+from lacuner.corpus.formats.lookalikes import refuse_lookalikes, refuse_texts
 from lacuner.corpus.formats.tag_schemes import NO_TAG, UNKNOWN_TAGS, label_of
 from lacuner.corpus.sentence import OUTSIDE
 from lacuner.errors import DataError
@@ -66,7 +66,9 @@ class Layout:
         rows = list(chain.from_iterable(tables))
         if not tagged and 2 * sum(len(row) > 1 for row in rows) <= len(rows):
             return cls(separator, 1, tagged=False)
-        if tagged and tag is None:
+        if not tagged:
+            refuse_texts(rows, separator, path)
+        elif tag is None:
             refuse_lookalikes(rows, separator, len(blocks), path)
         first_number = _first_number(tables, path)
         if first_number is not None:

@@ -157,6 +157,8 @@ def words_or_text(record: Mapping[str, Any], path: str | Path, line: int) -> lis
         return tokens
     if isinstance(text, str):
         return text
+    if isinstance(tokens, list):
+        raise DataError('"tokens" must be a list of strings', "correct the record", path, line)
     what = 'neither "tokens" (a list of words) nor "text" (a string) is there'
     if record:
         what += f"; keys that are not read: {', '.join(list(record)[:_SHOWN_KEYS])}"

@@ -20,6 +20,7 @@ _ATTRIBUTE = re.compile(r"[A-Za-z]\w*=\S")
 _SENTENCE_END = re.compile(r"[.!?…。！？:;,][\"'”’)\]]*")
 _UPPER = re.compile(r"[A-Z][A-Z0-9_.:/-]*")
 _LOWER_TAG = re.compile(r"o|[biesmluw][-_].+")
+_END_OF_TEXT = re.compile(r"\w[.!?…]+[\"'”’)\]]*$")
 _FEW = 4
 """Rows of which one may doubt what they are, if none is tagged ``O``."""
 
@@ -61,11 +62,33 @@ def refuse_lookalikes(rows: Sequence[Sequence[str]], separator: str, blocks: int
     if all(len(row) > 1 and row[-1].isdecimal() for row in rows) and len(rows) >= _FEW:
         what = f"the tags are numbers ({', '.join(sorted(set(last))[:3])}, …)"
         raise DataError(what, "write their names, such as B-PER and O", path, 1)
+    _refuse_tables(rows, separator, path)
     spaced = any(" " in row[0].strip() for row in rows)
     if separator != " " and blocks == 1 and (spaced or len(rows) >= _FEW) and len({len(row) for row in rows}) == 1:
         what = f"no word is tagged O; this looks like a dictionary: {first[:60]!r}"
         remedy = "lacuner annotate TEXT --dictionary this file; in a corpus, mark labels as B-PER and I-PER"
         raise DataError(what, remedy, path, 1)
+
+
+def refuse_texts(rows: Sequence[Sequence[str]], separator: str, path: str | Path) -> None:
+    """Refuse rows whose first column would be taken for words, where tags are not needed, if they hold texts."""
+    rows = [row for row in rows if not row[0].startswith("#")]
+    if any(map(_is_sure, (row[-1] for row in rows))):
+        return
+    if separator != " ":
+        _refuse_tables(rows, separator, path)
+    elif 2 * sum(len(row) > 2 for row in rows) > len(rows) and (
+        len({len(row) for row in rows}) > 1 or any(_END_OF_TEXT.search(row[-1]) for row in rows)
+    ):
+        what = f"this looks like raw text, not like words in columns: {' '.join(rows[0])[:60]!r}"
+        raise DataError(what, "read it with --input-format text, or let its name end in .txt", path, 1)
+
+
+def _refuse_tables(rows: Sequence[Sequence[str]], separator: str, path: str | Path) -> None:
+    """Refuse rows of which most have a text where a tag would be: nothing tells which column holds the texts."""
+    if separator != " " and 2 * sum(" " in row[-1].strip() for row in rows if len(row) > 1) >= len(rows):
+        what = f"this looks like a table with texts, but no column is called text: {separator.join(rows[0])[:60]!r}"
+        raise DataError(what, "let the first line name its columns, and call that with the texts text", path, 1)
 
 
 def _is_sure(value: str) -> bool:

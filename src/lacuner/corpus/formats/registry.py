@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from lacuner.corpus.files import name_of
+from lacuner.corpus.files import STANDARD_INPUT, name_of
 from lacuner.corpus.formats.format import Format, Reader, Writer
 from lacuner.errors import DataError, did_you_mean
 from lacuner.registry import Registry
@@ -51,6 +51,9 @@ def format_of(path: str | Path, name: str | None = None) -> Format:
         patterns = sorted(pattern for known in all_formats().values() for pattern in known.folder_files)
         what, files = "nothing in the folder tells the format", ", ".join(patterns)
         raise DataError(what, f"give the format, one of the files in it, or a folder with one of: {files}", path)
+    if found is None and str(path) == STANDARD_INPUT:
+        what = "what comes or goes through a pipe has no name that tells its format"
+        raise DataError(what, f"give the format ({_choice(all_formats().values())})", path)
     if found is None:
         endings = sorted(ending for known in all_formats().values() for ending in known.endings)
         what, formats = "the name does not tell the format", _choice(all_formats().values())
