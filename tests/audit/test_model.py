@@ -66,6 +66,17 @@ def test_entities_that_no_model_notices_are_counted_and_do_not_mislead() -> None
     assert fitted.estimate().total == pytest.approx(60, rel=0.2)
 
 
+@pytest.mark.parametrize("unseen", [0, 20])
+def test_what_models_find_of_the_annotated_entities_says_whether_they_can_be_believed(unseen: int) -> None:
+    corpus, predicted = many(60, 40, 200)
+    more = Corpus([*corpus, *[Sentence(("Zyx",), (Entity(0, 1, "PER"),))] * unseen])
+    below = believed(*((300 + n, 0, 1, (0.9, 0.0, 0.1)) for n in range(unseen)))
+    together = SpanProbabilities(*(np.concatenate([getattr(predicted, n), getattr(below, n)]) for n in vars(predicted)))
+    assert AuditModel.of(together, more, LABELS).recovered == 60 / (60 + unseen)
+    new_names = np.arange(300 + unseen) >= 300
+    assert AuditModel.of(together, more, LABELS, new_names=new_names).recovered == 1, "names that no model was taught"
+
+
 def dictionary_labels(listed: int, unlisted: int, nothing: int) -> tuple[Corpus, SpanProbabilities, np.ndarray]:
     """Names that are always annotated, others that never are; a tenth of the listed ones was not taught to the model.
 

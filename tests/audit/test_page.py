@@ -76,6 +76,27 @@ def test_the_headline_says_at_least_where_that_is_all_that_can_be_said(
     assert ("with 95 % confidence" in written) == (not at_least)
 
 
+@pytest.mark.parametrize(
+    ("entities", "recovered", "said"),
+    [
+        (500, 0.8, []),
+        (500, 0.29, ["find only 29%"]),
+        (500, 0.3, []),
+        (99, 0.8, ["So few"]),
+        (9, 0.0, ["So few", "only 0%"]),
+    ],
+)
+def test_the_page_says_why_its_numbers_say_little(
+    tmp_path: Path, entities: int, recovered: float, said: list[str]
+) -> None:
+    about = {"sentences": 1, "entities": entities, "recovered": recovered}
+    audit = Audit(Corpus((Sentence(("Turin",)),)), (), ESTIMATE, about)
+    write_page(tmp_path / "report.html", audit)
+    written = Reader((tmp_path / "report.html").read_text(encoding="utf-8")).text
+    assert written.count("say little") == len(said)
+    assert all(words in written for words in said)
+
+
 def test_a_finding_is_marked_in_its_whole_sentence(tmp_path: Path) -> None:
     text = " Ada <3  Turin and New York ."
     sentence = Sentence(("Ada", "<3", "Turin", "and", "New", "York", "."), (Entity(4, 6, "LOC"),), text=text)

@@ -38,6 +38,8 @@ logger = logging.getLogger(__name__)
 
 _WORK, _LOCK = ".unfinished", ".lock"
 _FEW = 100
+_LEAST_RECOVERED = 0.3
+"""Models that find less of what is annotated do not know what is missing."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +59,17 @@ class Audit:
     about: dict[str, Any]
 
     @property
-    def is_small(self) -> bool:
-        """Whether so few entities are annotated that the estimate says little."""
-        return int(self.about["entities"]) < _FEW
+    def caveats(self) -> list[str]:
+        """Reasons not to trust the numbers, as sentences."""
+        found = []
+        if int(self.about["entities"]) < _FEW:
+            found.append("So few entities are annotated that these numbers say little; look at the findings.")
+        if (recovered := self.about.get("recovered", 1.0)) < _LEAST_RECOVERED:
+            found.append(
+                f"The models find only {recovered:.0%} of the annotated entities in sentences that they have not seen, so these "
+                "numbers say little; train longer (--epochs), or with another --encoder."
+            )
+        return found
 
     def write(self, folder: Path) -> None:
         """Everything, into a folder; the summary last, so that a folder with one is whole."""
@@ -129,7 +139,7 @@ def audit_corpus(
         corpus,
         tuple(fitted.findings(corpus, min_probability)),
         fitted.estimate(),
-        {**(about or {}), **described, **how},
+        {**(about or {}), **described, "recovered": round(fitted.recovered, 4), **how},
     )
 
 

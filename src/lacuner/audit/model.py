@@ -139,6 +139,12 @@ class AuditModel:
         """``(N,)`` how much each span looks like an entity."""
         return 1 - self.predicted.probabilities[:, 0].astype(float)
 
+    @property
+    def recovered(self) -> float:
+        """Fraction of the annotated entities that the models find, of those with names that they were taught."""
+        asked = (self.annotated > 0) & ~self.new_names
+        return float((self.scores[asked] >= 0.5).mean()) if asked.any() else 0.0
+
     def missing(self) -> Floats:
         """``(N, L)`` probability that a span which is not annotated is an entity with each label; 0 for ``O``."""
         return self._missing(self.calibrations, np.arange(len(self.predicted)))

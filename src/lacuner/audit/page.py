@@ -22,7 +22,6 @@ _MAX_SHOWN = 300
 """Findings of each label that the page shows; ``findings.jsonl`` has all of them."""
 _AROUND = 256
 """Words to either side of a finding that the page shows with it."""
-FEW_ENTITIES = "So few are annotated that these numbers say little; look at the findings."
 _STYLE = """
 nav a { margin-right: .8rem }
 ol { list-style: none; padding: 0 }
@@ -57,7 +56,7 @@ def _page(audit: "Audit") -> Iterator[str]:
     yield f"<h1>{how_many} entities seem to be missing in {escaped(name)}</h1>\n"
     yield (
         f"<p>{audit.about['entities']:,} are annotated in {audit.about['sentences']:,} sentences, about "
-        f"{estimate.annotated_share:.0%} of all. {_confidence(estimate)}{f' {FEW_ENTITIES}' if audit.is_small else ''}</p>\n"
+        f"{estimate.annotated_share:.0%} of all. {' '.join([_confidence(estimate), *audit.caveats])}</p>\n"
     )
     yield "<table><thead><tr><th>label<th>annotated<th>missing<th>between<th>and<th>listed below</thead><tbody>\n"
     for label, (total, low, high) in estimate.labels.items():

@@ -126,7 +126,6 @@ def audit(
 
 
 def _show(found: "Audit", out: Path) -> None:
-    from lacuner.audit.page import FEW_ENTITIES
     from lacuner.corpus import Source
 
     estimate = found.estimate
@@ -139,8 +138,8 @@ def _show(found: "Audit", out: Path) -> None:
     print(
         f"{'all':<12} {found.about['entities']:>9,}  {estimate.total:>7,.0f}  {estimate.low:,.0f} – {estimate.high:,.0f}"
     )
-    if found.is_small:
-        say(FEW_ENTITIES)
+    for caveat in found.caveats:
+        say(caveat)
     if estimate.at_least:
         say(
             "Most of what is missing are names that are annotated nowhere, as where a dictionary made the labels. They may be "
