@@ -66,8 +66,8 @@ class Audit:
             found.append("So few entities are annotated that these numbers say little; look at the findings.")
         if (recovered := self.about.get("recovered", 1.0)) < _LEAST_RECOVERED:
             found.append(
-                f"The models find only {recovered:.0%} of the annotated entities in sentences that they have not seen, so these "
-                "numbers say little; train longer (--epochs), or with another --encoder."
+                f"The models find only {recovered:.0%} of the annotated entities in sentences that they have not seen, so "
+                "these numbers say little; train longer (--epochs), or with another --encoder."
             )
         return found
 
