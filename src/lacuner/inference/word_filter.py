@@ -67,7 +67,7 @@ def fit_word_filter(
         least = _least(scores, positive)
         unseen = min(least, _least(unknown[side] @ weight, unknown[side + 2]))
         usual = float(scores.sort().values[round((1 - _MIN_KEPT) * (len(scores) - 1))])
-        cut = min(unseen - _SLACK - 2 * (least - unseen), usual)
+        cut = min(unseen - _SLACK - (least - unseen), usual)
         kept *= float((scores >= cut).float().mean())
         fitted.weight[side], fitted.bias[side] = weight, -cut
     if kept > _MAX_PAIRS:
