@@ -36,8 +36,8 @@ from lacuner.version import __version__
 app = typer.Typer(
     name="lacuner",
     cls=Verbs,
-    help="Train named-entity recognizers on incomplete or distantly supervised annotation.\n\n"
-    "Start with `lacuner demo`. `lacuner COMMAND --help` has an example of every command.",
+    help="Train named-entity recognizers on incomplete or distantly supervised annotation.\n\nStart with "
+    "`lacuner demo`. `lacuner COMMAND --help` shows an example for each command.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
@@ -72,7 +72,7 @@ def _options(
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
     debug: Annotated[
-        bool, typer.Option("--debug", help="Show the traceback of an error. Can be given anywhere.")
+        bool, typer.Option("--debug", help="Show the full traceback on errors. Can be given anywhere.")
     ] = False,
 ) -> None:
     pass

@@ -45,7 +45,7 @@ def annotate(
             "--dictionary",
             "-d",
             metavar="FILE",
-            help="Names to find: one `NAME<TAB>LABEL` per line, .csv, .jsonl, or patterns of spaCy.",
+            help="Names to find: one `NAME<TAB>LABEL` per line, .csv, .jsonl, or spaCy patterns.",
             show_default=False,
         ),
     ],
@@ -55,8 +55,8 @@ def annotate(
             "--out",
             "-o",
             metavar="FILE",
-            help="File to write; - is standard output. FOLDER/: one file for each shard of the input, so that an interrupted "
-            "command resumes.",
+            help="Output file; - is standard output. FOLDER/ writes one file per shard of the input, so that "
+            "an interrupted command can be resumed.",
             show_default=False,
         ),
     ],
@@ -65,7 +65,7 @@ def annotate(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Names without labels, one per line: their words are marked as unknown.",
+            help="Names whose label is not known, one per line. Their words are marked as unknown.",
             show_default=False,
             rich_help_panel=MATCHING,
         ),
@@ -78,25 +78,25 @@ def annotate(
         bool,
         typer.Option(
             "--variants",
-            help="Also find names with other punctuation: Al Qaeda for Al-Qaeda, US for U.S.",
+            help="Also match names with different punctuation: Al Qaeda for Al-Qaeda, US for U.S.",
             rich_help_panel=MATCHING,
         ),
     ] = False,
     min_length: Annotated[
-        int, typer.Option(min=1, help="Leave out names with fewer characters.", rich_help_panel=MATCHING)
+        int, typer.Option(min=1, help="Ignore names with fewer characters.", rich_help_panel=MATCHING)
     ] = 1,
     stop: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Names to leave out, one per line.", show_default=False, rich_help_panel=MATCHING
+            metavar="FILE", help="Names to ignore, one per line.", show_default=False, rich_help_panel=MATCHING
         ),
     ] = None,
     ambiguous: Annotated[
         Literal["drop", "first", "both-unknown"],
         typer.Option(
             metavar="CHOICE",
-            help="Names with several labels: `drop` them, take the `first` label, or leave what they match unlabeled "
-            "(`both-unknown`).",
+            help="What to do with names that have several labels: `drop` them, take the `first` label, or "
+            "leave their matches unlabeled (`both-unknown`).",
             rich_help_panel=MATCHING,
         ),
     ] = "drop",
@@ -104,8 +104,9 @@ def annotate(
         Literal["auto", "words", "whitespace", "characters", "single-characters"],
         typer.Option(
             metavar="CHOICE",
-            help="Split raw text into `words`, at `whitespace`, into `characters` (adjacent letters and digits are one "
-            "word), or into `single-characters`; `auto`: characters if most are Chinese, Japanese, Thai or the like.",
+            help="Split raw text into `words`, at `whitespace`, into `characters` (adjacent letters and "
+            "digits form one word), or into `single-characters`. `auto`: characters if most of the text "
+            "is Chinese, Japanese, Thai or similar.",
             rich_help_panel=DATA,
         ),
     ] = "auto",
@@ -113,14 +114,16 @@ def annotate(
         Literal["auto", "split", "keep"],
         typer.Option(
             metavar="CHOICE",
-            help=f"`split` texts into sentences, or `keep` them whole; `auto`: split those with more than {_MAX_WORDS} words.",
+            help=f"`split` texts into sentences or `keep` them whole. `auto`: split texts longer than {_MAX_WORDS} words.",
             rich_help_panel=DATA,
         ),
     ] = "auto",
     input_format: InputFormat = None,
     workers: Annotated[
         int | None,
-        typer.Option(min=1, help="Processes.", show_default="one for each available core", rich_help_panel=RUNNING),
+        typer.Option(
+            min=1, help="Number of processes.", show_default="one per available core", rich_help_panel=RUNNING
+        ),
     ] = None,
     engine: Engine = "local",
     address: Address = None,
@@ -131,7 +134,7 @@ def annotate(
         typer.Option(
             "--format",
             metavar="NAME",
-            help="Format of the output: jsonl, conll, or another that is written line by line.",
+            help="Output format: jsonl, conll, or another format that is written line by line.",
             show_default="from the name of --out; jsonl in a folder",
             rich_help_panel=OUTPUT,
         ),
@@ -139,16 +142,19 @@ def annotate(
     unmatched: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Write the names that were never found.", show_default=False, rich_help_panel=OUTPUT
+            metavar="FILE",
+            help="Write the names that never matched to this file.",
+            show_default=False,
+            rich_help_panel=OUTPUT,
         ),
     ] = None,
     strict: Strict = False,
     json: Json = False,
 ) -> None:
-    """Label text with a dictionary of names; everything else stays unknown.
+    """Annotate text with a dictionary of names. Everything else stays unknown.
 
     Inputs of any size are streamed. A third column in the dictionary, `exact` or `ignore`, overrides --ignore-case for a
-    name. Long texts are cut into sentences, which say where they begin (offset) and in which text (document).
+    name. Long texts are split into sentences, which record their text (document) and their position in it (offset).
 
     Example: `lacuner annotate news.txt --dictionary names.tsv --out distant.jsonl`
     """

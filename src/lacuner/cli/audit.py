@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 def audit(
     data: Annotated[list[Path], typer.Argument(metavar="DATA...", help="Annotated data.", show_default=False)],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FOLDER", help="Folder to write.", show_default=False)],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FOLDER", help="Output folder.", show_default=False)],
     folds: Annotated[
         int | None,
         typer.Option(
             min=2,
-            help="Parts of the data; each is scored by a model trained on the others.",
+            help="Number of folds. Each fold is scored by a model trained on the others.",
             show_default="3",
             rich_help_panel=TRAINING,
         ),
@@ -29,20 +29,21 @@ def audit(
     method: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="Training method of the models.", show_default="lacuner", rich_help_panel=TRAINING
+            metavar="NAME", help="Training method for these models.", show_default="lacuner", rich_help_panel=TRAINING
         ),
     ] = None,
     encoder: Encoder = None,
     epochs: Epochs = None,
     seed: Annotated[
-        int | None, typer.Option(min=0, help="Random seed of folds and training.", rich_help_panel=TRAINING)
+        int | None, typer.Option(min=0, help="Random seed for folds and training.", rich_help_panel=TRAINING)
     ] = None,
     settings: Set = None,
     recognizer: Annotated[
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            help="Score with this trained model instead; it must not have been trained on the data.",
+            help="Score with this trained model instead of training new ones. It must not have been trained "
+            "on the data.",
             show_default=False,
         ),
     ] = None,
@@ -52,8 +53,8 @@ def audit(
             min=0,
             max=1,
             metavar="P",
-            help="Leave out findings with a lower probability; by default 0.1, or less if fewer findings would be left "
-            "than entities seem to be missing.",
+            help="Leave out findings with a lower probability. The default is 0.1, or less if that would "
+            "leave fewer findings than the estimated number of missing entities.",
             show_default=False,
         ),
     ] = None,
@@ -62,7 +63,7 @@ def audit(
         typer.Option(
             min=1,
             metavar="N",
-            help="Models of folds are trained N at a time; the findings are the same.",
+            help="Train up to N fold models at a time. The findings are the same.",
             rich_help_panel=TRAINING,
         ),
     ] = 1,
@@ -71,9 +72,9 @@ def audit(
     strict: Strict = False,
     json: Json = False,
 ) -> None:
-    """Find entities that were probably missed, and labels that are probably wrong.
+    """Find entities that were probably missed and labels that are probably wrong.
 
-    An interrupted audit is continued by the same command.
+    To resume an interrupted audit, run the same command again.
 
     Example: `lacuner audit train.conll --out audit`
     """

@@ -17,30 +17,33 @@ if TYPE_CHECKING:
 def data(
     corpus: Annotated[
         str | None,
-        typer.Argument(metavar="CORPUS", help="Its name; all are listed if none is given.", show_default=False),
+        typer.Argument(
+            metavar="CORPUS", help="Name of the corpus. Without it, all corpora are listed.", show_default=False
+        ),
     ] = None,
     folder: Annotated[
         Path | None,
         typer.Option(
             "--from",
             metavar="FOLDER",
-            help="Clones of the repositories that the corpus comes from, side by side.",
+            help="Folder with clones of the original repositories, side by side.",
             show_default=False,
         ),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", metavar="FOLDER", help="Folder for the files.", show_default="LACUNER_DATA/CORPUS"),
+        typer.Option("--out", "-o", metavar="FOLDER", help="Output folder.", show_default="LACUNER_DATA/CORPUS"),
     ] = None,
     datasets: Annotated[
-        Path | None, typer.Option("--data", help="Folder with the datasets.", envvar="LACUNER_DATA", show_default=False)
+        Path | None,
+        typer.Option("--data", help="Folder that contains the datasets.", envvar="LACUNER_DATA", show_default=False),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace files that are there already.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
     json: Json = False,
 ) -> None:
-    """Make the files that recipes read from the originals of a corpus, and count what is in them.
+    """Convert the original files of a corpus to the files that recipes read, and count their contents.
 
-    Without CORPUS: where each corpus comes from, its license, and which of its files are there.
+    Without CORPUS, list the origin and license of each corpus and which of its files exist.
 
     Example: `lacuner bench data conll03 --from originals`
     """

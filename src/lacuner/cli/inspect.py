@@ -25,17 +25,16 @@ def inspect(
     gold: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Gold annotation of the same sentences, to compare DATA with.", show_default=False
+            metavar="FILE", help="Gold annotation of the same sentences to compare DATA with.", show_default=False
         ),
     ] = None,
     data_format: DataFormat = None,
     strict: Strict = False,
     json: Json = False,
 ) -> None:
-    """Count sentences, labels, span widths and gaps; with gold annotation, what is missing or wrong.
+    """Count sentences, labels, span widths and gaps; with gold annotation, also missing and wrong labels.
 
-    Where several sources have annotated the data, their agreement is shown, and that of each of them with the gold
-    annotation.
+    If several sources annotated the data, shows their agreement with each other and with the gold annotation.
 
     Example: `lacuner inspect distant.conll --gold gold.conll`
     """

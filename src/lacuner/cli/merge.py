@@ -23,14 +23,16 @@ if TYPE_CHECKING:
 def merge(
     data: Annotated[
         list[Path],
-        typer.Argument(metavar="DATA...", help="Annotations of the same text, two or more files.", show_default=False),
+        typer.Argument(
+            metavar="DATA...", help="Two or more files with annotations of the same text.", show_default=False
+        ),
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="File to write.", show_default=False)],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Output file.", show_default=False)],
     partial_labels: Annotated[
         bool,
         typer.Option(
             "--partial-labels",
-            help="Each file was searched only for the labels that it has.",
+            help="Each file was annotated only with the labels that occur in it.",
             rich_help_panel=DATA,
         ),
     ] = False,
@@ -39,7 +41,7 @@ def merge(
         Literal["all", "first"],
         typer.Option(
             metavar="CHOICE",
-            help="Of different labels with as many votes, keep `all` (each may be right), or that of the `first` file.",
+            help="If different labels tie, keep `all` of them (each may be right) or that of the `first` file.",
             rich_help_panel=DATA,
         ),
     ] = "all",
@@ -47,11 +49,11 @@ def merge(
     strict: Strict = False,
     json: Json = False,
 ) -> None:
-    """Merge several annotations of the same text into one, and keep who said what.
+    """Merge several annotations of the same text into one, and keep the source of each label.
 
-    Sentences are matched by their words. Each entity has its own source, or else the name of its file without ending; where
-    sources agree, both (`human+model`). Where they contradict each other, the majority decides, and JSON Lines keep what
-    each of them said (`by_source`). `lacuner train --same-text` does the same.
+    Sentences are matched by their words. The source of an entity is its own, or else its file name without the extension;
+    where sources agree, the entity has both (`human+model`). Where sources disagree, the majority wins, and JSON Lines keeps
+    the annotation of each source (`by_source`). `lacuner train --same-text` does the same.
 
     Example: `lacuner merge persons.conll places.conll --partial-labels --out both.jsonl`
     """

@@ -21,12 +21,13 @@ _SLOW_TO_LOAD = 10_000
 
 def review(
     folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="Folder that lacuner audit has written.", show_default=False)
+        Path, typer.Argument(metavar="DIR", help="Folder written by `lacuner audit`.", show_default=False)
     ],
     export: Annotated[
         Path | None,
         typer.Option(
-            help="Write the corpus with all decisions applied, and exit; - is standard output.", show_default=False
+            help="Write the corpus with all decisions applied to this file and exit; - is standard output.",
+            show_default=False,
         ),
     ] = None,
     port: Port = None,
@@ -34,7 +35,7 @@ def review(
     token: Annotated[
         str | None,
         typer.Option(
-            help="Secret that the address of the page ends in.", envvar="LACUNER_TOKEN", show_default="a random one"
+            help="Secret token, which is part of the page's address.", envvar="LACUNER_TOKEN", show_default="random"
         ),
     ] = None,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in the browser.")] = True,
@@ -42,7 +43,7 @@ def review(
 ) -> None:
     """Review the findings of an audit in the browser.
 
-    Every decision is stored at once, in DIR. The same command resumes a review.
+    Every decision is saved in DIR immediately. The same command resumes a review.
 
     Example: `lacuner review audit`, then `lacuner review audit --export reviewed.jsonl`
     """

@@ -22,13 +22,18 @@ _SHOWN_LENGTHS = (2, 3, 4, 5, 7, 10, 15, 20, 25, 30, 40, 50, 60, 80, 100)
 
 def bound(
     data: Annotated[
-        Path | None, typer.Argument(metavar="DATA", help="Annotated data; without it, theory.", show_default=False)
+        Path | None,
+        typer.Argument(
+            metavar="DATA", help="Annotated data. Without it, the theoretical curve is shown.", show_default=False
+        ),
     ] = None,
     min_count: shared.MinCount = 20,
-    ratio: Annotated[float, typer.Option(help="λ: negatives for each word of a sentence.")] = 0.35,
+    ratio: Annotated[float, typer.Option(help="λ: negatives per word of a sentence.")] = 0.35,
     missing: Annotated[
         float | None,
-        typer.Option(min=0, max=1, help="Assumed fraction of entities without a label.", show_default="the worst case"),
+        typer.Option(
+            min=0, max=1, help="Assumed fraction of entities that are not annotated.", show_default="the worst case"
+        ),
     ] = None,
     gold: shared.Gold = None,
     figure: shared.FigureFile = None,
@@ -36,7 +41,7 @@ def bound(
     strict: Strict = False,
     json: Json = False,
 ) -> None:
-    """How likely does uniform sampling draw no hidden entity from a sentence, and what does the paper's bound promise?
+    """Compare the probability that uniform sampling draws no hidden entity with the paper's bound.
 
     Example: `lacuner analyse bound masked.conll --gold gold.conll --figure bound.png`
     """
