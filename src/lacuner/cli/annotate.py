@@ -114,7 +114,8 @@ def annotate(
         Literal["auto", "split", "keep"],
         typer.Option(
             metavar="CHOICE",
-            help=f"`split` texts into sentences or `keep` them whole. `auto`: split texts longer than {_MAX_WORDS} words.",
+            help="Split texts into sentences (`split`) or keep them whole (`keep`). "
+            f"`auto`: split texts longer than {_MAX_WORDS} words.",
             rich_help_panel=DATA,
         ),
     ] = "auto",

@@ -21,7 +21,7 @@ class LebertConfig(LexiconBertConfig):
     """``lebert``: a BERT-like Hugging Face encoder with a lexicon adapter between two of its layers."""
 
     name: Literal["lebert"] = "lebert"
-    layer: int = Field(1, ge=1, description="layer after which lexicon words are added")
+    layer: int = Field(1, ge=1, description="transformer layer after which lexicon words are added")
     dropout: float = Field(0.1, ge=0, lt=1, description="dropout in the lexicon adapter and on the word vectors")
 
     def check_model(self, bert: TransformerEncoder) -> None:

@@ -27,9 +27,10 @@ class LexiconConfig(EncoderConfig, ABC):
     """Settings of an encoder with a lexicon."""
 
     lexicon: str = Field(
-        description="a word2vec/GloVe text file, or a list with one word per line, optionally with a tab and a type"
+        description="a word2vec/GloVe text file, or a list with one word per line, optionally followed by a "
+        "tab and a type"
     )
-    word_size: int = Field(100, ge=1, description="size of word vectors that are trained from scratch")
+    word_size: int = Field(100, ge=1, description="size of word vectors trained from scratch")
 
     @property
     def files(self) -> tuple[Path, ...]:
