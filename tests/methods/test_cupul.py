@@ -199,11 +199,11 @@ def test_the_preset_is_the_papers() -> None:
     ("settings", "message"),
     [
         ({"head.scheme": "bioes"}, "loss=curriculum decides about types"),
-        ({"stage": "none"}, "how probably words are part of an entity"),
+        ({"stage": "none"}, "needs the entity probabilities of words"),
         ({"stage": "entity-confidence"}, "which words are easy — set stage=voters"),
         (
             {"loss": "likelihood", "unlabeled": "outside"},
-            "for losses that know a confidence — set loss=curriculum",
+            "requires a loss that uses confidences — set loss=curriculum",
         ),
     ],
 )

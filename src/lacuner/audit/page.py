@@ -22,7 +22,7 @@ _MAX_SHOWN = 300
 """Findings of each label that the page shows; ``findings.jsonl`` has all of them."""
 _AROUND = 256
 """Words to either side of a finding that the page shows with it."""
-FEW_ENTITIES = "So few are annotated that these numbers say little; look at the findings."
+FEW_ENTITIES = "So few entities are annotated that these numbers are unreliable; look at the findings."
 _STYLE = """
 nav a { margin-right: .8rem }
 ol { list-style: none; padding: 0 }
@@ -41,8 +41,8 @@ def _confidence(estimate: "Estimate") -> str:
     if not estimate.at_least:
         return f"Between {estimate.low:,.0f} and {estimate.high:,.0f} are missing, with 95 % confidence."
     return (
-        f"The best guess is {estimate.total:,.0f}. Most are names that are annotated nowhere, as where a dictionary made "
-        "the labels. Such names may be harder to find than those that it has, so there can be more."
+        f"The best estimate is {estimate.total:,.0f}. Most of them are names that are annotated nowhere, as in labels from a "
+        "dictionary. Such names may be harder to find than those in the dictionary, so the true number may be higher."
     )
 
 

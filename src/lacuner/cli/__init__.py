@@ -57,7 +57,7 @@ for point in entry_points(group="lacuner.verbs"):
     try:
         app.command(point.name, cls=Verb, rich_help_panel="From other packages")(point.load())
     except Exception as error:  # somebody else's package must not keep ours from working
-        say(f"warning: {point.value} (entry point {point.name!r} of lacuner.verbs) is left out: {error}")
+        say(f"warning: {point.value} (entry point {point.name!r} of lacuner.verbs) was not loaded: {error}")
 
 
 def _show_version(wanted: bool) -> None:
@@ -105,9 +105,11 @@ def _sentence(error: Exception) -> str:
     if isinstance(error, OSError) and error.errno in DISK_ERRORS:
         return str(WriteError(error, error.filename or "standard output"))
     if isinstance(error, MemoryError) or "can't allocate memory" in str(error):
-        return "memory ran out — close other programs, use fewer --workers, or smaller batches (training.batch_tokens)"
+        return (
+            "memory ran out — close other programs, use fewer --workers, or use smaller batches (training.batch_tokens)"
+        )
     notes = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
-    return f"{type(error).__name__}: {error}{notes} — this is a bug in Lacuner; --debug shows where"
+    return f"{type(error).__name__}: {error}{notes} — this is a bug in Lacuner; --debug shows the traceback"
 
 
 def _flush_output() -> None:

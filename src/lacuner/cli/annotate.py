@@ -203,7 +203,7 @@ def annotate(
         stopped = read_stop_list(stop) if stop else []
         used = names.without(stopped, min_length)
         if not used.entries:
-            raise ConfigError("--stop and --min-length leave no name of the list")
+            raise ConfigError("--stop and --min-length remove all names of the list")
         untyped = None if listed is None else listed.without(stopped, min_length)
         max_words = {"auto": _MAX_WORDS, "split": 0, "keep": None}[documents]
         matchers = Matchers(used, untyped, ignore_case, ambiguous, variants, stopped)
@@ -322,15 +322,15 @@ def _show(
     for label, count in sorted(found.labels.items(), key=lambda item: -item[1]):
         say(f"  {label:<12} {count:>10,}")
     if found.cut:
-        say(f"{found.cut:,} of {found.texts:,} texts are cut into sentences (--documents keep leaves them whole).")
+        say(f"{found.cut:,} of {found.texts:,} texts were split into sentences (--documents keep leaves them whole).")
     if found.phrases:
-        say(f"{found.phrases:,} phrases are found and have no label: their words are marked as unknown.")
+        say(f"{found.phrases:,} phrases without a label were found; their words are marked as unknown.")
     if found.inside_phrases:
-        say(f"{found.inside_phrases:,} names inside of longer phrases are not labeled.")
+        say(f"{found.inside_phrases:,} names inside longer phrases are not labeled.")
     if found.kept:
-        say(f"{found.kept:,} entities that were there already are kept.")
+        say(f"{found.kept:,} existing entities are kept.")
     if found.contradictions:
-        say(f"{found.contradictions:,} matches contradict what the input says, and are left out.")
+        say(f"{found.contradictions:,} matches contradict the annotation of the input and are left out.")
     if len(used) < len(names):
         say(f"{len(names) - len(used):,} of {len(names):,} names are left out (--stop, --min-length).")
     if several:
@@ -342,7 +342,7 @@ def _show(
     if case is not None:
         say(_what_case_hides(case, found))
     if frequent:
-        say("Found most often; wrong names hide here, and --stop takes them out:")
+        say("Most frequent names; check them for errors, and exclude wrong ones with --stop:")
         for entry, count in frequent:
             say(f"  {count:>10,}  {entry.surface}  {entry.label}")
 
@@ -359,6 +359,6 @@ def _what_case_hides(case: "CaseEstimate", found: "AnnotationReport") -> str:
 
 _WHAT_HAPPENS = {
     "drop": "they are not matched",
-    "first": "the first one counts",
+    "first": "the first label is used",
     "both-unknown": "they are left without a label",
 }

@@ -90,7 +90,7 @@ def audit(
 
     if any(str(path) == STANDARD_INPUT for path in data):
         raise ConfigError(
-            "an audit reads files, because a review has to know whether they have changed — save it first"
+            "an audit reads files, because a review must detect whether they have changed — save the data to a file first"
         )
     check_folder(out, data)
     overrides: dict[str, Any] = parse_assignments(settings or ())
@@ -98,7 +98,7 @@ def audit(
     overrides |= {key: value for key, value in given.items() if value is not None}
     if recognizer is not None and (folds, method, encoder, *overrides) != (None, None, None):
         raise ConfigError(
-            "--recognizer is trained already; leave out --folds, --method, --encoder, --epochs, --seed and --set"
+            "--recognizer is already trained; leave out --folds, --method, --encoder, --epochs, --seed and --set"
         )
     judge = (
         resolve_settings(method or "lacuner", encoder, overrides)
@@ -112,7 +112,7 @@ def audit(
         try:
             found = audit_corpus(corpus, judge, folds or 3, min_probability, out, about, TerminalObserver, workers)
         except KeyboardInterrupt:
-            say("Interrupted. The same command continues.")
+            say("Interrupted. Run the same command again to resume.")
             raise
         check_decisions(out)  # somebody may have gone on with a review meanwhile
         found.write(out)
@@ -144,12 +144,12 @@ def _show(found: "Audit", out: Path) -> None:
         say(FEW_ENTITIES)
     if estimate.at_least:
         say(
-            "Most of what is missing are names that are annotated nowhere, as where a dictionary made the labels. They may be "
-            "harder to find than those that it has, so there can be more."
+            "Most of the missing entities are names that are annotated nowhere, as in labels from a dictionary. They may be "
+            "harder to find than names in the dictionary, so the true number may be higher."
         )
     elif 2 * sources[Source.DICTIONARY] > sources.total():
         say(
-            "The estimate counts what was missed by chance; a dictionary misses the same names everywhere, so expect more."
+            "The estimate counts entities missed at random; a dictionary misses the same names everywhere, so expect more."
         )
     is_there = "is" if len(found.findings) == 1 else "are"
     say(f"\n{number_of(len(found.findings), 'finding')} {is_there} in {out}; open {out / 'report.html'} to read them.")

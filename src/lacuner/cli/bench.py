@@ -151,7 +151,7 @@ def run(
             pool = engine_for(runs, workers, engine, address)
             outcome = execute_runs(runs, folder, paths, known, pool, observer, chosen, device)
     except KeyboardInterrupt:
-        say(f"Stopped. {observer.count} runs are done; the same command resumes.")
+        say(f"Stopped. {observer.count} runs are done; run the same command again to resume.")
         raise
     results = Results.of(title, outcome.records(runs), outcome.failures)
     written = write_report(results, folder, figures)
@@ -200,7 +200,7 @@ def tables(
 
     for page in pages:
         count = renew_tables(page)
-        say(f"{page}: {count} table{'s' * (count != 1)} made again.")
+        say(f"{page}: {count} table{'s' * (count != 1)} updated.")
 
 
 @bench.command("list", cls=Verb)

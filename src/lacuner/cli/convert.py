@@ -66,7 +66,7 @@ def convert(
             yield sentence
         if not counts["sentences"]:
             report.log()
-            raise DataError("no sentence is in it", "check the file, and its format (--from)", data)
+            raise DataError("it contains no sentences", "check the file and its format (--from)", data)
 
     losses = write_sentences(track(counted(), "sentences"), out, to_format, scheme)
     report.log()

@@ -35,7 +35,7 @@ def evaluate(
         Path,
         typer.Argument(
             metavar="MODEL",
-            help="Folder of a trained model, or its name on the Hugging Face Hub. To evaluate only a "
+            help="Folder of a trained model, or its name on the Hugging Face hub. To evaluate only a "
             "--dictionary, omit the model.",
             show_default=False,
         ),
@@ -110,7 +110,7 @@ def evaluate(
         scores = compare_with_dictionary(pairs, matches, nested)
         pairs = combine_pairs(pairs, matches, nested)
         if min_score:
-            say(f"The model alone is scored with --min-score {min_score:g}, too.")
+            say(f"--min-score {min_score:g} also applies to the model alone.")
     if errors:
         _write_mistakes(errors, pairs)
     if json:

@@ -113,19 +113,19 @@ def _describe(statistics: Statistics) -> str:
     alike = labels_alike(s.labels)
     lines = [
         f"sentences   {s.sentences:>9,}   {s.sentences_without_entities:,} without entities, {s.repeated_sentences:,} repeated",
-        f"words       {s.tokens:>9,}   {words:.1f} a sentence, {max(s.lengths, default=0):,} in the longest",
+        f"words       {s.tokens:>9,}   {words:.1f} per sentence, {max(s.lengths, default=0):,} in the longest",
         f"entities    {s.entities:>9,}   at most {s.width_covering(1.0)} words wide; {s.width_covering(0.99)} cover 99 %",
-        f"sparsity    {s.sparsity:>9.2f}   entities of a sentence / √words; negative sampling wants it well below 1",
+        f"sparsity    {s.sparsity:>9.2f}   entities per sentence / √words; negative sampling needs it well below 1",
     ]
     lines += [f"  {label:<9} {count:>9,}   {count / s.entities:.1%}" for label, count in s.labels.most_common()]
     notes = {
-        "complete": f"{s.complete_sentences:,} sentences are complete: what has no label is no entity",
-        "partial": f"{s.partially_labeled_sentences:,} sentences were searched for some labels only",
+        "complete": f"{s.complete_sentences:,} sentences are complete: unlabeled spans are not entities",
+        "partial": f"{s.partially_labeled_sentences:,} sentences were annotated for some labels only",
         "rejected": f"{s.non_entities:,} spans are known not to be entities",
         "sources": ", ".join(f"{count:,} from {source}" for source, count in s.sources.most_common()),
         "overlaps": f"{s.overlapping_entities:,} entities overlap their neighbor",
         "empty": f"{s.empty_sentences:,} sentences have no words",
-        "alike": "; ".join(map(" and ".join, alike)) + ": labels that differ in case only",
+        "alike": "; ".join(map(" and ".join, alike)) + ": labels that differ only in case",
     }
     facts = {
         "complete": s.complete_sentences, "partial": s.partially_labeled_sentences, "rejected": s.non_entities,
@@ -145,7 +145,7 @@ def _describe_quality(scores: Scores, gaps: Gaps, names: dict[str, int]) -> str:
     }
     lines = ["", "against gold", scores.table(), "", f"of {total:,} gold entities"]
     lines += [f"  {name:<15} {count:>8,}   {count / total if total else 0:.1%}" for name, count in rows.items()]
-    lines.append(f"labels that touch no gold entity: {gaps.spurious:,}")
+    lines.append(f"labels that overlap no gold entity: {gaps.spurious:,}")
     if names["wrong"]:
         notes = {
             "always": "the name nearly always has this wrong label: a model learns it",

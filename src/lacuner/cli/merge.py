@@ -58,7 +58,7 @@ def merge(
     Example: `lacuner merge persons.conll places.conll --partial-labels --out both.jsonl`
     """
     if len(data) < 2:
-        raise ConfigError("merge needs two or more files — lacuner convert writes one in another format")
+        raise ConfigError("merge needs two or more files — to convert a single file, use lacuner convert")
     check_inputs(data)
     refuse_overwriting(out, {"an input": data})
     written = (guess_format(out) or format_of(data[0], data_format)).name
@@ -76,7 +76,7 @@ def merge(
         if not found.tied:
             raise
         spans = number_of(found.tied, "span")
-        what = f"{error.what}; {spans} in all have different labels with as many votes, and all of these are kept"
+        what = f"{error.what}; in total, {spans} have different labels with tied votes, all of which are kept"
         remedy = "give --ties first to keep that of the first file, weigh the votes (--trust), or write JSON Lines"
         raise DataError(what, remedy, error.path, error.line) from None
     _show(layers, found, out, json)
@@ -95,6 +95,6 @@ def _show(layers: Sequence[Layer], found: "MergeReport", out: Path, json: bool) 
         print_json({key: value for key, value in vars(found).items() if key != "missing"} | {"files": files})
         return
     sentences, entities = number_of(found.sentences, "sentence"), number_of(found.entities, "entity")
-    say(f"{out}: {sentences} with {entities}, {found.agreed:,} of several sources.")
+    say(f"{out}: {sentences} with {entities}, {found.agreed:,} from several sources.")
     for warning in found.warnings():
         say(f"warning: {warning}")

@@ -92,7 +92,7 @@ MinScore = Annotated[
 ModelPath = Annotated[
     Path,
     typer.Argument(
-        metavar="MODEL", help="Folder of a trained model, or its name on the Hugging Face Hub.", show_default=False
+        metavar="MODEL", help="Folder of a trained model, or its name on the Hugging Face hub.", show_default=False
     ),
 ]
 Texts = Annotated[
@@ -211,7 +211,7 @@ def read_names(path: Path, strict: bool = False, label: str | None = None) -> "D
     names = Dictionary.read(path, strict, label)
     for alike in labels_alike(names.labels):
         logger.warning(
-            "%s: the labels %s differ in case only; they are taken for different ones.", path, " and ".join(alike)
+            "%s: the labels %s differ only in case; they are treated as different labels.", path, " and ".join(alike)
         )
     return names
 
@@ -224,7 +224,9 @@ def read_dictionary(
         return read_names(path, strict, label)
     for option, given in (("--ignore-case", ignore_case), ("--label", label is not None)):
         if given:
-            raise ConfigError(f"{option} is about the names of a list — give one with --dictionary, or leave it out")
+            raise ConfigError(
+                f"{option} applies to the names of a dictionary — give one with --dictionary, or leave it out"
+            )
     return None
 
 

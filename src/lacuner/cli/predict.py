@@ -129,7 +129,7 @@ def predict(
     in_parts = is_folder(out)
     chosen = format or _format_of(str(merge) if merge else "parts.jsonl" if in_parts else out)
     if nested and chosen == "conll":
-        raise ConfigError("--nested: tags cannot hold entities that overlap — use --format jsonl")
+        raise ConfigError("--nested: tags cannot represent overlapping entities — use --format jsonl")
     if in_parts and chosen == "html":
         raise ConfigError("a page cannot be written in parts — use --format jsonl, or write one file: --out x.html")
     given = sort_inputs(inputs or (), texts or ())
@@ -149,7 +149,7 @@ def predict(
     if in_parts:
         if len(files) < len(given):
             raise ConfigError(
-                "a text on the command line has no shards — write it to a file, or leave out the / of --out"
+                "a text on the command line cannot be split into shards — write it to a file, or leave out the / of --out"
             )
         suffix = f".{'txt' if chosen == 'text' else chosen}"
         check_inputs(inputs or (), out, merge, suffix)
@@ -176,9 +176,9 @@ def predict(
     listed = "" if names is None else f", {report.from_dictionary:,} of them from the dictionary"
     say(f"{number_of(report.entities, 'entity')} in {number_of(report.texts, 'text')}{listed}.")
     if report.without_words:
-        say(f"warning: {report.without_words:,} texts have no words, which columns cannot show; they are left out.")
+        say(f"warning: {report.without_words:,} texts without words are left out, because columns cannot show them.")
     if report.with_fields:
-        say(f"warning: {report.with_fields:,} records have other fields, which {chosen} does not show; jsonl has them.")
+        say(f"warning: {report.with_fields:,} records have other fields, which {chosen} does not contain; jsonl does.")
     exit_unless(done)
 
 

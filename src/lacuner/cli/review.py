@@ -95,13 +95,15 @@ def _serve(review: "Review", host: str, port: int | None, token: str | None, bro
     sock, chosen = open_port(host, port)
     url = address(host, chosen, secret)
     if not is_local(host):
-        say("warning: other machines can reach this page, and it is not encrypted; whoever has the address can decide.")
+        say(
+            "warning: other machines can reach this page, and it is not encrypted; anyone with the address can make decisions."
+        )
 
     def started() -> None:
         if json:
             print_json({"url": url})
             sys.stdout.flush()
-        say(f"Review at {url}\nEvery decision is stored at once. Ctrl-C stops the server.")
+        say(f"Review at {url}\nEvery decision is stored immediately. Ctrl-C stops the server.")
         if browser and _has_screen():
             webbrowser.open(url)
 
@@ -109,10 +111,12 @@ def _serve(review: "Review", host: str, port: int | None, token: str | None, bro
     try:
         undecided = sum(count.count for count in review.counts() if count.status in ("open", "skipped"))
     except StorageError as error:
-        what = f"{DECISIONS} cannot be used any more: {error}"
+        what = f"{DECISIONS} can no longer be used: {error}"
         remedy = "decisions that the page reported as stored before are in that file; look for it, or for a copy of it"
         raise DataError(what, remedy, review.folder.path) from error
-    say(f"\nStopped; everything is stored. {undecided:,} findings are left; the same command resumes the review.")
+    say(
+        f"\nStopped; everything is stored. {undecided:,} findings are left; run the same command again to resume the review."
+    )
 
 
 def _has_screen() -> bool:

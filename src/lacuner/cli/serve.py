@@ -49,7 +49,7 @@ def serve(
         list[str],
         typer.Argument(
             metavar="MODEL...",
-            help="Folders of trained models, or names on the Hugging Face Hub. NAME=MODEL serves a model "
+            help="Folders of trained models, or names on the Hugging Face hub. NAME=MODEL serves a model "
             "under another name.",
             show_default=False,
         ),
@@ -130,7 +130,7 @@ def serve(
         if token is not None:
             check_token(token)
             if no_token:
-                raise ConfigError("--token and --no-token exclude each other — give one of them")
+                raise ConfigError("--token and --no-token cannot be combined — give only one of them")
         secret = None if no_token else token or new_token()
         options = _Options(
             named_paths(models), device, host, secret, tuple(allow_host or ()), batch_window / 1000, max_batch, max_queue,
@@ -138,7 +138,7 @@ def serve(
         )  # fmt: skip
         sock, chosen = open_port(host, port)
         if not is_local(host):
-            who = "whoever can reach it can use it" if secret is None else "whoever has the token can use it"
+            who = "anyone who can reach it can use it" if secret is None else "anyone who has the token can use it"
             say(f"warning: other machines can reach this server, and it is not encrypted; {who}.")
         url = address(host, chosen, secret)
 
@@ -215,9 +215,9 @@ def _load_again(service: "Service") -> None:
     failed = service.reload()
     for name, version in service.models.versions().items():
         if version != before[name]:
-            say(f"{name} was loaded again: {before[name]} → {version}.")
+            say(f"{name} was reloaded: {before[name]} → {version}.")
     for name, why in failed.items():
-        say(f"warning: {name} could not be loaded again, and stays what it was: {why}")
+        say(f"warning: {name} could not be reloaded and stays unchanged: {why}")
 
 
 def bound_kernel_caches() -> None:

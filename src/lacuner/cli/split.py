@@ -123,7 +123,7 @@ def _show(parts: dict[str, Corpus], division: "Division", files: dict[str, str],
         cut = f"; {division.cut:,} of them are in several parts" if division.cut else ", each in one part"
         say(f"{division.documents:,} documents{cut}.")
     if division.cut:
-        say("warning: documents are cut, because too many share sentences (--by document keeps them whole).")
+        say("warning: documents are split, because too many share sentences (--by document keeps them whole).")
     if division.repeated:
-        say(f"{division.repeated:,} sentences repeat an earlier one, and are in its part.")
+        say(f"{division.repeated:,} sentences repeat an earlier one and are in the same part.")
     say(f"Written: {', '.join(files.values())}")

@@ -182,7 +182,7 @@ def train(
         from lacuner.training.launch import launched_processes
 
         if processes > 1 or (launched_processes() or 1) > 1:
-            raise ConfigError("--workers and --processes divide the same cores — give one of them")
+            raise ConfigError("--workers and --processes share the same cores — give only one of them")
     if processes > 1:
         from lacuner.training.launch import launched_processes, run_together
 
@@ -268,8 +268,8 @@ def train(
         choice = None if names is None else _compare_with_dictionary(model, dev_corpus, names)
     if record.dev and record.dev["support"] and not record.dev["f1"]:
         logger.warning(
-            "The model finds none of the entities in the dev data: let it learn longer (--epochs) or from more sentences, "
-            "and see whether both files have the same labels (lacuner inspect)."
+            "The model finds none of the entities in the dev data: train longer (--epochs) or on more sentences, "
+            "and check that both files have the same labels (lacuner inspect)."
         )
     if json:
         keys = ("precision", "recall", "f1", *(["pu_estimate"] if dev_incomplete else []))
@@ -311,7 +311,7 @@ def _explaining_interruption() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        say("Interrupted. The same command with --resume continues after the last complete epoch.")
+        say("Interrupted. Run the same command with --resume to continue after the last complete epoch.")
         raise
 
 
@@ -327,16 +327,16 @@ def _check_trusted(data: list[Path], trusted: list[Path]) -> None:
     for path in trusted:
         if path.resolve() in read:
             raise ConfigError(
-                f"{path} is training data and --trusted, too — name it once: with --trusted if nothing is missing in it"
+                f"{path} is given both as training data and as --trusted — give it once: as --trusted if it is complete"
             )
 
 
 def _check_same_text(data: list[Path], same_text: bool, trust: list[str] | None) -> dict[str, float]:
     """The weights of sources; refuses options that make no sense without each other."""
     if trust and not same_text:
-        raise ConfigError("--trust weighs several annotations of the same text — give these, and --same-text")
+        raise ConfigError("--trust applies to several annotations of the same text — give these with --same-text")
     if same_text and len(data) < 2:
-        raise ConfigError("--same-text needs two or more files, each with the labels of another source")
+        raise ConfigError("--same-text needs two or more files, each with the labels of one source")
     return parse_trust(trust)
 
 

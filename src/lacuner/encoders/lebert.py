@@ -89,8 +89,8 @@ def check_layers(bert: TransformerEncoder, config: LebertConfig) -> None:
         alike = False
     if not alike:
         raise ConfigError(
-            f"encoder.model={config.model!r} ({bert.model.config.model_type}) is not made like BERT, RoBERTa or ELECTRA, "
-            "whose layers lebert can add words between; give such a model, or --encoder bert-word, which takes any"
+            f"encoder.model={config.model!r} ({bert.model.config.model_type}) is not built like BERT, RoBERTa or ELECTRA, "
+            "which lebert requires; give such a model, or use --encoder bert-word, which accepts any"
         )
     count = len(bert.model.encoder.layer)
     if config.layer > count:

@@ -49,7 +49,7 @@ def choose_lexicon(config: LexiconConfig, sentences: Sequence[Sequence[str]]) ->
     if not lexicon.trained:
         raise DataError("none of the words occurs in the training data", "give a lexicon of its language", path)
     others = "the others are dropped" if vectors is None else f"{len(lexicon) - lexicon.trained} others have vectors"
-    logger.info("Lexicon: %s, of whose words the corpus shows %d; %s.", Path(path).name, lexicon.trained, others)
+    logger.info("Lexicon: %s (words in the corpus: %d; %s).", Path(path).name, lexicon.trained, others)
     table = lexicon_table(lexicon, config.word_size if vectors is None else vectors.table.shape[1])
     table.load_vectors(vectors, lexicon.words)
     return lexicon, table

@@ -27,7 +27,7 @@ class PretrainedConfig(EncoderConfig, ABC):
 
     precisions: ClassVar = ("fp32", "bf16")
 
-    model: str = Field(description="Hugging Face model: name on the Hub, or folder")
+    model: str = Field(description="Hugging Face model: name on the hub, or folder")
     window: int | None = Field(
         None, ge=128, description="sub-word pieces encoded at a time; none: the model's maximum, at most 512"
     )

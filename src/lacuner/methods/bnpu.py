@@ -109,13 +109,13 @@ def refuse_what_risks_cannot_teach(loss: TokenLoss, method: Method) -> None:
     scheme = getattr(method.head, "scheme", None)
     if scheme != "io":
         raise ConfigError(
-            f"loss={loss.name} decides about types, but head.scheme={scheme} divides them — set head.scheme=io"
+            f"loss={loss.name} classifies whole types, but head.scheme={scheme} splits them — set head.scheme=io"
         )
     if method.head.name == "crf":
-        raise ConfigError(f"loss={loss.name} teaches no transitions — set head=one-vs-rest, or head=softmax")
+        raise ConfigError(f"loss={loss.name} does not train transitions — set head=one-vs-rest, or head=softmax")
     if any(getattr(part, "non_entity_class", False) for _, part in method.parts()):
         raise ConfigError(
-            f"loss={loss.name} has no label for drawn non-entities — set sampling.label=O, or sampling=none"
+            f"loss={loss.name} has no label for sampled non-entities — set sampling.label=O, or sampling=none"
         )
     if any(stage.gives_tag_weights for stage in method.stages()):
         raise ConfigError(f"loss={loss.name} does not weigh tags — leave out the stage that does, with stage=none")

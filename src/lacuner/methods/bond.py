@@ -38,10 +38,10 @@ class OwnTeacher(TokenLoss):
 
     def check(self, method: Method, data: TrainingData) -> None:
         if method.head.name == "crf":
-            raise ConfigError(f"loss={self.name} teaches no transitions — set head=softmax")
+            raise ConfigError(f"loss={self.name} does not train transitions — set head=softmax")
         if any(getattr(part, "non_entity_class", False) for _, part in method.parts()):
             raise ConfigError(
-                f"loss={self.name} has no label for drawn non-entities — set sampling.label=O, or sampling=none"
+                f"loss={self.name} has no label for sampled non-entities — set sampling.label=O, or sampling=none"
             )
 
     def training_state(self, sizes: StateSizes, sentences: int) -> dict[str, Tensor]:

@@ -138,9 +138,7 @@ class ConfidenceRisk(TokenLoss):
         refuse_what_risks_cannot_teach(self, method)
         refuse_missing_labels("prior", self.prior, data)
         if not any(CONFIDENCE in stage.gives_numbers for stage in method.stages()):
-            raise ConfigError(
-                f"loss={self.name} has to know how probably words are part of an entity — set stage=entity-confidence"
-            )
+            raise ConfigError(f"loss={self.name} needs the entity probabilities of words — set stage=entity-confidence")
 
     def for_data(self, data: TrainingData) -> "ConfidenceRisk":
         return self.model_copy(update={"prior": type_priors(data, self.prior, self.coverage)})

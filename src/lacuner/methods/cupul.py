@@ -44,7 +44,7 @@ class Voters(Stage):
 
     def check(self, method: Method, data: TrainingData) -> None:
         if not isinstance(getattr(method, "loss", None), ConfidenceRisk):
-            raise ConfigError("stage=voters is for losses that know a confidence — set loss=curriculum")
+            raise ConfigError("stage=voters requires a loss that uses confidences — set loss=curriculum")
 
     def run(self, context: StageContext) -> StageResult:
         votes_of = {f"voter-{number}": partial(self._vote, context, number) for number in range(self.voters)}
@@ -125,7 +125,7 @@ class Curriculum(ConfidenceRisk, OwnTeacher):
     def check(self, method: Method, data: TrainingData) -> None:
         super().check(method, data)
         if not any(DIFFICULTY in stage.gives_numbers for stage in method.stages()):
-            raise ConfigError(f"loss={self.name} has to know which words are easy — set stage=voters")
+            raise ConfigError(f"loss={self.name} needs to know which words are easy — set stage=voters")
 
     def easiest(self, progress: float) -> float:
         """The fraction of words that count at this point of training."""

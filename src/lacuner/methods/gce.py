@@ -61,10 +61,10 @@ class GeneralizedTokenLoss(TokenLoss):
 
     def check(self, method: Method, data: TrainingData) -> None:
         if method.head.name == "crf":
-            raise ConfigError("loss=token-gce teaches no transitions — set head=entity-and-type, or head=softmax")
+            raise ConfigError("loss=token-gce does not train transitions — set head=entity-and-type, or head=softmax")
         if any(getattr(part, "non_entity_class", False) for _, part in method.parts()):
             raise ConfigError(
-                "loss=token-gce has no label for drawn non-entities — set sampling.label=O, or sampling=none"
+                "loss=token-gce has no label for sampled non-entities — set sampling.label=O, or sampling=none"
             )
         if any(stage.gives_tag_weights for stage in method.stages()):
             raise ConfigError("loss=token-gce does not weigh tags — leave out the stage that does, with stage=none")

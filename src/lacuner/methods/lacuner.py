@@ -126,7 +126,7 @@ class Distillation(Stage):
         undecided = {index: TokenSupervision(undecided=found) for index, found in spans.items() if found}
         if undecided:
             logger.info(
-                "Sources disagree about %s spans: the first models learn nothing from these, and are asked what they are.",
+                "Sources disagree about %s spans: the first models are not trained on these, but predict them.",
                 f"{sum(map(len, spans.values())):,}",
             )
         return undecided
@@ -263,8 +263,8 @@ class FoldTeacher(Stage):
         entities = sum(len(context.corpus[index].entities) for index in complete)
         if entities:
             logger.info(
-                "The trusted sentences hold %d entities. They are trained on as complete; to correct the labels of the "
-                "others with models of their own, there would have to be %d (--set teacher.min_entities).",
+                "The trusted sentences contain %d entities. They are used as complete sentences; to train teachers that "
+                "correct the other labels, at least %d are required (--set teacher.min_entities).",
                 entities,
                 self.min_entities,
             )

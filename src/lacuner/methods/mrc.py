@@ -339,7 +339,7 @@ class Mrc(Method):
         strange = sorted(set(self.head.questions or ()) - set(data.corpus.labels))
         if strange:
             raise ConfigError(
-                f"head.questions asks about {', '.join(strange)}, which no entity of the training data is labeled with — "
+                f"head.questions asks about {', '.join(strange)}, which are not labels of the training data — "
                 f"its labels are {', '.join(data.corpus.labels)}"
             )
 

@@ -27,8 +27,8 @@ class Marginalize(Unlabeled):
             return
         if not any(sentence.complete for sentence in data.corpus):
             raise ConfigError(
-                f"{method.name} cannot learn what is no entity: no sentence is complete — "
-                "give complete sentences (--trusted), or draw non-entities (--set sampling=spans --set sampling.label=O)"
+                f"{method.name} cannot learn what is not an entity: no sentence is complete — "
+                "give complete sentences (--trusted), or sample non-entities (--set sampling=spans --set sampling.label=O)"
             )
 
     def allow(self, targets: TagTargets) -> Tensor:

@@ -63,7 +63,7 @@ class Ensemble(Stage):
 
     def check(self, method: Method, data: TrainingData) -> None:
         if not isinstance(method, Roster):
-            raise ConfigError("stage=ensemble: only roster learns what an ensemble says — choose --method roster")
+            raise ConfigError("stage=ensemble: only roster can learn from an ensemble — choose --method roster")
 
     def run(self, context: StageContext) -> StageResult:
         method = context.method
@@ -151,13 +151,13 @@ class SelfTraining(MethodPart):
     def check(self, method: Method, data: TrainingData) -> None:
         if method.stage is None:
             raise ConfigError(
-                "self_training=augmented goes on with what an ensemble teaches, but stage=none — "
+                "self_training=augmented continues from an ensemble, but stage=none — "
                 "set self_training=none, too, or stage=ensemble"
             )
         scheme = getattr(method.head, "scheme", None)
         if scheme != "io":
             raise ConfigError(
-                f"self_training=augmented teaches types, but head.scheme={scheme} divides them — "
+                f"self_training=augmented trains whole types, but head.scheme={scheme} splits them — "
                 "set head.scheme=io, or self_training=none"
             )
 

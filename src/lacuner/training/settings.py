@@ -200,7 +200,7 @@ def resolve_settings(
 def settings_from_dict(data: Mapping[str, Any]) -> RunSettings:
     """Settings as :meth:`RunSettings.model_dump` wrote them."""
     if not isinstance(data.get("method"), Mapping):
-        raise ConfigError("the settings hold no method")
+        raise ConfigError("the settings contain no method")
     described = dict(data["method"])
     base = registry().method_class(described.get("name"), described.get("level"))
     for kind in base.kinds():

@@ -174,7 +174,7 @@ def _server_routes(service: Service) -> APIRouter:
     async def reload() -> JSONResponse:
         if service.supervisor is not None:
             os.kill(service.supervisor, signal.SIGHUP)
-            return JSONResponse({"message": "All processes load their models again."}, 202)
+            return JSONResponse({"message": "All processes are reloading their models."}, 202)
         failed = await run_in_threadpool(service.reload)
         return JSONResponse({"models": service.models.versions(), "failed": failed}, 500 if failed else 200)
 
@@ -251,7 +251,7 @@ async def _unless_client_leaves(request: Request, work: Coroutine[Any, Any, T]) 
     try:
         await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
         if not working.done():
-            raise HTTPException(CLIENT_LEFT, "The client has left.")  # nobody reads this, but it is counted
+            raise HTTPException(CLIENT_LEFT, "The client has disconnected.")  # nobody reads this, but it is counted
         return working.result()
     finally:
         working.cancel()

@@ -49,7 +49,7 @@ def bound(
 
     shared.check_figure(figure)
     if not 0 < ratio < float("inf"):
-        raise ConfigError(f"--ratio {ratio:g}: the number of negatives for each word is above 0; 0.35 is usual")
+        raise ConfigError(f"--ratio {ratio:g}: the number of negatives per word must be above 0; 0.35 is usual")
     if gold is not None and (missing is not None or data is None):
         raise ConfigError("--gold goes with DATA and without --missing; leave one of them out")
     if data is None:
@@ -64,7 +64,7 @@ def bound(
         everything = theory.bound_by_length(counts, ratio)
         rows = shown = shared.frequent_only(everything, min_count, data)
     start = theory.first_informative_length(ratio)
-    notes = [f"For sentences with fewer than {start} words the bound is 0 or less, and says nothing."]
+    notes = [f"For sentences with fewer than {start} words the bound is 0 or less and gives no information."]
     unproved = [row.length for row in rows if not (row.vacuous or theory.bound_is_proved(row.length, ratio))]
     if unproved:
         notes.append(f"With λ = {ratio:g} its proof does not hold for n = {unproved[0]} to {unproved[-1]}.")
@@ -73,9 +73,9 @@ def bound(
         dense, exhausted = (sum(getattr(row, name) for row in everything) for name in ("dense", "exhausted"))
         sentences, overall = sum(row.sentences for row in everything), theory.mean_probability(everything)
         result |= {"sentences": sentences, "exact": overall, "dense": dense, "exhausted": exhausted}
-        notes.insert(0, f"From {overall:.1%} of all {sentences:,} sentences an epoch draws no hidden entity.")
+        notes.insert(0, f"In {overall:.1%} of all {sentences:,} sentences, an epoch samples no hidden entity.")
         notes += [f"Sentences with more than √n entities, which the bound does not cover: {dense:,}."] * (dense > 0)
-        notes += [f"Sentences with fewer spans than are asked for, so that all are drawn: {exhausted:,}."] * (
+        notes += [f"Sentences with fewer spans than requested, so that all are sampled: {exhausted:,}."] * (
             exhausted > 0
         )
     if json:

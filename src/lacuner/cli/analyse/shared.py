@@ -56,7 +56,7 @@ Seeds = Annotated[
 def frequent_only(rows: Sequence[Any], min_count: int, path: Path) -> list[Any]:
     """The rows with at least so many sentences; says how many are left out."""
     if not rows:
-        raise DataError("there is no sentence", "give a file with annotated sentences", path)
+        raise DataError("the file contains no sentences", "give a file with annotated sentences", path)
     kept = [row for row in rows if row.sentences >= min_count]
     if not kept:
         highest = max(row.sentences for row in rows)
