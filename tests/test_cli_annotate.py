@@ -250,7 +250,9 @@ def test_what_ignoring_case_would_add_is_estimated_for_long_inputs(files: Path, 
 def test_a_list_of_names_needs_only_a_label(files: Path) -> None:
     (files / "places.txt").write_text("Turin\nParis\n", encoding="utf-8")
     arguments = [files / "raw.txt", "-d", files / "places.txt", "-o", files / "out.jsonl"]
-    with pytest.raises(DataError, match="there is only one column, so no label — give the label of all names with --label"):
+    with pytest.raises(
+        DataError, match="there is only one column, so no label — give the label of all names with --label"
+    ):
         run(*arguments)
     assert json.loads(run(*arguments, "--label", "LOC", "--json").stdout)["labels"] == {"LOC": 2}
 

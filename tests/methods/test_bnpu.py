@@ -298,7 +298,7 @@ def test_its_head_and_its_loss_can_be_chosen_by_other_taggers() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"head.scheme": "bioes"}, r"head\.scheme=bioes divides them — set head\.scheme=io"),
+        ({"head.scheme": "bioes"}, r"head\.scheme=bioes splits them — set head\.scheme=io"),
         ({"head": "crf", "head.scheme": "io"}, "does not train transitions — set head=one-vs-rest"),
         ({"sampling": "spans"}, r"no label for sampled non-entities — set sampling\.label=O"),
         ({"stage": "tag-weights"}, "does not weigh tags — leave out"),

@@ -287,7 +287,7 @@ def test_priors_are_estimated_as_for_bnpu_or_given(toy: Corpus) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"head.scheme": "bioes"}, r"loss=conf-mpu decides about types, but head\.scheme=bioes"),
+        ({"head.scheme": "bioes"}, r"loss=conf-mpu classifies whole types, but head\.scheme=bioes"),
         ({"head": "crf", "head.scheme": "io"}, "loss=conf-mpu does not train transitions"),
         ({"sampling": "spans"}, "loss=conf-mpu has no label for sampled non-entities"),
         ({"stage": "tag-weights"}, "loss=conf-mpu does not weigh tags"),

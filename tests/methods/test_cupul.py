@@ -198,7 +198,7 @@ def test_the_preset_is_the_papers() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"head.scheme": "bioes"}, "loss=curriculum decides about types"),
+        ({"head.scheme": "bioes"}, "loss=curriculum classifies whole types"),
         ({"stage": "none"}, "needs the entity probabilities of words"),
         ({"stage": "entity-confidence"}, "which words are easy — set stage=voters"),
         (
