@@ -226,7 +226,7 @@ def test_a_folder_where_an_audit_would_do_harm_is_refused(run, files: Path, mode
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "letter.txt").write_text("Dear Ada", encoding="utf-8")
     for out, reason in (
-        (data.parent, "is where corpus.jsonl is"),
+        (data.parent, "is the folder of corpus.jsonl"),
         (tmp_path / "other", "does not contain an audit"),
         (data, "is a file"),
     ):

@@ -329,7 +329,7 @@ def test_the_tables_of_a_page_are_made_again(run: Command, done: Done) -> None:
     page.write_text("<!-- lacuner bench: done; full; uniform -->\n\n")
     code, output, log = run("tables", page)
     assert (code, output) == (0, ""), log
-    assert f"{page}: 1 table made again." in log
+    assert f"{page}: 1 table updated." in log
     figures = {tuple(cell.strip(" *‡") for cell in line.split("|")[1:3]) for line in main_table(done.out)}
     rows = [tuple(cell.strip(" *‡") for cell in line.split("|")[1:3]) for line in page.read_text().splitlines()[4:6]]
     assert [method for method, _ in rows] == ["`full`", "`uniform`"]

@@ -88,7 +88,7 @@ def test_two_audits_into_one_folder_exclude_each_other(run, place):
     with claimed(place / "out"):
         code, _, log = run(*VERBS["audit"])
     assert code == 1
-    assert "another audit writes into out — wait for it, or choose another --out" in log
+    assert "another audit is writing to out — wait for it, or choose another --out" in log
 
 
 def test_two_training_runs_into_one_folder_exclude_each_other(run, place):

@@ -169,7 +169,7 @@ def test_a_killed_server_loses_open_requests_only_and_clients_come_back(start, f
     assert server.client.predict(TEXT) == model.predict(TEXT)
     server.stop(signal.SIGKILL)
     assert not server.client.is_up()
-    with pytest.raises(ServerError, match="there is no answer"):
+    with pytest.raises(ServerError, match="there is no response"):
         Client(server.url, patience=0).predict(TEXT)
     waiting: list[object] = []
     patient = threading.Thread(target=lambda: waiting.append(Client(server.url, patience=60).predict(TEXT)))
@@ -272,7 +272,7 @@ def test_what_cannot_be_served_is_said_in_a_sentence(folder: Path, tmp_path: Pat
     code, _, said = run("serve", folder, "--token", "short")
     assert (code, said) == (2, "--token: 5 characters are easy to guess — use at least 8\n")
     code, _, said = run("serve", folder, "--token", TOKEN, "--no-token")
-    assert (code, said) == (2, "--token and --no-token cannot be combined — give one of them\n")
+    assert (code, said) == (2, "--token and --no-token cannot be combined — give only one of them\n")
     code, _, said = run("serve", folder, folder)
     assert code == 2
     assert "two models are called 'news'" in said
