@@ -312,7 +312,7 @@ def test_training_says_what_it_reads_and_warns_of_a_model_that_finds_nothing(run
     assert code == 0, log
     assert "Training data: 25 sentences, 50 entities (PER 25, LOC 25)." in log
     assert "Dev data: 25 sentences, 50 entities (PER 25, LOC 25)." in log
-    assert "25 of 25 dev sentences are in the training data, too" in log
+    assert "25 of 25 dev sentences are also in the training data" in log
     assert "The model finds none of the entities in the dev data" in log
 
 
@@ -400,11 +400,11 @@ def test_settings_can_stand_in_a_file(run, files):
         (["train", "train.conll", "--out", "m", "--method", "magic"], 2, "there is no method 'magic'"),
         (["train", "train.conll", "--out", "m", "--set", "negatives.mu=1"], 2, "there is no setting negatives.mu"),
         (["train", "train.conll"], 2, "--out"),
-        (["train", "train.conll", "--out", "m", "--dev-incomplete"], 2, "but there is none — give --dev, too"),
+        (["train", "train.conll", "--out", "m", "--dev-incomplete"], 2, "but there is none — give --dev"),
         (
             ["train", "train.conll", "--trusted", "./train.conll", "--out", "m"],
             2,
-            "train.conll is training data and --trusted, too — name it once",
+            "train.conll is given both as training data and as --trusted — give it once",
         ),
         (
             ["train", "train.conll", "--out", "m", "--set", "trusted.fraction=0.5"],
@@ -543,7 +543,7 @@ def test_an_unexpected_error_says_what_was_worked_on(run, files, monkeypatch):
     code, _, log = run(*arguments)
     assert code == 1
     assert "ZeroDivisionError: " in log
-    assert "(while working on texts 1 to 25) — this is a bug in Lacuner; --debug shows where\n" in log
+    assert "(while working on texts 1 to 25) — this is a bug in Lacuner; --debug shows the traceback\n" in log
 
 
 def test_broken_tags_are_counted_or_refused(run, files):

@@ -243,7 +243,7 @@ def test_sparsity(run, files):
         (["bound", "masked.conll", "--missing", "1"], 2, "--missing 1: then DATA would have no label"),
         (["bound", "masked.conll", "--gold", "short.conll"], 1, "short.conll: the two files have different"),
         (["bound", "masked.conll", "--min-count", "99"], 1, "masked.conll: no length has 99 sentences"),
-        (["sparsity", "empty.conll"], 1, "empty.conll: there is no sentence"),
+        (["sparsity", "empty.conll"], 1, "empty.conll: the file contains no sentences"),
         (["o-values", "masked.conll"], 2, "Give either --gold GOLD or --hidden FILE"),
         (["o-values", "gold.conll", "--gold", "gold.conll"], 1, "gold.conll: no entity is hidden — give data"),
         (["o-values", "masked.conll", "--gold", "gold.conll", "--method", "uniform"], 2, "uniform scores spans"),

@@ -64,7 +64,7 @@ def test_names_that_were_never_found_are_written(files: Path) -> None:
 def test_what_the_input_knows_better_is_counted(files: Path) -> None:
     (files / "known.jsonl").write_text('{"tokens": ["Turin"], "complete": true}\n', encoding="utf-8")
     arguments = [files / "known.jsonl", "-d", files / "names.tsv", "-o", files / "out.jsonl"]
-    assert "1 matches contradict what the input says, and are left out." in run(*arguments).stderr
+    assert "1 matches contradict the annotation of the input and are left out." in run(*arguments).stderr
     assert json.loads(run(*arguments, "--json").stdout)["contradictions"] == 1
 
 
@@ -105,7 +105,7 @@ def test_a_file_that_cannot_be_written_is_noticed_before_anything_is_read(files:
     arguments = ["-d", files / "names.tsv", "-o", files / "out.jsonl", "--unmatched", files / name]
     with pytest.raises(DataError) as caught:
         run(files / "raw.txt", *arguments)
-    assert "no name is in the list" not in str(caught.value)
+    assert "the list contains no name" not in str(caught.value)
     assert set(files.iterdir()) == before
 
 
@@ -142,7 +142,7 @@ def test_each_file_is_split_in_its_own_way(chinese: Path) -> None:
 def test_words_that_are_cut_already_stay_as_they_are(chinese: Path) -> None:
     arguments = ["-d", chinese / "names.tsv", "-o", chinese / "out.jsonl", "--split", "characters"]
     result = run(chinese / "en.conll", *arguments)
-    assert "en.conll: words that are cut already stay as they are; --split has no effect on them." in result.stderr
+    assert "en.conll: the input is already split into words; --split has no effect on it." in result.stderr
     assert Corpus.read(chinese / "out.jsonl")[0].entities == (Entity(0, 1, "LOC"),)
 
 
@@ -158,13 +158,13 @@ def test_names_can_be_stopped(files: Path) -> None:
     out = files / "out.jsonl"
     run(files / "raw.txt", "-d", files / "names.tsv", "-o", out, "--stop", files / "stop.txt")
     assert [sentence.entities for sentence in Corpus.read(out)] == [(Entity(0, 2, "PER"),), ()]
-    with pytest.raises(ConfigError, match="leave no name"):
+    with pytest.raises(ConfigError, match="remove all names"):
         run(files / "raw.txt", "-d", files / "names.tsv", "-o", out, "--min-length", "50")
 
 
 def test_what_cannot_be_read_is_said_in_a_sentence(files: Path) -> None:
     (files / "empty.tsv").write_text("\n", encoding="utf-8")
-    with pytest.raises(DataError, match="no name is in the list"):
+    with pytest.raises(DataError, match="the list contains no name"):
         run(files / "raw.txt", "-d", files / "empty.tsv", "-o", files / "out.jsonl")
     with pytest.raises(DataError, match="there is no such file"):
         run(files / "missing.txt", "-d", files / "names.tsv", "-o", files / "out.jsonl")
@@ -250,7 +250,9 @@ def test_what_ignoring_case_would_add_is_estimated_for_long_inputs(files: Path, 
 def test_a_list_of_names_needs_only_a_label(files: Path) -> None:
     (files / "places.txt").write_text("Turin\nParis\n", encoding="utf-8")
     arguments = [files / "raw.txt", "-d", files / "places.txt", "-o", files / "out.jsonl"]
-    with pytest.raises(DataError, match="there is one column, and so no label — say the label of all names: --label"):
+    with pytest.raises(
+        DataError, match="there is only one column, so no label — give the label of all names with --label"
+    ):
         run(*arguments)
     assert json.loads(run(*arguments, "--label", "LOC", "--json").stdout)["labels"] == {"LOC": 2}
 
@@ -267,7 +269,7 @@ def test_phrases_become_unknown_and_are_counted(files: Path) -> None:
         files / "phrases.txt",
     ]
     result = run(*arguments)
-    assert "2 phrases are found and have no label: their words are marked as unknown." in result.stderr
+    assert "2 phrases without a label were found; their words are marked as unknown." in result.stderr
     corpus = Corpus.read(files / "out.jsonl")
     assert [sentence.unknown_tokens for sentence in corpus] == [{2, 3}, {2}]
     assert corpus[0].entities == (Entity(0, 2, "PER"), Entity(5, 6, "LOC"))

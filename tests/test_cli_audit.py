@@ -175,7 +175,7 @@ def test_the_command_writes_a_folder_to_read_and_to_import(run, corpus: Corpus, 
         review.decide("ada-12345678", 0, 0, "accept")
     code, _, log = run("audit", data, "--out", out, *settings)
     assert code == 2
-    assert f"1 findings of the audit in {out} are decided already" in log
+    assert f"1 findings of the audit in {out} are already decided" in log
 
 
 def test_a_model_that_is_there_already_may_judge(run, files: Path, model_folder: Path, tmp_path: Path) -> None:
@@ -187,11 +187,11 @@ def test_a_model_that_is_there_already_may_judge(run, files: Path, model_folder:
     )
     assert code == 0, log
     assert json.loads(output)["findings"] >= 5
-    assert "missed by chance" not in log
+    assert "missed at random" not in log
     assert Audit.read(tmp_path / "out").about["folds"] is None
     code, _, log = run("audit", files / "dev.jsonl", "-o", tmp_path / "o", "--recognizer", model_folder, "--epochs", 2)
     assert code != 0
-    assert "--recognizer is trained already" in log
+    assert "--recognizer is already trained" in log
 
 
 def test_what_somebody_decides_while_an_audit_runs_is_not_written_over(
@@ -213,7 +213,7 @@ def test_what_somebody_decides_while_an_audit_runs_is_not_written_over(
     monkeypatch.setattr("lacuner.audit.audit.audit_corpus", review_meanwhile)
     code, _, log = run(*command)
     assert code == 2
-    assert "decided already" in log
+    assert "already decided" in log
     assert (out / "findings.jsonl").read_bytes() == before
     with Review(AuditFolder.open(out)) as review:
         assert review.view("ada-12345678", 0).status == "rejected"
@@ -226,8 +226,8 @@ def test_a_folder_where_an_audit_would_do_harm_is_refused(run, files: Path, mode
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "letter.txt").write_text("Dear Ada", encoding="utf-8")
     for out, reason in (
-        (data.parent, "is where corpus.jsonl is"),
-        (tmp_path / "other", "what is in it is no audit"),
+        (data.parent, "is the folder of corpus.jsonl"),
+        (tmp_path / "other", "does not contain an audit"),
         (data, "is a file"),
     ):
         before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}

@@ -151,7 +151,7 @@ def test_a_bench_runs_all_runs_and_reports(done: Done) -> None:
 
 def test_whatever_else_is_said_goes_to_standard_error(done: Done) -> None:
     assert len(done.output.splitlines()) == 1
-    for text in ("Two methods: checking", "3 runs, 0 of them done", "3/3  toy 0.3, ", "F1 "):
+    for text in ("Two methods: checking", "3 runs, 0 of them already done", "3/3  toy 0.3, ", "F1 "):
         assert text in done.log
 
 
@@ -182,7 +182,7 @@ def test_the_same_command_again_runs_nothing(run: Command, place: Place, done: D
     before = {path: path.read_bytes() for path in done.out.rglob("*") if path.is_file()}
     code, output, log = run("run", *place.options(done.out))
     assert (code, output) == (0, done.output)
-    assert "3 runs, 3 of them done already." in log
+    assert "3 runs, 3 of them already done." in log
     assert {path: path.read_bytes() for path in done.out.rglob("*") if path.is_file()} == before
 
 
@@ -200,7 +200,7 @@ def test_parts_of_a_recipe_run_one_after_the_other_make_the_whole(
     )
     code, output, log = run(*part, "--datasets", "toy", "--seeds", "1")
     assert code == 0, log
-    assert "2 runs, 2 of them done already." in log
+    assert "2 runs, 2 of them already done." in log
     assert [row["method"] for row in json.loads(output)["table"]] == ["full", "uniform", "uniform negatives.ratio=1"]
     code, output, log = run(*place.options(tmp_path), "--methods", "magic")
     assert (code, output) == (2, "")
@@ -215,7 +215,7 @@ def test_results_of_another_bench_are_taken(run: Command, place: Place, done: Do
     options = ["--data", place.data, "--out", tmp_path / "out", "--reuse", done.out / "results.jsonl"]
     code, output, log = run(tmp_path / "renamed.toml", *options)
     assert code == 0, log
-    assert "3 runs, 3 of them done already." in log
+    assert "3 runs, 3 of them already done." in log
     assert output.splitlines()[:5] == [line.replace("full", "naive") for line in main_table(done.out)]
     assert outcomes(tmp_path / "out").keys() == outcomes(done.out).keys()
     assert not (tmp_path / "out" / "runs").exists()
@@ -272,7 +272,7 @@ def test_a_bench_that_is_killed_resumes_where_it_was(run: Command, place: Place,
 
     code, output, said = run(*place.options(out))
     assert code == 0, said
-    assert f"3 runs, {len(finished)} of them done already." in said
+    assert f"3 runs, {len(finished)} of them already done." in said
     assert {path: path.read_bytes() for path in finished} == finished
     assert json.loads(output)["table"] == json.loads(done.output)["table"]
     assert main_table(out) == main_table(done.out)
@@ -317,7 +317,7 @@ def test_files_of_somebody_else_are_not_overwritten(
     (tmp_path / name).write_text("mine")
     code, output, log = run(*place.options(tmp_path), "--reuse", done.out / "results.jsonl")
     assert (code, output) == (2, "")
-    assert f"{tmp_path}: it has files that no bench has written ({name}) — choose a new or empty folder" in log
+    assert f"{tmp_path}: it contains files not written by lacuner bench ({name}) — choose a new or empty folder" in log
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [(name, "mine")]
 
 
@@ -326,7 +326,7 @@ def test_the_tables_of_a_page_are_made_again(run: Command, done: Done) -> None:
     page.write_text("<!-- lacuner bench: done; full; uniform -->\n\n")
     code, output, log = run("tables", page)
     assert (code, output) == (0, ""), log
-    assert f"{page}: 1 table made again." in log
+    assert f"{page}: 1 table updated." in log
     figures = {tuple(cell.strip(" *‡") for cell in line.split("|")[1:3]) for line in main_table(done.out)}
     rows = [tuple(cell.strip(" *‡") for cell in line.split("|")[1:3]) for line in page.read_text().splitlines()[4:6]]
     assert [method for method, _ in rows] == ["`full`", "`uniform`"]

@@ -52,7 +52,7 @@ def test_files_may_be_made_anywhere_and_are_not_replaced_unless_told(bench_data,
         "expected": {"sentences": 463, "tokens": 13890, "entities": 1497},
         "reason": None,
     }
-    assert f"1 of 3 files are in {out}, 1 of them as they were; --force makes them again." in err
+    assert f"1 of 3 files are in {out}, 1 of them unchanged; --force overwrites them." in err
     assert (out / "dev.conll").read_text() == "mine\tO\n\n"
     bench_data("resume", "--from", clones, "--out", out, "--force")
     assert (out / "dev.conll").read_text() == "高\tB-NAME\n山\tI-NAME\n\n"
@@ -86,7 +86,7 @@ def test_every_corpus_is_listed_with_its_source_its_license_and_what_is_there(be
         "  labels   CONT EDU LOC NAME ORG PRO RACE TITLE\n"
         "  license  not stated\n"
         "  from     https://github.com/jiesutd/LatticeLSTM (24d17f4; license: not stated)\n"
-        f"  files    1 of 3 in {tmp_path / 'resume'}; not there: train.gold.conll test.conll\n"
+        f"  files    1 of 3 in {tmp_path / 'resume'}; missing: train.gold.conll test.conll\n"
     ) in out
     assert f"  files    0 of 3 in {tmp_path / 'weibo'}\n" in out
     code, out, _ = bench_data("--data", tmp_path, "--json")
@@ -104,8 +104,12 @@ def test_every_corpus_is_listed_with_its_source_its_license_and_what_is_there(be
     ("arguments", "code", "message"),
     [
         (["conll"], 2, "there is no corpus 'conll' — the corpora are ec, news,"),
-        (["ec"], 2, "say where the originals are: --from FOLDER"),
-        (["ec", "--from", "."], 2, "say where the files belong: --out FOLDER, or a folder of datasets in LACUNER_DATA"),
+        (["ec"], 2, "give the folder of the original files with --from FOLDER"),
+        (
+            ["ec", "--from", "."],
+            2,
+            "give an output folder with --out FOLDER, or set LACUNER_DATA to the folder of the datasets",
+        ),
         (["ec", "--from", "absent", "--out", "out"], 1, "absent: there is no such folder — clone the repositories"),
         (["--from", "."], 2, "--from, --out and --force need the name of a corpus"),
     ],

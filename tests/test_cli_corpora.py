@@ -52,7 +52,7 @@ def test_nothing_is_converted_over_its_own_input_or_out_of_nothing(data: Path) -
         run("convert", data, data)
     empty = data.with_name("empty.jsonl")
     empty.write_text("", encoding="utf-8")
-    with pytest.raises(DataError, match=r"empty\.jsonl: no sentence is in it"):
+    with pytest.raises(DataError, match=r"empty\.jsonl: it contains no sentences"):
         run("convert", empty, data.with_name("new.jsonl"))
     assert not data.with_name("new.jsonl").exists()
     with pytest.raises(DataError, match="the name does not tell the format"):
@@ -79,7 +79,7 @@ def test_what_came_out_of_a_division_is_said(data: Path) -> None:
     assert {name: part["sentences"] for name, part in figures["parts"].items()} == {"train": 45, "dev": 15}
     assert figures["parts"]["dev"]["file"] == str(out / "dev.jsonl")
     assert len(Corpus.read(out / "dev.jsonl")) == 15
-    with pytest.raises(DataError, match="it is there already"):
+    with pytest.raises(DataError, match="it already exists"):
         run("split", data, "--dev", 0.25, "--out", out)
     with pytest.raises(ConfigError, match="--dev: a fraction lies between 0 and 1"):
         run("split", data, "--dev", 25, "--out", data.with_name("other"))

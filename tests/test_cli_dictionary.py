@@ -79,7 +79,7 @@ def test_evaluate_scores_the_model_the_list_and_both(run, folder, model_folder):
     assert scores["labels"]["LOC"].keys() == {"precision", "recall", "f1", "support"}
     _, output, log = run(*arguments)
     assert [line.split()[0] for line in output.splitlines()[1:4]] == ["model", "dictionary", "both"]
-    assert "scored with --min-score 0.5, too" in log
+    assert "--min-score 0.5 also applies to the model alone" in log
 
 
 def test_errors_are_those_of_both_together(run, folder, model_folder):
@@ -124,7 +124,7 @@ def test_case_cannot_be_ignored_without_a_list_nor_a_list_be_empty(run, folder, 
     assert (code, "--dictionary" in log) == (2, True)
     (folder / "names.tsv").write_text("\n", encoding="utf-8")
     code, _, log = run(verb, model_folder, folder / "train.conll", "-d", folder / "names.tsv")
-    assert (code, "no name is in the list" in log) == (1, True)
+    assert (code, "the list contains no name" in log) == (1, True)
 
 
 def test_the_list_is_not_overwritten(run, folder, model_folder):

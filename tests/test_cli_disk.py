@@ -88,14 +88,14 @@ def test_two_audits_into_one_folder_exclude_each_other(run, place):
     with claimed(place / "out"):
         code, _, log = run(*VERBS["audit"])
     assert code == 1
-    assert "another audit writes into out — wait for it, or choose another --out" in log
+    assert "another audit is writing to out — wait for it, or choose another --out" in log
 
 
 def test_two_training_runs_into_one_folder_exclude_each_other(run, place):
     with RunFolder(place / "out.training", "key").claimed():
         code, _, log = run(*VERBS["train"])
     assert code == 1
-    assert "another run is training into" in log
+    assert "another run is training in" in log
 
 
 def test_an_audit_that_cannot_be_written_is_said_before_the_first_epoch(run, place, monkeypatch):

@@ -89,7 +89,7 @@ def test_a_second_run_does_nothing_and_another_is_refused(run, corpus: Path, tmp
     before = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "out").glob("part-*")}
     code, again, log = run(*arguments(corpus, "--out", f"{tmp_path / 'out'}/", "--shard-size", "0.001", "--json"))
     assert code == 0
-    assert "shards were done already." in log
+    assert "shards were already done." in log
     assert json.loads(again)["entities"] > 100
     assert {path.name: path.stat().st_mtime_ns for path in (tmp_path / "out").glob("part-*")} == before
     for change, what in (
@@ -130,7 +130,7 @@ def test_a_poison_shard_is_named_and_the_rest_is_done(run, corpus: Path, tmp_pat
     assert f"{corpus / '6.jsonl'}:41: not JSON" in failed
     assert "1 of " in log
     assert (
-        "shards have failed, and everything else is done. --merge has to wait. The same command tries them again."
+        "shards failed; all others are done. --merge was not carried out. Run the same command again to retry them."
         in log
     )
     assert not (tmp_path / "all.jsonl").exists()
@@ -168,10 +168,10 @@ def test_predictions_in_parts_are_those_of_one_process(run, corpus: Path, model_
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--out", "x.jsonl", "--merge", "y.jsonl"], "--merge joins the parts in a folder — end --out in /"),
-        (["--out", "memory://x.jsonl"], "memory://x.jsonl: a URL must be a folder, whose name ends in /"),
-        (["--out", "x/", "--address", "auto"], "--address is that of a Ray cluster — add --engine ray"),
-        (["--out", "x/", "--format", "label_studio"], "cannot be written piece by piece"),
+        (["--out", "x.jsonl", "--merge", "y.jsonl"], "--merge joins the parts in a folder — end --out with /"),
+        (["--out", "memory://x.jsonl"], "memory://x.jsonl: an output URL must be a folder — end it with /"),
+        (["--out", "x/", "--address", "auto"], "--address is the address of a Ray cluster — add --engine ray"),
+        (["--out", "x/", "--format", "label_studio"], "cannot be written incrementally"),
         (
             ["--out", "x/", "--merge", "x/part-00000.jsonl"],
             "--merge x/part-00000.jsonl is in the folder of the parts, x/",
@@ -200,7 +200,7 @@ def test_a_page_or_a_text_has_no_parts(run, corpus: Path, model_folder: Path, tm
     code, _, log = run("predict", model_folder, corpus, "--out", f"{tmp_path / 'out'}/", "--format", "html")
     assert (code, "a page cannot be written in parts" in log) == (2, True)
     code, _, log = run("predict", model_folder, "Ada sleeps here.", "--out", f"{tmp_path / 'out'}/")
-    assert (code, "a text on the command line has no shards" in log) == (2, True)
+    assert (code, "a text on the command line cannot be split into shards" in log) == (2, True)
 
 
 def test_stores_of_objects_are_read_and_written(run, corpus: Path, tmp_path: Path) -> None:
@@ -260,7 +260,7 @@ def test_ctrl_c_ends_it_cleanly(run, corpus: Path, tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         _, log = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "shards are done; the same command resumes." in log
+    assert "shards are done; run the same command again to resume." in log
     assert "Traceback" not in log
     assert not list(out.rglob("*.lacuner"))
     run(*arguments(corpus, "--out", tmp_path / "one.jsonl"))

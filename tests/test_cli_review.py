@@ -72,7 +72,7 @@ def test_a_changed_corpus_is_said_and_the_export_goes_on(audit: Path, tmp_path: 
 def test_what_cannot_be_reviewed_is_said_in_a_sentence(audit: Path, tmp_path: Path, run) -> None:
     code, _, said = run("review", tmp_path)
     assert code == 1
-    assert "this is not an audit (summary.json is missing) — give the folder that lacuner audit has written" in said
+    assert "this is not an audit (summary.json is missing) — give a folder written by lacuner audit" in said
     code, _, said = run("review", audit, "--token", "short")
     assert (code, said) == (2, "--token: 5 characters are easy to guess — use at least 8\n")
     for token in ("пароль12345678", "schlüssel-123", "two\nlines-123", "two words-123"):
@@ -121,7 +121,7 @@ def test_a_server_whose_database_is_gone_does_not_say_that_everything_is_stored(
     _, said = process.communicate(timeout=20)
     assert process.returncode == 1
     assert "everything is stored" not in said
-    assert "review.sqlite cannot be used any more" in said
+    assert "review.sqlite can no longer be used" in said
     assert "was deleted, moved or replaced" in said
     assert "Traceback" not in said
 

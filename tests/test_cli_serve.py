@@ -120,7 +120,7 @@ def test_a_server_answers_loads_again_and_ends_in_order(start, folder: Path, mod
     assert "lacuner_reloads_total 1" in server.get("/metrics").splitlines()
     code, said = server.stop(signal.SIGINT)
     assert code == 0
-    assert "was loaded again" in said
+    assert "was reloaded" in said
     assert said.endswith("Stopped.\n")
     assert "Traceback" not in said
 
@@ -169,7 +169,7 @@ def test_a_killed_server_loses_open_requests_only_and_clients_come_back(start, f
     assert server.client.predict(TEXT) == model.predict(TEXT)
     server.stop(signal.SIGKILL)
     assert not server.client.is_up()
-    with pytest.raises(ServerError, match="there is no answer"):
+    with pytest.raises(ServerError, match="there is no response"):
         Client(server.url, patience=0).predict(TEXT)
     waiting: list[object] = []
     patient = threading.Thread(target=lambda: waiting.append(Client(server.url, patience=60).predict(TEXT)))
@@ -236,7 +236,7 @@ def test_several_processes_answer_are_replaced_and_load_again(start, folder: Pat
     assert found == [[]] * 8
     code, said = server.stop()
     assert code == 0
-    assert "has died; another takes its place" in said
+    assert "has died and is being replaced" in said
     assert not [worker for worker in workers if Path(f"/proc/{worker}").exists()]
 
 
@@ -262,7 +262,7 @@ def test_a_signal_to_load_again_does_not_end_a_server_that_is_still_loading(
     monkeypatch.setattr(server, "serve", until_reloaded)
     code, _, said = run("serve", folder, "--port", 0)
     assert reloaded.is_set()
-    assert (code, "news was loaded again" in said) == (0, True)
+    assert (code, "news was reloaded" in said) == (0, True)
 
 
 def test_what_cannot_be_served_is_said_in_a_sentence(folder: Path, tmp_path: Path, run) -> None:
@@ -272,7 +272,7 @@ def test_what_cannot_be_served_is_said_in_a_sentence(folder: Path, tmp_path: Pat
     code, _, said = run("serve", folder, "--token", "short")
     assert (code, said) == (2, "--token: 5 characters are easy to guess — use at least 8\n")
     code, _, said = run("serve", folder, "--token", TOKEN, "--no-token")
-    assert (code, said) == (2, "--token and --no-token exclude each other — give one of them\n")
+    assert (code, said) == (2, "--token and --no-token cannot be combined — give only one of them\n")
     code, _, said = run("serve", folder, folder)
     assert code == 2
     assert "two models are called 'news'" in said

@@ -70,7 +70,7 @@ def test_python_takes_label_sets_by_name(seen) -> None:
     ("arguments", "message"),
     [
         (["train", "dict.conll", "--same-text", "--out", "m"], "--same-text needs two or more files"),
-        (["train", "dict.conll", "--trust", "dict=2", "--out", "m"], "--trust weighs several annotations"),
+        (["train", "dict.conll", "--trust", "dict=2", "--out", "m"], "--trust applies to several annotations"),
         (["train", "dict.conll", "llm.conll", "--same-text", "--trust", "dict", "--out", "m"], "write SOURCE=NUMBER"),
         (["merge", "dict.conll", "llm.conll", "--trust", "x=2", "--out", "m.jsonl"], "choose one of: dict, llm"),
         (["merge", "dict.conll", "dict.conll", "--out", "m.jsonl"], "dict.conll is given twice"),
@@ -126,7 +126,7 @@ def test_a_merge_that_a_format_cannot_hold_says_how_many_votes_are_equal_and_who
     arguments = ["merge", tmp_path / "dict.conll", tmp_path / "llm.conll", "--out", tmp_path / "out.conll"]
     code, _, log = run(*arguments)
     assert code == 1
-    assert "2 spans in all have different labels with as many votes" in log
+    assert "in total, 2 spans have different labels with tied votes" in log
     assert "give --ties first" in log
     code, _, log = run(*arguments, "--ties", "first")
     assert code == 0, log

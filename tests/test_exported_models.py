@@ -77,7 +77,7 @@ def worse(content):
 def test_what_cannot_be_exported_is_refused_in_one_sentence(model, folder, toy, tmp_path):
     with pytest.raises(ConfigError, match="Hugging Face encoder"):
         model.export(tmp_path / "x", toy)
-    with pytest.raises(ConfigError, match="exported already"):
+    with pytest.raises(ConfigError, match="already exported"):
         Recognizer.from_pretrained(folder).export(tmp_path / "x", toy)
     with pytest.raises(DataError, match="no entities"):
         model.export(tmp_path / "x", [])

@@ -85,7 +85,7 @@ def test_nothing_is_sent_without_permission_or_to_a_name_that_is_none(hub, model
     with pytest.raises(ModelError, match="does not let you write"):
         model.push_to_hub(NAME, token="hf_of_somebody_else")
     for name in ("names", "a/b/c", "../names", "ada/", "/names", "ada/na mes"):
-        with pytest.raises(ConfigError, match="is no name on the hub; give one such as user/model"):
+        with pytest.raises(ConfigError, match="is not a name on the hub; give one such as user/model"):
             model.push_to_hub(name, token=TOKEN)
     assert hub.repositories == {}
 
@@ -122,7 +122,7 @@ def test_a_model_of_another_library_is_refused_before_its_weights_are_fetched(hu
     files = {"config.json": b'{"model_type": "bert"}', "model.safetensors": b"0" * 100, "pytorch_model.bin": b"0"}
     hub.repositories = {NAME: {"main": files}, "ada/empty": {"main": {".gitattributes": b""}}}
     for name in (NAME, "ada/empty"):
-        assert refusal(name) == f"{name} on the hub is no Lacuner model — check the name"
+        assert refusal(name) == f"{name} on the hub is not a Lacuner model — check the name"
     assert hub.fetched == {"config.json"}
 
 
@@ -132,7 +132,7 @@ def test_offline_the_copy_that_was_fetched_before_is_used_and_that_is_said(publi
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     with caplog.at_level(logging.WARNING):
         assert Recognizer.from_pretrained(NAME).predict(TEXT) == model.predict(TEXT)
-    assert "The hub cannot be reached (HF_HUB_OFFLINE is set); the copy of ada/names" in caplog.text
+    assert "The hub cannot be reached (HF_HUB_OFFLINE is set); using the copy of ada/names" in caplog.text
     assert len(published.requests) == asked
     assert "no copy of such a model was fetched before, and the hub cannot be reached (HF_HUB_OFFLINE is set)" in (
         refusal("ada/other")

@@ -66,7 +66,7 @@ def test_precision_on_dev_data_with_gaps_is_not_boasted_of(card):
     text = str(replace(card, settings=settings))
     assert [result.metric_type for result in HubCard(text).data.eval_results] == ["recall"]
     assert "| label | recall | support |" in text
-    assert "The dev data has gaps, too" in text
+    assert "The dev data is incomplete as well" in text
 
 
 def test_a_model_without_dev_data_has_no_scores(card):
@@ -74,7 +74,7 @@ def test_a_model_without_dev_data_has_no_scores(card):
     assert HubCard(text).data.eval_results is None
     assert HubCard(text).data.metrics is None
     assert "## Scores" not in text
-    assert "nobody has measured it" in text
+    assert "its quality was not measured" in text
 
 
 def test_the_encoder_is_named_if_the_hub_has_it_and_not_if_a_folder_does(card, toy_bert):

@@ -104,7 +104,7 @@ def test_saving_twice_replaces_the_folder(model, tmp_path):
 
 def test_a_folder_with_other_things_in_it_is_not_overwritten(model, tmp_path):
     (tmp_path / "thesis.txt").write_text("years of work")
-    with pytest.raises(ModelError, match="is no model folder"):
+    with pytest.raises(ModelError, match="is not a model folder"):
         model.save_pretrained(tmp_path)
     assert (tmp_path / "thesis.txt").exists()
 
@@ -178,7 +178,7 @@ def test_what_a_later_version_adds_to_the_record_is_ignored(copy):
 def test_a_folder_of_another_program_is_not_overwritten(model, tmp_path):
     (tmp_path / "bert").mkdir()
     (tmp_path / "bert" / "config.json").write_text('{"model_type": "bert"}')
-    with pytest.raises(ModelError, match="is no model folder"):
+    with pytest.raises(ModelError, match="is not a model folder"):
         model.save_pretrained(tmp_path / "bert")
 
 

@@ -146,8 +146,8 @@ def test_training_says_what_it_does_with_a_file_without_blank_lines(toy, small_s
     longest = f"the longest has {len(endless):,}."
     assert f"1 sentence is longer than 256 words and is read in passages; {longest}" in caplog.text
     assert f"1 sentence of the dev data is longer than 256 words and is read in passages; {longest}" in caplog.text
-    advice = "Such a sentence is cut into passages of at most 256 words; if the file lacks blank lines "
-    advice += "between its sentences, put them in."
+    advice = "Such a sentence is split into passages of at most 256 words; if the file lacks blank lines "
+    advice += "between its sentences, add them."
     warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert f"1 sentence has 2,000 words or more. {advice}" in warnings
     assert f"1 sentence of the dev data has 2,000 words or more. {advice}" in warnings
@@ -448,7 +448,7 @@ def test_nested_entities_can_be_evaluated_and_used_to_choose_the_best_epoch(smal
 def test_a_tagger_evaluates_no_nested_entities(toy, small_settings):
     settings = {key: value for key, value in small_settings.items() if not key.startswith("head")}
     tagger = Recognizer.train(toy, method="crf", epochs=1, settings=settings)
-    with pytest.raises(ConfigError, match="a tagger finds no nested entities"):
+    with pytest.raises(ConfigError, match="a tagger cannot find nested entities"):
         tagger.evaluate(toy, nested=True)
 
 
@@ -496,7 +496,7 @@ def test_two_runs_into_one_folder_exclude_each_other(toy, small_settings, tmp_pa
     refused = []
 
     def meanwhile() -> None:
-        with pytest.raises(LacunerError, match=r"^another run is training into .* — wait for it") as caught:
+        with pytest.raises(LacunerError, match=r"^another run is training in .* — wait for it") as caught:
             Recognizer.train(toy, resume=resume, **arguments)
         refused.append(caught.value)
 

@@ -183,7 +183,7 @@ def test_a_report_whose_name_leads_elsewhere_is_refused(toy, tmp_path, name):
 
 @pytest.mark.parametrize(("method", "more"), [("partial-crf", {}), ("token", {"unlabeled": "marginalize"})])
 def test_a_tagger_that_cannot_learn_what_is_no_entity_is_refused(toy, method, more):
-    reason = r"cannot learn what is no entity: no sentence is complete — .*--trusted.*sampling=spans"
+    reason = r"cannot learn what is not an entity: no sentence is complete — .*--trusted.*sampling=spans"
     with pytest.raises(ConfigError, match=rf"{method} {reason}"):
         Recognizer.train(toy, method=method, epochs=1, settings=QUICK | more)
 
@@ -204,7 +204,7 @@ def test_it_is_not_refused_where_something_says_what_is_no_entity(toy, trusted, 
 
 def test_rejected_spans_alone_do_not_say_that_a_word_is_in_no_entity(toy):
     corpus = Corpus((replace(toy[0], non_entities=(Span(1, 2), Span(1, 3))), *toy[1:6]))
-    with pytest.raises(ConfigError, match="cannot learn what is no entity"):
+    with pytest.raises(ConfigError, match="cannot learn what is not an entity"):
         Recognizer.train(corpus, method="partial-crf", epochs=1, settings=QUICK)
 
 
@@ -374,8 +374,9 @@ def test_a_tagger_goes_the_whole_way_from_files_to_predictions(run, files):
 
     code, _, log = run("predict", out, files / "raw.txt", "--nested")
     assert code == 2
-    assert "a tagger finds no nested entities — train a span-level method (lacuner methods), or leave out --nested" in (
-        " ".join(log.split())
+    assert (
+        "a tagger cannot find nested entities — train a span-level method (lacuner methods), or leave out --nested"
+        in (" ".join(log.split()))
     )
     assert "Traceback" not in log
 
@@ -383,7 +384,7 @@ def test_a_tagger_goes_the_whole_way_from_files_to_predictions(run, files):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--method", "partial-crf"], "partial-crf cannot learn what is no entity"),
+        (["--method", "partial-crf"], "partial-crf cannot learn what is not an entity"),
         (["--method", "crf", "--set", "negatives=uniform"], "negatives is set, but crf is a token-level method"),
         (
             ["--method", "uniform", "--set", "stage=o-values"],
@@ -405,7 +406,7 @@ def test_errors_are_one_sentence_without_a_traceback(run, files, arguments, mess
 @pytest.mark.parametrize(
     ("method", "settings", "reason"),
     [
-        ("partial-crf", {"stage": "o-values"}, "cannot learn what is no entity"),
+        ("partial-crf", {"stage": "o-values"}, "cannot learn what is not an entity"),
         (
             "weighted-partial-crf",
             {"unlabeled": "outside"},

@@ -56,7 +56,9 @@ class Client:
     ) -> None:
         base, _, fragment = address.partition("#")
         if urlsplit(base).scheme not in ("http", "https"):
-            raise ServerError(f"{address}: this is no address of a server — give one such as http://127.0.0.1:8620")
+            raise ServerError(
+                f"{address}: this is not the address of a server — give one such as http://127.0.0.1:8620"
+            )
         self._base = base.rstrip("/")
         self._token = token or (unquote(fragment.removeprefix("token=")) if fragment.startswith("token=") else None)
         self._model, self._timeout, self._patience = model, timeout, patience
@@ -102,7 +104,7 @@ class Client:
                 raise
             if len(texts) == 1:
                 which = "the text" if first is None else f"texts[{first}]"
-                what = f"{which} has {len(texts[0]):,} characters, which the server does not take"
+                what = f"{which} has {len(texts[0]):,} characters, which is more than the server accepts"
                 remedy = "cut it, or start the server with a larger --max-body"
                 raise ServerError(f"{what} ({error}) — {remedy}", _TOO_LARGE) from None
             half = len(texts) // 2
@@ -156,9 +158,11 @@ class Client:
             raise ServerError(f"{self._base}{path}: {_message(error)}", error.code, again) from None
         except (OSError, ValueError, EOFError) as error:
             reason = getattr(error, "reason", error)
-            raise ServerError(f"{self._base}{path}: there is no answer ({reason}) — check that it is running") from None
+            raise ServerError(
+                f"{self._base}{path}: there is no response ({reason}) — check that it is running"
+            ) from None
         except Exception as error:  # http.client has errors of its own for answers that break off
-            raise ServerError(f"{self._base}{path}: the answer broke off ({type(error).__name__})") from None
+            raise ServerError(f"{self._base}{path}: the response was cut off ({type(error).__name__})") from None
 
 
 def _entities(records: Sequence[Mapping[str, Any]]) -> list[Entity]:

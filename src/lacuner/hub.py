@@ -74,7 +74,7 @@ def push_to_hub(
         license: for the model card, such as ``apache-2.0``.
     """
     if not _NAME.fullmatch(name):
-        raise ConfigError(f"{name!r} is no name on the hub; give one such as user/model")
+        raise ConfigError(f"{name!r} is not a name on the hub; give one such as user/model")
     content = replace(content, settings=_without_paths(content.settings))
     card = ModelCard(content.model.labels[1:], content.settings, content.record, name, language, license)
     with TemporaryDirectory() as temporary:
@@ -105,7 +105,7 @@ def _fetch(name: str, revision: str | None, token: str | bool | None) -> Path:
         except Exception as error:  # whatever its library makes of a connection that cannot be made
             return _from_cache(name, revision, error)
         if CONFIG not in files or not is_model_folder(_snapshot(name, [CONFIG], revision, token)):
-            raise ModelError(f"{name} on the hub is no Lacuner model — check the name")
+            raise ModelError(f"{name} on the hub is not a Lacuner model — check the name")
         logger.info("Fetching %s from the hub.", name)
         return _snapshot(name, _FILES, revision, token)
 
@@ -122,7 +122,7 @@ def _from_cache(name: str, revision: str | None, reason: Exception) -> Path:
             f"there is no folder {name}, no copy of such a model was fetched before, and the hub cannot be reached "
             f"({why}) — check the path, or the connection"
         ) from error
-    logger.warning("The hub cannot be reached (%s); the copy of %s that was fetched before is used.", why, name)
+    logger.warning("The hub cannot be reached (%s); using the copy of %s that was fetched earlier.", why, name)
     return folder
 
 

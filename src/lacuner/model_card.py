@@ -107,7 +107,7 @@ class ModelCard:
             lines.append(f"| {_cell(label)} | {' | '.join(values)} | {scores['support']} |")
         lines += ["", "Exact match in percent; support: annotated entities."]
         if not self._complete_dev():
-            lines[-1] += " The dev data has gaps, too, so precision and F1 would mean nothing."
+            lines[-1] += " The dev data is incomplete as well, so precision and F1 are not meaningful."
         return "\n".join(lines)
 
     def _usage(self) -> str:
@@ -143,7 +143,7 @@ nlp("Ada Lovelace moved to Turin.").ents
         lines = [
             f"It finds {', '.join(self.labels)} and nothing else, as the annotators of its training data understood them, "
             "in text that is like its training data.",
-            f"Texts of more than {MAX_PASSAGE} words are read in passages; what a name refers to far away does not count.",
+            f"Texts of more than {MAX_PASSAGE} words are processed in passages, so distant context is not used.",
         ]
         width = getattr(self.settings.method.head, "max_span_width", None)
         if width is not None:
@@ -153,7 +153,7 @@ nlp("Ada Lovelace moved to Turin.").ents
                 "Its best epoch was chosen on the dev data, so expect slightly lower scores on other data of the same kind."
             )
         else:
-            lines.append("There was no dev data: nobody has measured it, and its last epoch was kept.")
+            lines.append("There was no dev data: its quality was not measured, and the last epoch was kept.")
         return "\n".join(["## Limits", "", *(f"* {line}" for line in lines)])
 
     def _shown_scores(self) -> dict[str, float]:

@@ -128,7 +128,7 @@ def check_target(folder: Path) -> None:
     """Refuse to write a model over something that is none, or where none can be written."""
     recover_folder(folder)
     if folder.exists() and not is_model_folder(folder) and (not folder.is_dir() or any(folder.iterdir())):
-        raise ModelError(f"{folder} exists and is no model folder — choose another place for the model")
+        raise ModelError(f"{folder} exists and is not a model folder — choose another place for the model")
     try_writing(folder, folder=True)
 
 

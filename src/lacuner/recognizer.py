@@ -160,7 +160,7 @@ class Recognizer:
             processes = Processes.join(chosen)
             stack.enter_context(processes.reporting_loss())
             if workers > 1 and processes.count > 1:
-                raise ConfigError("--workers and --processes divide the same cores — give one of them")
+                raise ConfigError("--workers and --processes share the same cores — give only one of them")
             if streaming:
                 _check_streaming(settings, out, same_text)
                 sentences = partial(_stream_training_data, train, trusted, trust, split)
@@ -225,7 +225,7 @@ class Recognizer:
                 f"{out} holds a model that was trained with other data or settings — "
                 "train without --resume to replace it, or choose another folder"
             )
-        logger.info("%s is finished already; there is nothing to resume.", out)
+        logger.info("%s is already finished; there is nothing to resume.", out)
         return recognizer
 
     @overload  # a string is a sequence of strings, too, but nobody means that
@@ -427,7 +427,7 @@ def _training_data(
     if same_text:
         return merge_same_text(cast(LabelSets, train), trust, "train", split)
     if trust:
-        raise ConfigError("trust weighs several annotations of the same text — give these, and same_text=True")
+        raise ConfigError("trust applies to several annotations of the same text — give these with same_text=True")
     return several_texts([(UNNAMED, as_corpus(cast(Data, train), "train", split))])
 
 
@@ -444,7 +444,7 @@ def _stream_training_data(
 ) -> Iterator[Sentence]:
     """What :func:`_training_data` with trusted sentences before it has, one by one."""
     if trust:
-        raise ConfigError("trust weighs several annotations of the same text — give these, and same_text=True")
+        raise ConfigError("trust applies to several annotations of the same text — give these with same_text=True")
     yield from () if trusted is None else trusted.as_complete()
     if isinstance(train, str | Path):
         report = ReadingReport()

@@ -71,7 +71,7 @@ def test_an_audit_of_another_version_is_refused(tmp_path: Path, summary: object,
 def test_an_audit_that_lacks_a_file_is_refused(tmp_path: Path, name: str) -> None:
     folder = small_audit(tmp_path / "audit")
     (folder / name).unlink()
-    with pytest.raises(DataError, match=rf"the audit is incomplete \({name} is missing\) — give the folder that"):
+    with pytest.raises(DataError, match=rf"the audit is incomplete \({name} is missing\) — give a folder written by"):
         AuditFolder.open(folder)
 
 

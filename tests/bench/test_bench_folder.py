@@ -25,7 +25,7 @@ def test_only_one_bench_at_a_time_runs_in_a_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["report.md", "results.jsonl", "recipe.json", "figures"])
 def test_files_of_somebody_else_are_never_overwritten(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("[1]")
-    refusal = rf"it has files that no bench has written \({name}\) — choose a new or empty folder with --out"
+    refusal = rf"it contains files not written by lacuner bench \({name}\) — choose a new or empty folder with --out"
     with pytest.raises(ConfigError, match=refusal), locked(tmp_path):
         pass
     assert [path.name for path in tmp_path.iterdir()] == [name]

@@ -92,7 +92,7 @@ def test_figures_that_a_longer_run_would_change_are_marked(page: Path) -> None:
         (PAGE.replace("one two", "one one"), r"another folder has 'uniform' in the column 'toy 0\.5', too — name one"),
         ("# Nothing\n", r"page\.md: it has no comment <!-- lacuner bench: FOLDER; METHOD; METHOD -->"),
         (PAGE.replace("uniform;", "magic;"), r"no result has a row 'magic' — choose from: uniform; full, all labels"),
-        (PAGE.replace("one two", "three"), r"three/recipe\.json: .* — give the folder that a bench has written"),
+        (PAGE.replace("one two", "three"), r"three/recipe\.json: .* — give a folder written by lacuner bench run"),
     ],
 )
 def test_what_cannot_be_made_is_said_and_the_page_stays_as_it_is(page: Path, text: str, message: str) -> None:

@@ -235,7 +235,8 @@ def broken(data: Path, toy: Corpus) -> PathTemplates:
 
 
 MISTAKES: list[tuple[dict[str, Any], str]] = [
-    ({"data": ["nowhere"]}, r"dataset nowhere: there is no folder \S+/nowhere — LACUNER_DATA says where .*, docs/corpora.md"),
+    ({"data": ["nowhere"]},
+     r"dataset nowhere: there is no folder \S+/nowhere — set LACUNER_DATA to the folder .*; docs/corpora.md"),
     ({"data": ["toy", "no-dev"]}, r"dataset no-dev: there is no file dev\.conll in \S+/no-dev — check the recipe"),
     ({"data": ["no-files"]}, r"dataset no-files: there is no file train\.conll in \S+/no-files"),
     ({"dataset": {"toy": {"trusted": "t.conll"}}}, r"dataset toy: there is no file t\.conll in \S+/toy"),
@@ -250,10 +251,11 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"settings": {"encoder": {"vectors": "{package:no_such}/v"}}}, r"method 'full' .*the package no_such is not installed"),
     ({"data": ["toy", "clash"]}, r"^clash, full, .*: the test data has labels that the training data lacks: RIVER \(it has "
      r"LOC, PER\) — rename them, or set dataset\.clash\.unseen_labels = true"),
-    ({"methods": ["full", "partial-crf"]}, r"^toy, partial-crf, recurrent, seed 1: partial-crf cannot learn what is no entity"),
+    ({"methods": ["full", "partial-crf"]},
+     r"^toy, partial-crf, recurrent, seed 1: partial-crf cannot learn what is not an entity"),
     ({"data": ["nothing"]}, r"^nothing, full, .*: no entity is annotated in the training data"),
     ({"data": ["no-gold"], "hidden": [0.5]}, r"^no-gold 0\.5, full, .*: labels can be hidden only where all are known"),
-    ({"data": ["no-gold"], "measure": ["missampling"]}, r"^no-gold, full, .*: what is hidden is not known"),
+    ({"data": ["no-gold"], "measure": ["missampling"]}, r"^no-gold, full, .*: the hidden entities are not known"),
     ({"methods": ["full", "crf"], "measure": ["vectors"]}, r"method 'crf' .*: crf tags words; vectors is about spans"),
     ({"methods": ["crf"], "experiment": "uncertainty"}, r"method 'crf' .*: crf tags words; uncertainty is about spans"),
     ({"experiment": "o-values"}, r"method 'full' .*: full scores spans, and words have no O-value"),

@@ -486,7 +486,7 @@ def test_a_title_is_written_and_read_again(tmp_path: Path) -> None:
 def test_a_folder_that_no_bench_has_written_is_refused(tmp_path: Path, content: str | None) -> None:
     if content is not None:
         (tmp_path / "recipe.json").write_text(content)
-    with pytest.raises(ConfigError, match=r"recipe\.json: .* — give the folder that a bench has written"):
+    with pytest.raises(ConfigError, match=r"recipe\.json: .* — give a folder written by lacuner bench run"):
         Title.read(tmp_path)
 
 

@@ -160,8 +160,8 @@ def test_an_empty_file_is_an_empty_corpus(tmp_path, format):
     path.write_bytes(b"")
     corpus = Corpus.read(path)
     assert len(corpus) == 0
-    assert corpus.report.examples == {"empty files": f"{path}:1: there is no sentence in the file"}
-    with pytest.raises(DataError, match="there is no sentence in the file — check that it is the one you mean"):
+    assert corpus.report.examples == {"empty files": f"{path}:1: the file contains no sentences"}
+    with pytest.raises(DataError, match="the file contains no sentences — check that it is the right file"):
         Corpus.read(path, strict=True)
 
 

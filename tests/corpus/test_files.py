@@ -225,9 +225,9 @@ def test_fields_that_were_not_read_are_named_even_if_nothing_is_wrong(caplog):
         report.log()
         (report + other).log()
     assert [record.getMessage() for record in caplog.records] == [
-        "fields that are handed on without being read: id (3), meta (1)",
+        "fields that are kept but not interpreted: id (3), meta (1)",
         "b.conll: read from right to left",
-        "fields that are handed on without being read: id (4), meta (1), "
+        "fields that are kept but not interpreted: id (4), meta (1), "
         + ", ".join(f"f{number} (1)" for number in range(18))
         + ", 2 more",
     ]

@@ -181,7 +181,7 @@ def test_the_order_is_that_of_the_files() -> None:
 
 
 def test_files_that_have_nothing_in_common_are_refused() -> None:
-    with pytest.raises(DataError, match="no sentence is in two of the files"):
+    with pytest.raises(DataError, match="no sentence occurs in two of the files"):
         merge_layers([Layer("x", [Sentence(("a",))]), Layer("y", [Sentence(("b",))])])
     assert merge_layers([Layer("x", []), Layer("y", [])])[0] == []
 

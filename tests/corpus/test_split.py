@@ -127,5 +127,5 @@ def test_fractions_that_make_no_sense_are_refused(fractions) -> None:
 def test_what_cannot_be_divided_is_refused() -> None:
     with pytest.raises(DataError, match="dev would be empty: 2 sentences"):
         divide([sentence(1), sentence(2)], {"dev": 0.1}, 1)
-    with pytest.raises(DataError, match="nothing tells documents apart"):
+    with pytest.raises(DataError, match="the data does not mark documents"):
         divide([sentence(n) for n in range(10)], {"dev": 0.1}, 1, "document")

@@ -167,7 +167,7 @@ def test_a_model_that_is_made_otherwise_is_refused_in_a_sentence(
     kind: Any, config: Any, settings: dict[str, Any], vector_file: Path, tmp_path: Path
 ) -> None:
     folder = stored(tmp_path / "model", kind, config, **settings)
-    with pytest.raises(ConfigError, match="is not made like BERT") as caught:
+    with pytest.raises(ConfigError, match="is not built like BERT") as caught:
         create(folder, vector_file)
     assert "bert-word" in str(caught.value)
     assert "\n" not in str(caught.value)

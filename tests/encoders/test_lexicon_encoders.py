@@ -217,8 +217,8 @@ def test_what_was_taken_is_said(vector_file: Path, word_list: Path, caplog: pyte
     with caplog.at_level(logging.INFO, "lacuner"):
         choose(vector_file, [list("南京市长")])
         choose(word_list, [list("南京市长")])
-    assert "vectors.txt, of whose words the corpus shows 3; 4 others have vectors" in caplog.text
-    assert "words.tsv, of whose words the corpus shows 3; the others are dropped" in caplog.text
+    assert "vectors.txt (words in the corpus: 3; 4 others have vectors)" in caplog.text
+    assert "words.tsv (words in the corpus: 3; the others are dropped)" in caplog.text
 
 
 def test_words_are_aligned_weighted_by_a_bilinear_product_and_summed_up() -> None:

@@ -96,8 +96,8 @@ def test_objects_that_are_no_names_are_left_out_and_counted(tmp_path: Path, cont
         ("names.jsonl", '{"name": \n', r"names\.jsonl:1: not JSON"),
         ("names.json", '[{"name": "a"}\n {"name": "b"}]', r"names\.json:2: not JSON"),
         ("names.json", '["Ada"]', "item 1 of the list is no JSON object"),
-        ("names.jsonl", '"Ada"\n', "the line holds no JSON object"),
-        ("names.json", "[]", "no name is in the list"),
+        ("names.jsonl", '"Ada"\n', "the line is not a JSON object"),
+        ("names.json", "[]", "the list contains no name"),
     ],
 )
 def test_what_is_no_list_of_objects_is_refused(tmp_path: Path, name: str, content: str, what: str) -> None:

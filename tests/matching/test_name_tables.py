@@ -61,7 +61,7 @@ def test_one_column_needs_a_label(tmp_path: Path) -> None:
     assert pairs(read(tmp_path, "names.txt", "Ada\nGrace\n", "PER")) == [("Ada", "PER"), ("Grace", "PER")]
     assert pairs(read(tmp_path, "names.csv", "name\nAda\n", "PER")) == [("Ada", "PER")]
     assert pairs(read(tmp_path, "names.csv", "id,name\n1,Ada\n", "PER")) == [("Ada", "PER")]
-    with pytest.raises(DataError, match=r"names\.txt: there is one column, and so no label — .*--label PER"):
+    with pytest.raises(DataError, match=r"names\.txt: there is only one column, so no label — .*--label PER"):
         read(tmp_path, "names.txt", "Ada\nGrace Hopper\n")
     with pytest.raises(DataError, match="one column"):
         read(tmp_path, "names.csv", "name\nAda\n")
@@ -132,12 +132,12 @@ def test_a_second_column_that_holds_no_labels_is_noticed(tmp_path: Path) -> None
 @pytest.mark.parametrize("name", ["names.tsv", "names.csv", "names.jsonl", "names.json"])
 @pytest.mark.parametrize("content", ["", "\n \n", "\ufeff"])
 def test_an_empty_list_is_refused(tmp_path: Path, name: str, content: str) -> None:
-    with pytest.raises(DataError, match=r"the file is empty: no name is in the list — write name<TAB>label"):
+    with pytest.raises(DataError, match=r"the file is empty: the list contains no name — write name<TAB>label"):
         read(tmp_path, name, content)
 
 
 def test_a_list_of_broken_lines_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="no name is in the list"):
+    with pytest.raises(DataError, match="the list contains no name"):
         read(tmp_path, "names.tsv", "Ada\tPER\tx\ty\nTurin\tLOC\tx\ty\n")
 
 

@@ -305,9 +305,9 @@ def test_its_head_and_its_loss_can_be_chosen_by_other_taggers() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"head.scheme": "bioes"}, r"head\.scheme=bioes divides them — set head\.scheme=io"),
-        ({"head": "crf", "head.scheme": "io"}, "teaches no transitions — set head=one-vs-rest"),
-        ({"sampling": "spans"}, r"no label for drawn non-entities — set sampling\.label=O"),
+        ({"head.scheme": "bioes"}, r"head\.scheme=bioes splits them — set head\.scheme=io"),
+        ({"head": "crf", "head.scheme": "io"}, "does not train transitions — set head=one-vs-rest"),
+        ({"sampling": "spans"}, r"no label for sampled non-entities — set sampling\.label=O"),
         ({"stage": "tag-weights"}, "does not weigh tags — leave out"),
         ({"loss.prior": {"LOC": 0.1}}, r"loss\.prior says nothing about PER"),
         ({"stage": "o-values"}, "head=one-vs-rest gives all words the same"),

@@ -254,8 +254,8 @@ def test_the_preset_is_the_papers() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"head": "crf"}, "loss=self-training teaches no transitions — set head=softmax"),
-        ({"sampling": "spans"}, r"no label for drawn non-entities — set sampling\.label=O"),
+        ({"head": "crf"}, "loss=self-training does not train transitions — set head=softmax"),
+        ({"sampling": "spans"}, r"no label for sampled non-entities — set sampling\.label=O"),
     ],
 )
 def test_parts_that_make_no_sense_together_are_refused(toy: Corpus, settings: dict[str, object], message: str) -> None:

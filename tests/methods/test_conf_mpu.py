@@ -296,11 +296,11 @@ def test_a_type_that_only_few_complete_sentences_have_is_learned(toy: Corpus) ->
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"head.scheme": "bioes"}, r"loss=conf-mpu decides about types, but head\.scheme=bioes"),
-        ({"head": "crf", "head.scheme": "io"}, "loss=conf-mpu teaches no transitions"),
-        ({"sampling": "spans"}, "loss=conf-mpu has no label for drawn non-entities"),
+        ({"head.scheme": "bioes"}, r"loss=conf-mpu classifies whole types, but head\.scheme=bioes"),
+        ({"head": "crf", "head.scheme": "io"}, "loss=conf-mpu does not train transitions"),
+        ({"sampling": "spans"}, "loss=conf-mpu has no label for sampled non-entities"),
         ({"stage": "tag-weights"}, "loss=conf-mpu does not weigh tags"),
-        ({"stage": "none"}, "how probably words are part of an entity — set stage=entity-confidence"),
+        ({"stage": "none"}, "needs the entity probabilities of words — set stage=entity-confidence"),
         ({"loss.prior": {"LOC": 0.1}}, r"loss\.prior says nothing about PER"),
     ],
 )

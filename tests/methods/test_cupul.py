@@ -217,12 +217,12 @@ def test_the_preset_is_the_papers() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"head.scheme": "bioes"}, "loss=curriculum decides about types"),
-        ({"stage": "none"}, "how probably words are part of an entity"),
+        ({"head.scheme": "bioes"}, "loss=curriculum classifies whole types"),
+        ({"stage": "none"}, "needs the entity probabilities of words"),
         ({"stage": "entity-confidence"}, "which words are easy — set stage=voters"),
         (
             {"loss": "likelihood", "unlabeled": "outside"},
-            "for losses that know a confidence — set loss=curriculum",
+            "requires a loss that uses confidences — set loss=curriculum",
         ),
     ],
 )

@@ -208,8 +208,8 @@ def test_offsets_tell_where_the_words_of_sentences_begin() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"head": "crf"}, "teaches no transitions"),
-        ({"sampling": "spans"}, "no label for drawn non-entities"),
+        ({"head": "crf"}, "does not train transitions"),
+        ({"sampling": "spans"}, "no label for sampled non-entities"),
         ({"stage": "tag-weights", "unlabeled": "marginalize"}, "does not weigh tags"),
     ],
 )

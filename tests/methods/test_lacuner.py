@@ -205,8 +205,8 @@ def test_what_is_done_with_the_rest_is_a_setting() -> None:
 def test_too_few_trusted_entities_teach_nothing_and_that_is_said(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "lacuner"):
         assert run(FoldTeacher(min_entities=7)) is None
-    assert caplog.text.count("The trusted sentences hold 6 entities.") == 1
-    assert "there would have to be 7 (--set teacher.min_entities)" in caplog.text
+    assert caplog.text.count("The trusted sentences contain 6 entities.") == 1
+    assert "at least 7 are required (--set teacher.min_entities)" in caplog.text
     caplog.clear()
     with caplog.at_level(logging.INFO, "lacuner"):
         assert run(FoldTeacher(min_entities=7), Corpus(INCOMPLETE)) is None

@@ -353,9 +353,9 @@ def test_the_preset_has_the_numbers_of_the_paper() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"stage": "none"}, "self_training=augmented goes on with what an ensemble teaches"),
+        ({"stage": "none"}, "self_training=augmented continues from an ensemble"),
         ({"head.scheme": "bio2"}, "set head.scheme=io"),
-        ({"head": "crf"}, "teaches no transitions"),
+        ({"head": "crf"}, "does not train transitions"),
     ],
 )
 def test_parts_that_do_not_fit_are_refused(settings: dict[str, object], message: str) -> None:
@@ -365,7 +365,7 @@ def test_parts_that_do_not_fit_are_refused(settings: dict[str, object], message:
 
 def test_an_ensemble_is_refused_where_nobody_learns_from_it() -> None:
     other = resolve_settings("token", overrides={"stage": "ensemble"}).method
-    with pytest.raises(ConfigError, match="only roster learns what an ensemble says"):
+    with pytest.raises(ConfigError, match="only roster can learn from an ensemble"):
         other.check(TrainingData(Corpus(SENTENCES), None))
 
 

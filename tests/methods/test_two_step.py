@@ -263,7 +263,7 @@ def test_more_spans_than_there_are_cannot_be_wanted() -> None:
 
 def test_where_no_word_is_free_nothing_is_drawn() -> None:
     assert drawn(RandomSpans(ratio=3), [[False, False], [False, False]], [2, 1], step()) == [[], []]
-    with pytest.raises(ConfigError, match=r"sampling\.ratio=0: .* for none at all, sampling=none"):
+    with pytest.raises(ConfigError, match=r"sampling\.ratio=0: .* to sample none, set sampling=none"):
         build_part("sampling", {"name": "spans", "ratio": 0}, registry().choices("sampling", TokenMethod))
 
 

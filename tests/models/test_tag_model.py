@@ -76,7 +76,7 @@ def test_a_tagger_finds_no_nested_entities_and_says_so() -> None:
     model = tag_model()
     batch = model.encode([WORDS])
     for find in (model.entities, partial(model.score(batch).decode, 0.0)):
-        with pytest.raises(ConfigError, match=r"a tagger finds no nested entities — train a span-level method"):
+        with pytest.raises(ConfigError, match=r"a tagger cannot find nested entities — train a span-level method"):
             find(*([batch] if find == model.entities else []), nested=True)
     assert not model.finds_nested
     assert model.entities(batch) == model.head.decode(model.decisions(batch), batch.lengths)

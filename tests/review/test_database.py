@@ -89,7 +89,7 @@ def test_a_new_audit_takes_the_place_of_one_that_nobody_has_reviewed(folder: Pat
 
 
 def test_files_that_cannot_be_used_are_named_in_a_sentence(folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"this is not an audit \(summary.json is missing\) — give the folder"):
+    with pytest.raises(DataError, match=r"this is not an audit \(summary.json is missing\) — give a folder"):
         AuditFolder.open(tmp_path)
     (folder / "review.sqlite").write_bytes(b"not a database at all" * 100)
     with pytest.raises(DataError, match=r"review.sqlite: the decisions cannot be opened"):

@@ -217,7 +217,7 @@ def test_a_map_whose_workers_cannot_begin_says_why(engine: LocalEngine, capfd: p
 def test_an_item_that_kills_its_workers_is_given_up_and_the_others_are_done(engine: LocalEngine) -> None:
     outcomes = {outcome.item: outcome for outcome in engine.map_each(dying, range(20))}
     assert [outcomes[number].result for number in range(20)] == [None if n == 7 else n for n in range(20)]
-    assert str(outcomes[7].error) == "3 workers have died of it; the last one was killed (out of memory?)"
+    assert str(outcomes[7].error) == "3 workers died while processing it; the last one was killed (out of memory?)"
 
 
 @other_processes
@@ -240,7 +240,7 @@ def _die_once(path: Path, number: int) -> int:
 @other_processes
 def test_workers_that_die_as_they_start_end_the_map(engine: LocalEngine) -> None:
     with pytest.raises(
-        LacunerError, match=r"^3 workers in a row have died as they started; .* ended with code 4 — if memory"
+        LacunerError, match=r"^3 workers in a row died while starting; .* ended with code 4 — if memory"
     ):
         list(engine.map_each(stillborn, range(20)))
 

@@ -66,7 +66,7 @@ def test_what_is_read_from_and_written_to_an_object_store_is_what_files_give(
     known.rm("texts/out/part-00002.jsonl")
     again = annotate(tmp_path, environment, *there, "--merge", str(merged))
     assert again.returncode == 0, again.stderr
-    assert "4 of 5 shards were done already" in again.stderr
+    assert "4 of 5 shards were already done" in again.stderr
     assert merged.read_bytes() == (tmp_path / "here.jsonl").read_bytes()
 
 

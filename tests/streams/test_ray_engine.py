@@ -102,7 +102,7 @@ def test_results_come_in_the_order_of_the_items(engine) -> None:
     with pytest.raises(ValueError, match="three") as raised:
         list(engine.map(working, [1, 2, 3]))
     assert raised.value.__notes__ == ["while working on 3"]
-    with pytest.raises(LacunerError, match=r"^5: 3 workers have died of it; .*use fewer --workers"):
+    with pytest.raises(LacunerError, match=r"^5: 3 workers died while processing it; .*use fewer --workers"):
         list(engine.map(working, [5]))
 
 
@@ -110,7 +110,7 @@ def test_independent_items_do_not_harm_each_other(engine) -> None:
     outcomes = {outcome.item: outcome for outcome in engine.map_each(working, range(8))}
     assert [outcomes[n].result for n in range(8)] == [None if n in (3, 5) else 2 * n for n in range(8)]
     assert isinstance(outcomes[3].error, ValueError)
-    assert str(outcomes[5].error).startswith("3 workers have died of it; the last one died (")
+    assert str(outcomes[5].error).startswith("3 workers died while processing it; the last one died (")
 
 
 def test_an_error_that_cannot_be_sent_is_told_in_words(engine) -> None:
@@ -140,7 +140,7 @@ def test_workers_for_which_there_is_no_place_keep_nothing_back(
     monkeypatch.setattr(ray_engine, "_LATE", 0.5)
     larger = ray_engine.RayEngine(3, threads=int(ray.cluster_resources()["CPU"]))  # one of them takes the whole machine
     assert list(larger.map(sleeping_a_little, range(10))) == list(range(10))
-    assert "of 3 workers wait until the cluster has a place for them" in caplog.text
+    assert "of 3 workers are waiting for free cores on the cluster" in caplog.text
     outcomes = larger.map_each(working, range(8))  # the one that works dies three times
     assert sorted(outcome.result for outcome in outcomes if outcome.error is None) == [0, 2, 4, 8, 12, 14]
 
@@ -423,7 +423,7 @@ def test_commands_come_and_go_on_a_cluster_that_is_running(corpus: Path, cluster
     assert list(corpus.glob("out/part-*")), "files are where the command says, not where the cluster is"
     done = subprocess.run(given, cwd=corpus, env=environment, capture_output=True, text=True, check=False, timeout=200)
     assert done.returncode == 0, done.stderr
-    assert "were done already" in done.stderr
+    assert "were already done" in done.stderr
     assert (corpus / "two.jsonl").read_bytes() == (corpus / "one.jsonl").read_bytes()
     assert not list((corpus / "cluster").iterdir())
     environment = {name: value for name, value in os.environ.items() if name not in TOKEN}

@@ -222,7 +222,7 @@ def test_two_runs_do_not_write_into_one_folder(text: Path, tmp_path: Path, monke
     )
     next(first)
     with pytest.raises(
-        LacunerError, match=r"another run writes into .*out — wait until it has ended, or choose another"
+        LacunerError, match=r"another run is writing to .*out — wait for it to finish, or choose another"
     ):
         run(text, tmp_path / "out")
     first.close()

@@ -95,13 +95,11 @@ def test_no_more_workers_are_started_than_there_are_items() -> None:
 def test_an_item_that_kills_three_workers_is_given_up() -> None:
     outcomes = {each.item: each for each in run(range(5), Worker(deadly=[3]), more=lambda: Worker(deadly=[3]))}
     assert [outcomes[number].result for number in range(5)] == [0, 2, 4, None, 8]
-    assert str(outcomes[3].error) == "3 workers have died of it; the last one fell asleep"
+    assert str(outcomes[3].error) == "3 workers died while processing it; the last one fell asleep"
 
 
 def test_three_workers_in_a_row_that_die_as_they_start_end_the_map() -> None:
-    with pytest.raises(
-        LacunerError, match=r"^3 workers in a row have died as they started; the last one fell asleep —"
-    ):
+    with pytest.raises(LacunerError, match=r"^3 workers in a row died while starting; the last one fell asleep —"):
         list(run(count(), Worker(start=None), more=lambda: Worker(start=None)))
 
 

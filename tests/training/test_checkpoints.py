@@ -219,7 +219,7 @@ def test_an_unfinished_run_can_be_claimed_again_and_keeps_its_progress(tmp_path)
         other = RunFolder(run.folder, "other key")
         other.begin_again()
         assert not run.has_progress()
-        with pytest.raises(LacunerError, match="another run is training into"), run.claimed():
+        with pytest.raises(LacunerError, match="another run is training in"), run.claimed():
             pytest.fail("it was claimed twice")
     with run.claimed():
         run.remove()

@@ -51,5 +51,5 @@ def test_a_label_that_nobody_looked_for_is_not_missing(toy):
 def test_dev_sentences_from_the_training_data_are_counted_from_a_fifth_on(toy):
     dev = toy[:2] + other_words(toy[:8])
     assert count_repeated(toy, dev) == 2
-    assert "2 of 10 dev sentences are in the training data" in " ".join(remarks_on_dev(toy, dev))
+    assert "2 of 10 dev sentences are also in the training data" in " ".join(remarks_on_dev(toy, dev))
     assert not list(remarks_on_dev(toy, toy[:1] + other_words(toy[:8])))

@@ -199,8 +199,8 @@ def test_complete_sentences_with_too_few_entities_are_no_teachers(toy, small_set
     assert len(school.models) == 1
     assert not school.asked
     assert school.samplers[0].posterior is None
-    assert caplog.text.count("The trusted sentences hold 12 entities.") == 1
-    assert "there would have to be 13 (--set teacher.min_entities)" in caplog.text
+    assert caplog.text.count("The trusted sentences contain 12 entities.") == 1
+    assert "at least 13 are required (--set teacher.min_entities)" in caplog.text
 
 
 def test_without_complete_sentences_there_are_no_trusted_teachers(toy, small_settings, school):

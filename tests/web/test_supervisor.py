@@ -111,7 +111,7 @@ def test_one_that_dies_is_replaced(tmp_path: Path) -> None:
         kill(story, 1)
         wait_until(lambda: len(story.files("ready")) == 3)
 
-    assert Story(tmp_path, what).said == ["warning: process 2 of 2 has died; another takes its place."]
+    assert Story(tmp_path, what).said == ["warning: process 2 of 2 has died and is being replaced."]
 
 
 def test_a_group_that_cannot_begin_ends_with_an_error(tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_one_that_cannot_be_replaced_is_tried_again_later_and_the_other_goes_on(
         wait_until(lambda: len(story.files("ready")) == 3)
 
     said = Story(tmp_path, what).said
-    why = "warning: process 1 of 2 ended before it could answer; the others go on. Next try in"
+    why = "warning: process 1 of 2 ended before it could answer; the others continue. Next try in"
     assert said[1:3] == [f"{why} 0.3 s.", f"{why} 0.6 s."]
 
 

@@ -55,18 +55,20 @@ def read_hidden(path: str | Path, train: Sequence[Sentence]) -> list[SpanSet]:
         entity = entity_from_record(record, path, line)
         if not 0 <= index < len(train):
             what = f"there is no sentence {index} in the training data, which has {len(train)} (counted from 0)"
-            raise DataError(what, "give the file that was written together with it", path, line)
+            raise DataError(what, "give the --hidden file that was written together with it", path, line)
         sentence, (text, offsets, known) = train[index], looked_up(index)
         inside = entity.end <= len(sentence)
         if not inside or entity.text not in (None, text[offsets[entity.start][0] : offsets[entity.end - 1][1]]):
             what = f"{entity} is not in sentence {index} ({' '.join(sentence.tokens[:8])} …)"
-            raise DataError(what, "give the file that was written together with the training data", path, line)
+            raise DataError(what, "give the --hidden file that was written together with the training data", path, line)
         if (entity.start, entity.end) in known:
             annotated += 1
         else:
             found[index].add((entity.start, entity.end))
     if annotated:
-        logger.warning("%d entities in %s are annotated in the training data, and so not hidden.", annotated, path)
+        logger.warning(
+            "%d entities in %s are annotated in the training data and therefore not hidden.", annotated, path
+        )
     return [frozenset(spans) for spans in found]
 
 

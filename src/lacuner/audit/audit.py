@@ -154,7 +154,7 @@ def fit_audit_model(
     """What models predict of a corpus that they have not seen, and which models; the arguments are those of an audit."""
     if folds < 2:
         raise ConfigError(
-            f"folds={folds}: each fold is predicted by a model of the others, so there must be at least two"
+            f"folds={folds}: each fold is predicted by a model trained on the others, so there must be at least two"
         )
     if not any(sentence.entities for sentence in corpus):
         raise TrainingError(
@@ -162,7 +162,7 @@ def fit_audit_model(
         )
     if isinstance(predictor, Recognizer):
         if predictor.backend != "torch":
-            raise ConfigError("an exported model is not audited with — give the model that it was made of")
+            raise ConfigError("an exported model cannot be used for an audit — give the model it was exported from")
         labels = (OUTSIDE, *sorted({*corpus.labels, *predictor.labels}))
         known = frozenset(predictor.labels)
         filled = [index for index, sentence in enumerate(corpus) if sentence.tokens]
@@ -198,7 +198,7 @@ def claimed(folder: Path) -> Iterator[None]:
     with reporting(folder):
         work.mkdir(parents=True, exist_ok=True)
     try_writing(folder / SUMMARY)
-    with exclusive(work / _LOCK, f"another audit writes into {folder} — wait for it, or choose another --out"):
+    with exclusive(work / _LOCK, f"another audit is writing to {folder} — wait for it, or choose another --out"):
         yield
 
 
@@ -210,14 +210,14 @@ def check_folder(folder: Path, data: Iterable[Path] = ()) -> None:
         data: what is audited.
     """
     if folder.exists() and not folder.is_dir():
-        raise ConfigError(f"--out {folder} is a file — name a folder")
+        raise ConfigError(f"--out {folder} is a file — give a folder")
     for path in data:
         if folder.resolve() in path.resolve().parents:
             raise ConfigError(
-                f"--out {folder} is where {path.name} is, and an audit has many files — name another folder"
+                f"--out {folder} is the folder of {path.name}, but an audit writes many files — choose another folder"
             )
     if folder.is_dir() and any(folder.iterdir()) and not any((folder / name).exists() for name in (SUMMARY, _WORK)):
-        raise ConfigError(f"--out {folder} is not empty, and what is in it is no audit — name another folder")
+        raise ConfigError(f"--out {folder} is not empty and does not contain an audit — choose another folder")
     check_decisions(folder)
 
 
@@ -226,7 +226,7 @@ def check_decisions(folder: Path) -> None:
     decided = count_decisions(folder)
     if decided:
         raise ConfigError(
-            f"{decided:,} findings of the audit in {folder} are decided already — export them with lacuner review {folder} "
+            f"{decided:,} findings of the audit in {folder} are already decided — export them with lacuner review {folder} "
             "--export corpus.jsonl, and audit into another folder"
         )
 

@@ -37,9 +37,9 @@ class AuditFolder:
     @classmethod
     def open(cls, path: Path) -> "AuditFolder":
         """Check that the folder holds an audit that this version can read."""
-        remedy = "give the folder that lacuner audit has written"
+        remedy = "give a folder written by lacuner audit"
         if path.is_file():
-            raise DataError("this is a file, and not an audit", remedy, path)
+            raise DataError("this is a file, not an audit", remedy, path)
         try:
             summary = json.loads((path / SUMMARY).read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
@@ -110,7 +110,9 @@ def count_decisions(folder: Path) -> int:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
             return int(connection.execute("SELECT count(*) FROM findings WHERE decision IS NOT NULL").fetchone()[0])
     except sqlite3.Error as error:
-        raise DataError(f"{DECISIONS} cannot be read ({error})", "move it away if it is not needed", path) from error
+        raise DataError(
+            f"{DECISIONS} cannot be read ({error})", "move it out of the folder if it is not needed", path
+        ) from error
 
 
 def hash_of_files(paths: Iterable[Path]) -> str:

@@ -34,7 +34,7 @@ _GROUPS = 10
 _ENOUGH_NAMES = 50
 """With fewer different names than that, models learn from all of them: there is nothing to spare."""
 _NAME = "fold"
-_RESUMING = "the same command continues"
+_RESUMING = "run the same command again to resume"
 
 
 @dataclass(frozen=True, eq=False)

@@ -40,8 +40,8 @@ def _confidence(estimate: "Estimate") -> str:
     if not estimate.at_least:
         return f"Between {estimate.low:,.0f} and {estimate.high:,.0f} are missing, with 95 % confidence."
     return (
-        f"The best guess is {estimate.total:,.0f}. Most are names that are annotated nowhere, as where a dictionary made "
-        "the labels. Such names may be harder to find than those that it has, so there can be more."
+        f"The best estimate is {estimate.total:,.0f}. Most of them are names that are annotated nowhere, as in labels from a "
+        "dictionary. Such names may be harder to find than those in the dictionary, so the true number may be higher."
     )
 
 

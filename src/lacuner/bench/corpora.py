@@ -117,7 +117,7 @@ def dataset_hashes(name: str, dataset: Dataset, paths: PathTemplates) -> dict[st
         names = (*dataset.train, *dataset.trusted, dataset.gold, dataset.dev, dataset.test, dataset.dictionary)
         return {file: f"built in: {_split(file)}" for file in names}
     if not folder.is_dir():
-        where = "LACUNER_DATA says where the datasets are, docs/corpora.md where to get them"
+        where = "set LACUNER_DATA to the folder of the datasets; docs/corpora.md says where to get them"
         raise ConfigError(f"dataset {name}: there is no folder {folder} — {where}")
     needed = [*dataset.trusted, dataset.dev, dataset.test]
     gold = folder / dataset.gold

@@ -45,7 +45,7 @@ def _check_owner(folder: Path) -> None:
     foreign = sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
     if foreign and not _is_bench(folder):
         raise ConfigError(
-            f"{folder}: it has files that no bench has written ({foreign[0]}{', …' if len(foreign) > 1 else ''})"
+            f"{folder}: it contains files not written by lacuner bench ({foreign[0]}{', …' if len(foreign) > 1 else ''})"
             " — choose a new or empty folder with --out"
         )
 
@@ -151,9 +151,7 @@ def _keep_results(out: Path) -> None:
         except (ConfigError, UnicodeDecodeError):
             run = None
         if run is None:
-            logger.warning(
-                "%s:%d is not a complete result; if its run is needed, it is repeated.", out / RESULTS, number
-            )
+            logger.warning("%s:%d is not a complete result; the run is repeated if needed.", out / RESULTS, number)
             continue
         path = out / RUNS / run.folder / RESULT
         if read_result(path) is None:

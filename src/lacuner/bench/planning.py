@@ -210,7 +210,9 @@ def _check_data(runs: Iterable[Run], paths: PathTemplates) -> None:
                 continue
             compared = "missampling" in run.config["measure"] or run.config["experiment"] != "training"
             if compared and corpora.hidden is None:
-                raise ConfigError("what is hidden is not known: it has no complete labels of the same sentences")
+                raise ConfigError(
+                    "the hidden entities are not known, because there are no complete labels of the same sentences"
+                )
             if run.config["dataset"]["mask_dev"] and not (run.hidden or run.complete):
                 raise ConfigError(
                     "mask_dev hides as many labels of the dev data as of the training data, but there none are hidden"

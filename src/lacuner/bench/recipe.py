@@ -53,28 +53,33 @@ class Limits(Settings):
 class Dataset(Settings):
     """What to train on, and what to choose and to test by."""
 
-    folder: str | None = Field(None, description="below LACUNER_DATA; by default the dataset's name")
-    language: str | None = Field(None, description="one of the recipe's, with the settings of encoders for it")
-    train: tuple[str, ...] = Field(("train.conll",), min_length=1, description="labels with gaps")
-    trusted: tuple[str, ...] = Field((), description="complete labels, trained on beside them")
-    gold: str = Field("train.gold.conll", description="complete labels of the training sentences; masking needs them")
+    folder: str | None = Field(None, description="folder below LACUNER_DATA; default: the dataset's name")
+    language: str | None = Field(None, description="language of the recipe, which selects encoder settings")
+    train: tuple[str, ...] = Field(("train.conll",), min_length=1, description="files with incomplete labels")
+    trusted: tuple[str, ...] = Field((), description="files with complete labels, trained on in addition")
+    gold: str = Field("train.gold.conll", description="complete labels of the training sentences, required for masking")
     dev: str = "dev.conll"
     test: str = "test.conll"
-    dictionary: str = Field("dictionary.tsv", description="names and labels, for the method kb; may be missing")
+    dictionary: str = Field("dictionary.tsv", description="names and labels for the method kb; the file may be missing")
     same_text: bool | None = Field(
-        None, description="the training files are label sets of one text: who said what is kept"
+        None, description="the training files annotate the same text; the source of each label is kept"
     )
     dictionary_fraction: float | None = Field(
         None,
         gt=0,
         le=1,
-        description="annotate the training sentences anew, with so many of the dictionary's names, drawn with the seed",
+        description="annotate the training sentences again with this fraction of the dictionary's names, "
+        "sampled with the seed",
     )
-    other_dictionary: bool | None = Field(None, description="the dictionary is not what made the training labels")
-    mask_dev: bool | None = Field(None, description="hide as many labels of the dev data as of the training data")
-    complete: bool = Field(False, description="nothing is missing in the training data")
+    other_dictionary: bool | None = Field(None, description="the training labels were not made with this dictionary")
+    mask_dev: bool | None = Field(
+        None, description="hide the same fraction of labels in the dev data as in the training data"
+    )
+    complete: bool = Field(False, description="the training data is completely annotated")
     sentences: Limits = Limits()
-    unseen_labels: bool = Field(False, description="dev and test data may have labels that training data lacks")
+    unseen_labels: bool = Field(
+        False, description="dev and test data may have labels that do not occur in the training data"
+    )
 
     @field_validator("train", "trusted", mode="before")
     @classmethod
@@ -137,18 +142,20 @@ class Recipe(Settings):
     method: dict[str, MethodChoice] = {}
     encoder: dict[str, EncoderChoice] = {}
     language: dict[str, dict[str, dict[str, Any]]] = Field(
-        {}, description="settings of the runs on datasets of a language: its name, then the encoder's"
+        {}, description="settings for datasets of a language: language name, then encoder name"
     )
     when: tuple[Rule, ...] = ()
-    baseline: str | None = Field(None, description="the method that others are tested against")
-    naive: str | None = Field(None, description="the method that is also trained on complete labels: the gap to close")
+    baseline: str | None = Field(None, description="method that the others are compared with in significance tests")
+    naive: str | None = Field(
+        None, description="method that is also trained on complete labels, which defines the gap to close"
+    )
     reference: str | None = Field(
-        None, description="a simple remedy that the others have to beat, named beside the baseline"
+        None, description="a simple remedy that the others should beat, reported beside the baseline"
     )
     paper: dict[str, dict[str, float]] = Field(
-        {}, description="what the papers report: method, or method · encoder; then column"
+        {}, description="figures from the papers: method, or method · encoder; then column"
     )
-    paper_encoder: str = Field("", description="what the papers' figures were made with; stands in the note about them")
+    paper_encoder: str = Field("", description="encoder of the papers' figures, named in the note about them")
 
     @field_validator("data", "methods", "encoders", "hidden", "seeds")
     @classmethod

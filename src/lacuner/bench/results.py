@@ -51,7 +51,7 @@ class Title:
                 recipe = validate(Recipe, content["recipe"])
             return cls(content["name"], content["profile"], recipe, content.get("runs"))
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise ConfigError(f"{folder / RECIPE}: {error} — give the folder that a bench has written") from error
+            raise ConfigError(f"{folder / RECIPE}: {error} — give a folder written by lacuner bench run") from error
 
 
 @dataclass(frozen=True)

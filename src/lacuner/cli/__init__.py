@@ -36,8 +36,8 @@ from lacuner.version import __version__
 app = typer.Typer(
     name="lacuner",
     cls=Verbs,
-    help="Train named-entity recognizers on incomplete or distantly supervised annotation.\n\n"
-    "Start with `lacuner demo`. `lacuner COMMAND --help` has an example of every command.",
+    help="Train named-entity recognizers on incomplete or distantly supervised annotation.\n\nStart with "
+    "`lacuner demo`. `lacuner COMMAND --help` shows an example for each command.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
@@ -57,7 +57,7 @@ for point in entry_points(group="lacuner.verbs"):
     try:
         app.command(point.name, cls=Verb, rich_help_panel="From other packages")(point.load())
     except Exception as error:  # somebody else's package must not keep ours from working
-        say(f"warning: {point.value} (entry point {point.name!r} of lacuner.verbs) is left out: {error}")
+        say(f"warning: {point.value} (entry point {point.name!r} of lacuner.verbs) was not loaded: {error}")
 
 
 def _show_version(wanted: bool) -> None:
@@ -72,7 +72,7 @@ def _options(
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
     debug: Annotated[
-        bool, typer.Option("--debug", help="Show the traceback of an error. Can be given anywhere.")
+        bool, typer.Option("--debug", help="Show the full traceback on errors. Can be given anywhere.")
     ] = False,
 ) -> None:
     pass
@@ -105,9 +105,11 @@ def _sentence(error: Exception) -> str:
     if isinstance(error, OSError) and error.errno in DISK_ERRORS:
         return str(WriteError(error, error.filename or "standard output"))
     if isinstance(error, MemoryError) or "can't allocate memory" in str(error):
-        return "memory ran out — close other programs, use fewer --workers, or smaller batches (training.batch_tokens)"
+        return (
+            "memory ran out — close other programs, use fewer --workers, or use smaller batches (training.batch_tokens)"
+        )
     notes = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
-    return f"{type(error).__name__}: {error}{notes} — this is a bug in Lacuner; --debug shows where"
+    return f"{type(error).__name__}: {error}{notes} — this is a bug in Lacuner; --debug shows the traceback"
 
 
 def _flush_output() -> None:

@@ -46,7 +46,7 @@ def annotate(
             "--dictionary",
             "-d",
             metavar="FILE",
-            help="Names to find: one `NAME<TAB>LABEL` per line, .csv, .jsonl, or patterns of spaCy.",
+            help="Names to find: one `NAME<TAB>LABEL` per line, .csv, .jsonl, or spaCy patterns.",
             show_default=False,
         ),
     ],
@@ -56,8 +56,8 @@ def annotate(
             "--out",
             "-o",
             metavar="FILE",
-            help="File to write; - is standard output. FOLDER/: one file for each shard of the input, so that an interrupted "
-            "command resumes.",
+            help="Output file; - is standard output. FOLDER/ writes one file per shard of the input, so that "
+            "an interrupted command can be resumed.",
             show_default=False,
         ),
     ],
@@ -66,7 +66,7 @@ def annotate(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Names without labels, one per line: their words are marked as unknown.",
+            help="Names whose label is not known, one per line. Their words are marked as unknown.",
             show_default=False,
             rich_help_panel=MATCHING,
         ),
@@ -79,25 +79,25 @@ def annotate(
         bool,
         typer.Option(
             "--variants",
-            help="Also find names with other punctuation: Al Qaeda for Al-Qaeda, US for U.S.",
+            help="Also match names with different punctuation: Al Qaeda for Al-Qaeda, US for U.S.",
             rich_help_panel=MATCHING,
         ),
     ] = False,
     min_length: Annotated[
-        int, typer.Option(min=1, help="Leave out names with fewer characters.", rich_help_panel=MATCHING)
+        int, typer.Option(min=1, help="Ignore names with fewer characters.", rich_help_panel=MATCHING)
     ] = 1,
     stop: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Names to leave out, one per line.", show_default=False, rich_help_panel=MATCHING
+            metavar="FILE", help="Names to ignore, one per line.", show_default=False, rich_help_panel=MATCHING
         ),
     ] = None,
     ambiguous: Annotated[
         Literal["drop", "first", "both-unknown"],
         typer.Option(
             metavar="CHOICE",
-            help="Names with several labels: `drop` them, take the `first` label, or leave what they match unlabeled "
-            "(`both-unknown`).",
+            help="What to do with names that have several labels: `drop` them, take the `first` label, or "
+            "leave their matches unlabeled (`both-unknown`).",
             rich_help_panel=MATCHING,
         ),
     ] = "drop",
@@ -105,8 +105,9 @@ def annotate(
         Literal["auto", "words", "whitespace", "characters", "single-characters"],
         typer.Option(
             metavar="CHOICE",
-            help="Split raw text into `words`, at `whitespace`, into `characters` (adjacent letters and digits are one "
-            "word), or into `single-characters`; `auto`: characters if most are Chinese, Japanese, Thai or the like.",
+            help="Split raw text into `words`, at `whitespace`, into `characters` (adjacent letters and "
+            "digits form one word), or into `single-characters`. `auto`: characters if most of the text "
+            "is Chinese, Japanese, Thai or similar.",
             rich_help_panel=DATA,
         ),
     ] = "auto",
@@ -114,14 +115,17 @@ def annotate(
         Literal["auto", "split", "keep"],
         typer.Option(
             metavar="CHOICE",
-            help=f"`split` texts into sentences, or `keep` them whole; `auto`: split those with more than {_MAX_WORDS} words.",
+            help="Split texts into sentences (`split`) or keep them whole (`keep`). "
+            f"`auto`: split texts longer than {_MAX_WORDS} words.",
             rich_help_panel=DATA,
         ),
     ] = "auto",
     input_format: InputFormat = None,
     workers: Annotated[
         int | None,
-        typer.Option(min=1, help="Processes.", show_default="one for each available core", rich_help_panel=RUNNING),
+        typer.Option(
+            min=1, help="Number of processes.", show_default="one per available core", rich_help_panel=RUNNING
+        ),
     ] = None,
     engine: Engine = "local",
     address: Address = None,
@@ -132,7 +136,7 @@ def annotate(
         typer.Option(
             "--format",
             metavar="NAME",
-            help="Format of the output: jsonl, conll, or another that is written line by line.",
+            help="Output format: jsonl, conll, or another format that is written line by line.",
             show_default="from the name of --out; jsonl in a folder",
             rich_help_panel=OUTPUT,
         ),
@@ -140,16 +144,19 @@ def annotate(
     unmatched: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Write the names that were never found.", show_default=False, rich_help_panel=OUTPUT
+            metavar="FILE",
+            help="Write the names that never matched to this file.",
+            show_default=False,
+            rich_help_panel=OUTPUT,
         ),
     ] = None,
     strict: Strict = False,
     json: Json = False,
 ) -> None:
-    """Label text with a dictionary of names; everything else stays unknown.
+    """Annotate text with a dictionary of names. Everything else stays unknown.
 
     Inputs of any size are streamed. A third column in the dictionary, `exact` or `ignore`, overrides --ignore-case for a
-    name. Long texts are cut into sentences, which say where they begin (offset) and in which text (document).
+    name. Long texts are split into sentences, which record their text (document) and their position in it (offset).
 
     Example: `lacuner annotate news.txt --dictionary names.tsv --out distant.jsonl`
     """
@@ -198,7 +205,7 @@ def annotate(
         stopped = read_stop_list(stop) if stop else []
         used = names.without(stopped, min_length)
         if not used.entries:
-            raise ConfigError("--stop and --min-length leave no name of the list")
+            raise ConfigError("--stop and --min-length remove all names of the list")
         untyped = None if listed is None else listed.without(stopped, min_length)
         max_words = {"auto": _MAX_WORDS, "split": 0, "keep": None}[documents]
         matchers = Matchers(used, untyped, ignore_case, ambiguous, variants, stopped)
@@ -317,15 +324,15 @@ def _show(
     for label, count in sorted(found.labels.items(), key=lambda item: -item[1]):
         say(f"  {label:<12} {count:>10,}")
     if found.cut:
-        say(f"{found.cut:,} of {found.texts:,} texts are cut into sentences (--documents keep leaves them whole).")
+        say(f"{found.cut:,} of {found.texts:,} texts were split into sentences (--documents keep leaves them whole).")
     if found.phrases:
-        say(f"{found.phrases:,} phrases are found and have no label: their words are marked as unknown.")
+        say(f"{found.phrases:,} phrases without a label were found; their words are marked as unknown.")
     if found.inside_phrases:
-        say(f"{found.inside_phrases:,} names inside of longer phrases are not labeled.")
+        say(f"{found.inside_phrases:,} names inside longer phrases are not labeled.")
     if found.kept:
-        say(f"{found.kept:,} entities that were there already are kept.")
+        say(f"{found.kept:,} existing entities are kept.")
     if found.contradictions:
-        say(f"{found.contradictions:,} matches contradict what the input says, and are left out.")
+        say(f"{found.contradictions:,} matches contradict the annotation of the input and are left out.")
     if len(used) < len(names):
         say(f"{len(names) - len(used):,} of {len(names):,} names are left out (--stop, --min-length).")
     if several:
@@ -337,7 +344,7 @@ def _show(
     if case is not None:
         say(_what_case_hides(case, found))
     if frequent:
-        say("Found most often; wrong names hide here, and --stop takes them out:")
+        say("Most frequent names; check them for errors, and exclude wrong ones with --stop:")
         for entry, count in frequent:
             say(f"  {count:>10,}  {entry.surface}  {entry.label}")
 
@@ -354,6 +361,6 @@ def _what_case_hides(case: "CaseEstimate", found: "AnnotationReport") -> str:
 
 _WHAT_HAPPENS = {
     "drop": "they are not matched",
-    "first": "the first one counts",
+    "first": "the first label is used",
     "both-unknown": "they are left without a label",
 }

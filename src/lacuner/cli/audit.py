@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 def audit(
     data: Annotated[list[Path], typer.Argument(metavar="DATA...", help="Annotated data.", show_default=False)],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FOLDER", help="Folder to write.", show_default=False)],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FOLDER", help="Output folder.", show_default=False)],
     folds: Annotated[
         int | None,
         typer.Option(
             min=2,
-            help="Parts of the data; each is scored by a model trained on the others.",
+            help="Number of folds. Each fold is scored by a model trained on the others.",
             show_default="3",
             rich_help_panel=TRAINING,
         ),
@@ -29,20 +29,21 @@ def audit(
     method: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="Training method of the models.", show_default="lacuner", rich_help_panel=TRAINING
+            metavar="NAME", help="Training method for these models.", show_default="lacuner", rich_help_panel=TRAINING
         ),
     ] = None,
     encoder: Encoder = None,
     epochs: Epochs = None,
     seed: Annotated[
-        int | None, typer.Option(min=0, help="Random seed of folds and training.", rich_help_panel=TRAINING)
+        int | None, typer.Option(min=0, help="Random seed for folds and training.", rich_help_panel=TRAINING)
     ] = None,
     settings: Set = None,
     recognizer: Annotated[
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            help="Score with this trained model instead; it must not have been trained on the data.",
+            help="Score with this trained model instead of training new ones. It must not have been trained "
+            "on the data.",
             show_default=False,
         ),
     ] = None,
@@ -52,8 +53,8 @@ def audit(
             min=0,
             max=1,
             metavar="P",
-            help="Leave out findings with a lower probability; by default 0.1, or less if fewer findings would be left "
-            "than entities seem to be missing.",
+            help="Leave out findings with a lower probability. The default is 0.1, or less if that would "
+            "leave fewer findings than the estimated number of missing entities.",
             show_default=False,
         ),
     ] = None,
@@ -62,7 +63,7 @@ def audit(
         typer.Option(
             min=1,
             metavar="N",
-            help="Models of folds are trained N at a time; the findings are the same.",
+            help="Train up to N fold models at a time. The findings are the same.",
             rich_help_panel=TRAINING,
         ),
     ] = 1,
@@ -71,9 +72,9 @@ def audit(
     strict: Strict = False,
     json: Json = False,
 ) -> None:
-    """Find entities that were probably missed, and labels that are probably wrong.
+    """Find entities that were probably missed and labels that are probably wrong.
 
-    An interrupted audit is continued by the same command.
+    To resume an interrupted audit, run the same command again.
 
     Example: `lacuner audit train.conll --out audit`
     """
@@ -89,7 +90,7 @@ def audit(
 
     if any(str(path) == STANDARD_INPUT for path in data):
         raise ConfigError(
-            "an audit reads files, because a review has to know whether they have changed — save it first"
+            "an audit reads files, because a review must detect whether they have changed — save the data to a file first"
         )
     check_folder(out, data)
     overrides: dict[str, Any] = parse_assignments(settings or ())
@@ -97,7 +98,7 @@ def audit(
     overrides |= {key: value for key, value in given.items() if value is not None}
     if recognizer is not None and (folds, method, encoder, *overrides) != (None, None, None):
         raise ConfigError(
-            "--recognizer is trained already; leave out --folds, --method, --encoder, --epochs, --seed and --set"
+            "--recognizer is already trained; leave out --folds, --method, --encoder, --epochs, --seed and --set"
         )
     judge = (
         resolve_settings(method or "lacuner", encoder, overrides)
@@ -111,7 +112,7 @@ def audit(
         try:
             found = audit_corpus(corpus, judge, folds or 3, min_probability, out, about, TerminalObserver, workers)
         except KeyboardInterrupt:
-            say("Interrupted. The same command continues.")
+            say("Interrupted. Run the same command again to resume.")
             raise
         check_decisions(out)  # somebody may have gone on with a review meanwhile
         found.write(out)
@@ -142,12 +143,12 @@ def _show(found: "Audit", out: Path) -> None:
         say(caveat)
     if estimate.at_least:
         say(
-            "Most of what is missing are names that are annotated nowhere, as where a dictionary made the labels. They may be "
-            "harder to find than those that it has, so there can be more."
+            "Most of the missing entities are names that are annotated nowhere, as in labels from a dictionary. They may be "
+            "harder to find than names in the dictionary, so the true number may be higher."
         )
     elif 2 * sources[Source.DICTIONARY] > sources.total():
         say(
-            "The estimate counts what was missed by chance; a dictionary misses the same names everywhere, so expect more."
+            "The estimate counts entities missed at random; a dictionary misses the same names everywhere, so expect more."
         )
     is_there = "is" if len(found.findings) == 1 else "are"
     say(f"\n{number_of(len(found.findings), 'finding')} {is_there} in {out}; open {out / 'report.html'} to read them.")

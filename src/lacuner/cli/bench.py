@@ -33,32 +33,37 @@ class _RunUnlessNamed(Verbs):
 bench = typer.Typer(
     name="bench",
     cls=_RunUnlessNamed,
-    help="Run a recipe: the tables and figures of the papers, each made by one command.\n\n"
-    "`lacuner bench RECIPE` is short for `lacuner bench run RECIPE`.",
+    help="Run benchmark recipes, which reproduce the tables and figures of the papers.\n\n`lacuner bench "
+    "RECIPE` is short for `lacuner bench run RECIPE`.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
 )
 
 PART = "Part of the recipe"
-Figures = Annotated[bool, typer.Option("--figures/--no-figures", help="Draw figures, too (needs matplotlib).")]
-Out = Annotated[Path | None, typer.Option("--out", "-o", help="Folder for the results.", show_default="bench/RECIPE")]
+Figures = Annotated[bool, typer.Option("--figures/--no-figures", help="Also draw figures (requires matplotlib).")]
+Out = Annotated[
+    Path | None, typer.Option("--out", "-o", help="Output folder for the results.", show_default="bench/RECIPE")
+]
 
 
 @bench.command(cls=Verb)
 def run(
     recipe: Annotated[
-        str, typer.Argument(metavar="RECIPE", help="A TOML file, or a name: `lacuner bench list`.", show_default=False)
+        str,
+        typer.Argument(
+            metavar="RECIPE", help="Recipe name (see `lacuner bench list`) or TOML file.", show_default=False
+        ),
     ],
     profile: Annotated[
         str,
         typer.Option(
-            help="quick (minutes, built-in sample), standard (hours to days), transformer (the same with a pretrained "
-            "encoder), full (as in the papers)."
+            help="quick (minutes, built-in sample), standard (hours to days), transformer (standard with a "
+            "pretrained encoder), or full (as in the papers)."
         ),
     ] = "standard",
     out: Out = None,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Runs at a time.", show_default="one for each core")
+        int | None, typer.Option(min=1, help="Number of runs at a time.", show_default="one per core")
     ] = None,
     engine: Engine = "local",
     address: Address = None,
@@ -66,18 +71,18 @@ def run(
     reuse: Annotated[
         list[Path] | None,
         typer.Option(
-            help="results.jsonl of another bench, whose runs are not repeated. May be given several times.",
+            help="results.jsonl of another benchmark, whose results are reused. Can be repeated.",
             show_default=False,
         ),
     ] = None,
     data: Annotated[
-        Path | None, typer.Option(help="Folder with the datasets.", envvar="LACUNER_DATA", show_default=False)
+        Path | None, typer.Option(help="Folder that contains the datasets.", envvar="LACUNER_DATA", show_default=False)
     ] = None,
     datasets: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME,…",
-            help="Execute only runs on these datasets, or in these columns of the table.",
+            help="Only run these datasets or table columns.",
             show_default=False,
             rich_help_panel=PART,
         ),
@@ -86,27 +91,25 @@ def run(
         list[str] | None,
         typer.Option(
             metavar="NAME,…",
-            help="Execute only runs of these methods, as the recipe calls them.",
+            help="Only run these methods, named as in the recipe.",
             show_default=False,
             rich_help_panel=PART,
         ),
     ] = None,
     seeds: Annotated[
         str | None,
-        typer.Option(
-            metavar="N,M", help="Execute only runs with these seeds.", show_default=False, rich_help_panel=PART
-        ),
+        typer.Option(metavar="N,M", help="Only run these seeds.", show_default=False, rich_help_panel=PART),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check the recipe, say what would be run, and stop.")
+        bool, typer.Option("--dry-run", help="Check the recipe, show what would be run, and exit.")
     ] = False,
     figures: Figures = True,
     json: Json = False,
 ) -> None:
-    """Train every model of a recipe, and report.
+    """Train all models of a recipe and write a report.
 
-    Runs that are done are not repeated: after an interruption the same command resumes. A recipe can be run part by part
-    into the same folder; the report has everything that is done by then.
+    Finished runs are not repeated, so the same command resumes after an interruption. You can run a recipe in several parts
+    with the same output folder; the report covers everything finished so far.
 
     Example: `lacuner bench distant --profile quick --out results`
     """
@@ -148,7 +151,7 @@ def run(
             pool = engine_for(runs, workers, engine, address)
             outcome = execute_runs(runs, folder, paths, known, pool, observer, chosen, device)
     except KeyboardInterrupt:
-        say(f"Stopped. {observer.count} runs are done; the same command resumes.")
+        say(f"Stopped. {observer.count} runs are done; run the same command again to resume.")
         raise
     results = Results.of(title, outcome.records(runs), outcome.failures)
     written = write_report(results, folder, figures)
@@ -162,11 +165,13 @@ def run(
 
 @bench.command(cls=Verb)
 def report(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder that a bench has written.", show_default=False)],
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Folder written by `lacuner bench run`.", show_default=False)
+    ],
     figures: Figures = True,
     json: Json = False,
 ) -> None:
-    """Make the report again from `results.jsonl`, without training.
+    """Write the report again from `results.jsonl`, without training.
 
     Example: `lacuner bench report results`
     """
@@ -180,11 +185,13 @@ def report(
 
 @bench.command(cls=Verb)
 def tables(
-    pages: Annotated[list[Path], typer.Argument(metavar="PAGE...", help="Markdown files.", show_default=False)],
+    pages: Annotated[
+        list[Path], typer.Argument(metavar="PAGE...", help="Markdown files to update.", show_default=False)
+    ],
 ) -> None:
-    """Renew the tables of Markdown pages from the results of benches.
+    """Update the tables in Markdown files from benchmark results.
 
-    A table of F1 follows a comment that names folders with results, columns if not all are wanted, and methods as its rows:
+    Each F1 table follows a comment that lists the result folders, optionally the columns, and the methods as rows:
     `<!-- lacuner bench: results/masked results/distant; columns: conll03 0.5, ec; full; uniform -->`.
 
     Example: `lacuner bench tables README.md`
@@ -193,12 +200,12 @@ def tables(
 
     for page in pages:
         count = renew_tables(page)
-        say(f"{page}: {count} table{'s' * (count != 1)} made again.")
+        say(f"{page}: {count} table{'s' * (count != 1)} updated.")
 
 
 @bench.command("list", cls=Verb)
 def list_recipes(json: Json = False) -> None:
-    """The recipes that come with Lacuner.
+    """List the recipes included in Lacuner.
 
     Example: `lacuner bench list`
     """

@@ -17,30 +17,33 @@ if TYPE_CHECKING:
 def data(
     corpus: Annotated[
         str | None,
-        typer.Argument(metavar="CORPUS", help="Its name; all are listed if none is given.", show_default=False),
+        typer.Argument(
+            metavar="CORPUS", help="Name of the corpus. Without it, all corpora are listed.", show_default=False
+        ),
     ] = None,
     folder: Annotated[
         Path | None,
         typer.Option(
             "--from",
             metavar="FOLDER",
-            help="Clones of the repositories that the corpus comes from, side by side.",
+            help="Folder with clones of the original repositories, side by side.",
             show_default=False,
         ),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", metavar="FOLDER", help="Folder for the files.", show_default="LACUNER_DATA/CORPUS"),
+        typer.Option("--out", "-o", metavar="FOLDER", help="Output folder.", show_default="LACUNER_DATA/CORPUS"),
     ] = None,
     datasets: Annotated[
-        Path | None, typer.Option("--data", help="Folder with the datasets.", envvar="LACUNER_DATA", show_default=False)
+        Path | None,
+        typer.Option("--data", help="Folder that contains the datasets.", envvar="LACUNER_DATA", show_default=False),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace files that are there already.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
     json: Json = False,
 ) -> None:
-    """Make the files that recipes read from the originals of a corpus, and count what is in them.
+    """Convert the original files of a corpus to the files that recipes read, and count their contents.
 
-    Without CORPUS: where each corpus comes from, its license, and which of its files are there.
+    Without CORPUS, list the origin and license of each corpus and which of its files exist.
 
     Example: `lacuner bench data conll03 --from originals`
     """
@@ -54,10 +57,14 @@ def data(
         return
     distribution = find_distribution(corpus)
     if folder is None:
-        raise ConfigError("say where the originals are: --from FOLDER — lacuner bench data lists what belongs in it")
+        raise ConfigError(
+            "give the folder of the original files with --from FOLDER — lacuner bench data lists what it must contain"
+        )
     if out is None:
         if datasets is None:
-            raise ConfigError("say where the files belong: --out FOLDER, or a folder of datasets in LACUNER_DATA")
+            raise ConfigError(
+                "give an output folder with --out FOLDER, or set LACUNER_DATA to the folder of the datasets"
+            )
         out = datasets / corpus
     _convert(distribution, folder, out, force, json)
 
@@ -77,7 +84,7 @@ def _convert(distribution: "Distribution", folder: Path, out: Path, force: bool,
     kept = sum(outcome.status is Status.KEPT for outcome in outcomes)
     say(
         f"{there} of {len(outcomes)} files are in {out}"
-        + (f", {kept} of them as they were; --force makes them again." if kept else ".")
+        + (f", {kept} of them unchanged; --force overwrites them." if kept else ".")
     )
     if not there or any(outcome.differences or outcome.status is Status.FAILED for outcome in outcomes):
         raise typer.Exit(1)
@@ -118,8 +125,8 @@ def _list(distributions: "list[Distribution]", datasets: Path, json: bool) -> No
             print(f"  from     {repository.url} ({repository.commit}; license: {repository.license})")
         print(f"  files    {sum(files.values())} of {len(files)} in {datasets / one.name}", end="")
         absent = [name for name, there in files.items() if not there]
-        print(f"; not there: {' '.join(absent)}\n" if absent and any(files.values()) else "\n")
-    say("lacuner bench data CORPUS --from FOLDER makes the files; docs/corpora.md has more about each corpus.")
+        print(f"; missing: {' '.join(absent)}\n" if absent and any(files.values()) else "\n")
+    say("lacuner bench data CORPUS --from FOLDER creates the files; docs/corpora.md describes each corpus.")
 
 
 def _distribution_as_dict(distribution: "Distribution", files: dict[str, bool]) -> dict[str, Any]:

@@ -54,7 +54,7 @@ class BenchProgress(RunObserver):
 
     def begun(self, runs: Sequence[Run], results: dict[str, dict[str, Any]]) -> None:
         self._cells, self._results, self._total = runs, dict(results), len({run.key for run in runs})
-        say(f"{self._total} runs, {len(results)} of them done already.")
+        say(f"{self._total} runs, {len(results)} of them already done.")
         if errors.is_terminal and len(results) < self._total:
             self._live = Live(console=errors, get_renderable=self._picture, refresh_per_second=_REFRESH, transient=True)
             self._live.start()

@@ -21,7 +21,7 @@ def convert(
         Path, typer.Argument(metavar="IN", help="Annotated data; - is standard input.", show_default=False)
     ],
     out: Annotated[
-        Path, typer.Argument(metavar="OUT", help="File or folder to write; - is standard output.", show_default=False)
+        Path, typer.Argument(metavar="OUT", help="Output file or folder; - is standard output.", show_default=False)
     ],
     from_format: Annotated[
         str | None,
@@ -35,21 +35,21 @@ def convert(
         Literal["words", "whitespace", "characters", "single-characters"],
         typer.Option(
             metavar="CHOICE",
-            help="Split raw text into `words`, at `whitespace`, into `characters` (adjacent letters and digits are one "
-            "word), or into `single-characters`.",
+            help="Split raw text into `words`, at `whitespace`, into `characters` (adjacent letters and "
+            "digits form one word), or into `single-characters`.",
             rich_help_panel=DATA,
         ),
     ] = "words",
     scheme: Annotated[
         Literal["io", "iob1", "bio2", "bioes", "bmes", "bilou"],
-        typer.Option(metavar="NAME", help="Tag scheme, if OUT is a column file.", rich_help_panel=OUTPUT),
+        typer.Option(metavar="NAME", help="Tagging scheme, if OUT is a column file.", rich_help_panel=OUTPUT),
     ] = "bio2",
     strict: Strict = False,
     json: Json = False,
 ) -> None:
-    """Write annotated data in another format. What that format cannot hold is said.
+    """Convert annotated data to another format. Warns about anything the format cannot store.
 
-    Inputs of any size are streamed, where their format allows.
+    Inputs of any size are streamed, if the format allows it.
 
     Example: `lacuner convert export.json data.conll --from doccano`
     """
@@ -67,7 +67,7 @@ def convert(
             yield sentence
         if not counts["sentences"]:
             report.log()
-            raise DataError("no sentence is in it", "check the file, and its format (--from)", data)
+            raise DataError("it contains no sentences", "check the file and its format (--from)", data)
 
     losses = write_sentences(track(counted(), "sentences"), out, to_format, scheme)
     report.log()

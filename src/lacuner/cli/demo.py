@@ -13,18 +13,18 @@ from lacuner.corpus import Corpus, Entity, Sentence
 
 def demo(
     probability: Annotated[
-        float, typer.Option(min=0, max=1, metavar="P", help="Fraction of the training entities that is hidden.")
+        float, typer.Option(min=0, max=1, metavar="P", help="Fraction of the training entities to hide.")
     ] = 0.7,
-    seed: Annotated[int, typer.Option(min=0, help="Random seed of masking and training.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed for masking and training.")] = 1,
     epochs: Annotated[int, typer.Option(min=1, help="Passes over the training data.")] = 15,
     device: Device = None,
     json: Json = False,
 ) -> None:
-    """See on the built-in sample what gaps cost, and how much of it is recovered.
+    """Show on the built-in sample how much F1 missing labels cost, and how much of it can be recovered.
 
-    Trains four models: one on complete labels, and three on labels of which most are hidden: in the ordinary way, in the
-    ordinary way with a threshold from dev data, and with the method lacuner, which learns from two other models. Takes two or
-    three minutes.
+    Trains four models: one on complete labels, and three with most labels hidden: with ordinary training, with ordinary
+    training and a threshold tuned on dev data, and with the method `lacuner`, which first trains two other models. Takes two
+    or three minutes.
 
     Example: `lacuner demo`
     """

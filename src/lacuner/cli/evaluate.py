@@ -36,8 +36,8 @@ def evaluate(
         Path,
         typer.Argument(
             metavar="MODEL",
-            help="Folder of a trained model, or its name on the Hugging Face hub. "
-            "To score a --dictionary alone, give only the data.",
+            help="Folder of a trained model, or its name on the Hugging Face hub. To evaluate only a "
+            "--dictionary, omit the model.",
             show_default=False,
         ),
     ],
@@ -48,14 +48,17 @@ def evaluate(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Write every error as JSON Lines: missed and spurious entities, wrong labels, wrong boundaries.",
+            help="Write all errors to this file as JSON Lines: missed and spurious entities, wrong labels, "
+            "and wrong boundaries.",
             show_default=False,
             rich_help_panel=OUTPUT,
         ),
     ] = None,
     nested: Annotated[
         bool,
-        typer.Option("--nested", help="Also predict entities that overlap more probable ones.", rich_help_panel=OUTPUT),
+        typer.Option(
+            "--nested", help="Also predict entities that overlap higher-scoring ones.", rich_help_panel=OUTPUT
+        ),
     ] = False,
     min_score: MinScore = 0.0,
     dictionary: DictionaryFile = None,
@@ -66,9 +69,9 @@ def evaluate(
     strict: Strict = False,
     json: Json = False,
 ) -> None:
-    """Score a model: exact-match precision, recall and F1, as conlleval counts them.
+    """Evaluate a model: exact-match precision, recall and F1, as computed by conlleval.
 
-    With --dictionary, the model alone, the list alone and both together are scored; without MODEL, the list alone.
+    With --dictionary, evaluates the model alone, the dictionary alone, and both together; without MODEL, the dictionary only.
 
     Example: `lacuner evaluate model test.conll --errors errors.jsonl`
     """
@@ -111,7 +114,7 @@ def evaluate(
         scores = compare_with_dictionary(pairs, matches, nested)
         pairs = combine_pairs(pairs, matches, nested)
         if min_score:
-            say(f"The model alone is scored with --min-score {min_score:g}, too.")
+            say(f"--min-score {min_score:g} also applies to the model alone.")
     if errors:
         _write_mistakes(errors, pairs)
     if json:

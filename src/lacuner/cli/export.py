@@ -17,28 +17,31 @@ def export(
     check: Annotated[
         Path,
         typer.Option(
-            metavar="DEV", help="Annotated data on which F1 must not fall.", show_default=False, rich_help_panel=DATA
+            metavar="DEV",
+            help="Annotated data for checking that F1 does not drop.",
+            show_default=False,
+            rich_help_panel=DATA,
         ),
     ],
     out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="FOLDER", help="Model folder to write.", show_default=False)
+        Path, typer.Option("--out", "-o", metavar="FOLDER", help="Output folder for the model.", show_default=False)
     ],
     backend: Annotated[
         Literal["onnx", "onnx-int8"],
-        typer.Option(metavar="NAME", help="What computes word vectors: `onnx` (float32), or `onnx-int8`."),
+        typer.Option(metavar="NAME", help="Backend that runs the encoder: `onnx` (float32) or `onnx-int8`."),
     ] = "onnx-int8",
-    allow_loss: Annotated[float, typer.Option(min=0, help="Points of F1 that may be lost.")] = 0.2,
+    allow_loss: Annotated[float, typer.Option(min=0, help="Maximum loss of F1, in points.")] = 0.2,
     nested: Annotated[
-        bool, typer.Option("--nested", help="Also count entities that overlap more probable ones.")
+        bool, typer.Option("--nested", help="Also count entities that overlap higher-scoring ones.")
     ] = False,
     data_format: DataFormat = None,
     strict: Strict = False,
     json: Json = False,
 ) -> None:
-    """Make a model faster on CPUs, and check that it finds as much.
+    """Export a model to ONNX for faster inference on CPUs, and check that F1 does not drop.
 
-    Needs a Hugging Face encoder, and `pip install onnx onnxscript onnxruntime`. The new folder is a model folder as any
-    other: `predict`, `evaluate` and Python load it. It cannot be trained further.
+    Requires a Hugging Face encoder and `pip install onnx onnxscript onnxruntime`. The output is a regular model folder:
+    `predict`, `evaluate` and Python load it like any other. It cannot be trained further.
 
     Example: `lacuner export model --check dev.conll --out fast`
     """

@@ -25,17 +25,16 @@ def inspect(
     gold: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Gold annotation of the same sentences, to compare DATA with.", show_default=False
+            metavar="FILE", help="Gold annotation of the same sentences to compare DATA with.", show_default=False
         ),
     ] = None,
     data_format: DataFormat = None,
     strict: Strict = False,
     json: Json = False,
 ) -> None:
-    """Count sentences, labels, span widths and gaps; with gold annotation, what is missing or wrong.
+    """Count sentences, labels, span widths and gaps; with gold annotation, also missing and wrong labels.
 
-    Where several sources have annotated the data, their agreement is shown, and that of each of them with the gold
-    annotation.
+    If several sources annotated the data, shows their agreement with each other and with the gold annotation.
 
     Example: `lacuner inspect distant.conll --gold gold.conll`
     """
@@ -115,19 +114,19 @@ def _describe(statistics: Statistics) -> str:
     alike = labels_alike(s.labels)
     lines = [
         f"sentences   {s.sentences:>9,}   {s.sentences_without_entities:,} without entities, {s.repeated_sentences:,} repeated",
-        f"words       {s.tokens:>9,}   {words:.1f} a sentence, {max(s.lengths, default=0):,} in the longest",
+        f"words       {s.tokens:>9,}   {words:.1f} per sentence, {max(s.lengths, default=0):,} in the longest",
         f"entities    {s.entities:>9,}{_describe_widths(s)}",
-        f"sparsity    {s.sparsity:>9.2f}   entities of a sentence / √words; negative sampling wants it well below 1",
+        f"sparsity    {s.sparsity:>9.2f}   entities per sentence / √words; negative sampling needs it well below 1",
     ]
     lines += [f"  {label:<9} {count:>9,}   {count / s.entities:.1%}" for label, count in s.labels.most_common()]
     notes = {
-        "complete": f"in {number_of(s.complete_sentences, 'sentence')} what has no label is known to be no entity",
-        "partial": f"{number_of(s.partially_labeled_sentences, 'sentence')} searched for some labels only",
+        "complete": f"{number_of(s.complete_sentences, 'sentence')} complete: unlabeled spans are not entities",
+        "partial": f"{number_of(s.partially_labeled_sentences, 'sentence')} annotated for some labels only",
         "rejected": f"{number_of(s.non_entities, 'span')} known not to be an entity",
         "sources": ", ".join(f"{count:,} from {source}" for source, count in s.sources.most_common()),
         "overlaps": f"{number_of(s.overlapping_entities, 'entity')} overlapping a neighbor",
         "empty": f"{number_of(s.empty_sentences, 'sentence')} without words",
-        "alike": "; ".join(map(" and ".join, alike)) + ": labels that differ in case only",
+        "alike": "; ".join(map(" and ".join, alike)) + ": labels that differ only in case",
     }
     facts = {
         "complete": s.complete_sentences, "partial": s.partially_labeled_sentences, "rejected": s.non_entities,
@@ -154,7 +153,7 @@ def _describe_quality(scores: Scores, gaps: Gaps, names: dict[str, int]) -> str:
     }
     lines = ["", "against gold", scores.table(), "", f"of {total:,} gold entities"]
     lines += [f"  {name:<15} {count:>8,}   {count / total if total else 0:.1%}" for name, count in rows.items()]
-    lines.append(f"labels that touch no gold entity: {gaps.spurious:,}")
+    lines.append(f"labels that overlap no gold entity: {gaps.spurious:,}")
     if names["wrong"]:
         notes = {
             "always": "the name nearly always has this wrong label: a model learns it",

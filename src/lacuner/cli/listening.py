@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
 Port = Annotated[
     int | None,
-    typer.Option(min=0, max=65535, help="Port to listen on; 0: any free one.", show_default="8620, or any free one"),
+    typer.Option(min=0, max=65535, help="Port to listen on; 0: any free port.", show_default="8620, or any free port"),
 ]
-Host = Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0: all, so that other machines can connect.")]
+Host = Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 lets other machines connect.")]
 
 
 def open_port(host: str, port: int | None) -> "tuple[socket.socket, int]":

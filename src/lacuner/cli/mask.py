@@ -23,21 +23,21 @@ def mask(
     gold: Annotated[Path, typer.Argument(metavar="GOLD", help="Completely annotated data.", show_default=False)],
     probability: Annotated[
         float,
-        typer.Option(min=0, max=1, metavar="P", help="Probability that an entity is hidden.", show_default=False),
+        typer.Option(min=0, max=1, metavar="P", help="Probability of hiding an entity.", show_default=False),
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="File to write.", show_default=False)],
-    seed: Annotated[int, typer.Option(min=0, help="Random seed; another seed hides other entities.")] = 1,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Output file.", show_default=False)],
+    seed: Annotated[int, typer.Option(min=0, help="Random seed; a different seed hides different entities.")] = 1,
     hidden: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write the hidden entities as JSON Lines.", show_default=False),
+        typer.Option(metavar="FILE", help="Write the hidden entities to this file as JSON Lines.", show_default=False),
     ] = None,
     data_format: DataFormat = None,
     strict: Strict = False,
     json: Json = False,
 ) -> None:
-    """Hide entities on purpose, to measure what gaps cost.
+    """Hide entities at random to simulate incomplete annotation.
 
-    The same seed hides the same entities on every machine. What is hidden with probability 0.5 is also hidden with 0.7.
+    The same seed hides the same entities on every machine. Entities hidden with probability 0.5 are also hidden with 0.7.
 
     Example: `lacuner mask gold.conll --probability 0.7 --seed 1 --out masked.conll --hidden hidden.jsonl`
     """

@@ -23,14 +23,16 @@ if TYPE_CHECKING:
 def merge(
     data: Annotated[
         list[Path],
-        typer.Argument(metavar="DATA...", help="Annotations of the same text, two or more files.", show_default=False),
+        typer.Argument(
+            metavar="DATA...", help="Two or more files with annotations of the same text.", show_default=False
+        ),
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="File to write.", show_default=False)],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Output file.", show_default=False)],
     partial_labels: Annotated[
         bool,
         typer.Option(
             "--partial-labels",
-            help="Each file was searched only for the labels that it has.",
+            help="Each file was annotated only with the labels that occur in it.",
             rich_help_panel=DATA,
         ),
     ] = False,
@@ -39,7 +41,7 @@ def merge(
         Literal["all", "first"],
         typer.Option(
             metavar="CHOICE",
-            help="Of different labels with as many votes, keep `all` (each may be right), or that of the `first` file.",
+            help="If different labels tie, keep `all` of them (each may be right) or that of the `first` file.",
             rich_help_panel=DATA,
         ),
     ] = "all",
@@ -47,16 +49,16 @@ def merge(
     strict: Strict = False,
     json: Json = False,
 ) -> None:
-    """Merge several annotations of the same text into one, and keep who said what.
+    """Merge several annotations of the same text into one, and keep the source of each label.
 
-    Sentences are matched by their words. Each entity has its own source, or else the name of its file without ending; where
-    sources agree, both (`human+model`). Where they contradict each other, the majority decides, and JSON Lines keep what
-    each of them said (`by_source`). `lacuner train --same-text` does the same.
+    Sentences are matched by their words. The source of an entity is its own, or else its file name without the extension;
+    where sources agree, the entity has both (`human+model`). Where sources disagree, the majority wins, and JSON Lines keeps
+    the annotation of each source (`by_source`). `lacuner train --same-text` does the same.
 
     Example: `lacuner merge persons.conll places.conll --partial-labels --out both.jsonl`
     """
     if len(data) < 2:
-        raise ConfigError("merge needs two or more files — lacuner convert writes one in another format")
+        raise ConfigError("merge needs two or more files — to convert a single file, use lacuner convert")
     refuse_mixing(out, json)
     check_inputs(data)
     refuse_overwriting(out, {"an input": data})
@@ -75,7 +77,7 @@ def merge(
         if not found.tied:
             raise
         spans = number_of(found.tied, "span")
-        what = f"{error.what}; {spans} in all have different labels with as many votes, and all of these are kept"
+        what = f"{error.what}; in total, {spans} have different labels with tied votes, all of which are kept"
         remedy = "give --ties first to keep that of the first file, weigh the votes (--trust), or write JSON Lines"
         raise DataError(what, remedy, error.path, error.line) from None
     _show(layers, found, out, json)
@@ -94,6 +96,6 @@ def _show(layers: Sequence[Layer], found: "MergeReport", out: Path, json: bool) 
         print_json({key: value for key, value in vars(found).items() if key != "missing"} | {"files": files})
         return
     sentences, entities = number_of(found.sentences, "sentence"), number_of(found.entities, "entity")
-    say(f"{out}: {sentences} with {entities}, {found.agreed:,} of several sources.")
+    say(f"{out}: {sentences} with {entities}, {found.agreed:,} from several sources.")
     for warning in found.warnings():
         say(f"warning: {warning}")

@@ -13,11 +13,11 @@ from lacuner.cli.options import Json
 def methods(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="NAME", help="Show this method and all its parameters.", show_default=False),
+        typer.Argument(metavar="NAME", help="Show this method and all its settings.", show_default=False),
     ] = None,
     json: Json = False,
 ) -> None:
-    """List the training methods, the papers that they come from, and what can be set.
+    """List the training methods, their papers and their settings.
 
     Example: `lacuner methods uniform`
     """

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-Json = Annotated[bool, typer.Option("--json", help="Print the figures as one JSON value on standard output.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the results as one JSON value on standard output.")]
 Strict = Annotated[
     bool,
     typer.Option(
         "--strict",
-        help="Stop at broken tags, duplicate entities and the like instead of repairing them.",
+        help="Treat invalid tags, duplicate entities and similar problems as errors instead of repairing them.",
         rich_help_panel=DATA,
     ),
 ]
@@ -33,7 +33,8 @@ DataFormat = Annotated[
     typer.Option(
         "--format",
         metavar="NAME",
-        help="Format of the data: conll, jsonl, doccano, prodigy, label_studio, argilla, gliner, answers, or one of a package.",
+        help="Data format: conll, jsonl, doccano, prodigy, label_studio, argilla, gliner, answers, or one "
+        "added by a plugin.",
         show_default="from the file name",
         rich_help_panel=DATA,
     ),
@@ -52,7 +53,7 @@ Engine = Annotated[
     str,
     typer.Option(
         metavar="NAME",
-        help="Where the work runs: local (processes of this machine), ray, or an engine that a package adds.",
+        help="Where the work runs: local (processes on this machine), ray, or an engine added by a plugin.",
         rich_help_panel=RUNNING,
     ),
 ]
@@ -60,7 +61,7 @@ Address = Annotated[
     str | None,
     typer.Option(
         metavar="ADDRESS",
-        help="Ray cluster that is running: auto, HOST:6379 or ray://HOST:10001 (with ray[client]).",
+        help="Address of a running Ray cluster: auto, HOST:6379 or ray://HOST:10001 (with ray[client]).",
         show_default="Ray is started on this machine",
         rich_help_panel=RUNNING,
     ),
@@ -70,7 +71,7 @@ MergeFile = Annotated[
     typer.Option(
         "--merge",
         metavar="FILE",
-        help="With a folder as --out: also write all parts, in order, as one file.",
+        help="If --out is a folder: also join all parts, in order, into this file.",
         show_default=False,
         rich_help_panel=OUTPUT,
     ),
@@ -81,7 +82,7 @@ ShardSize = Annotated[
         "--shard-size",
         metavar="MB",
         min=0.000001,
-        help="How much of the input a worker takes at a time, in MiB.",
+        help="Amount of input a worker processes at a time, in MiB.",
         rich_help_panel=RUNNING,
     ),
 ]
@@ -98,8 +99,9 @@ Texts = Annotated[
     list[str],
     typer.Argument(
         metavar="INPUT...",
-        help="Raw text (one text per line), or annotated files such as .conll and .jsonl; folders of files, patterns such as "
-        "'data/*.txt.gz', URLs such as s3://bucket/news.txt; - is standard input.",
+        help="Raw text (one text per line) or annotated files such as .conll and .jsonl. Can be files, "
+        "folders, patterns such as 'data/*.txt.gz', or URLs such as s3://bucket/news.txt; - is standard "
+        "input.",
         show_default=False,
     ),
 ]
@@ -107,8 +109,8 @@ InputFormat = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="Format of the inputs: text (one per line), conll, jsonl, or another that data may have.",
-        show_default="from the file names; text otherwise",
+        help="Input format: text (one per line), conll, jsonl, or another data format.",
+        show_default="from the file names, or text",
         rich_help_panel=DATA,
     ),
 ]
@@ -118,7 +120,8 @@ DictionaryFile = Annotated[
         "--dictionary",
         "-d",
         metavar="FILE",
-        help="Names to find beside the model's entities: one `NAME<TAB>LABEL` per line, .csv, .jsonl or spaCy patterns.",
+        help="Names to find in addition to the model's entities: one `NAME<TAB>LABEL` per line, .csv, .jsonl "
+        "or spaCy patterns.",
         show_default=False,
         rich_help_panel=MATCHING,
     ),
@@ -128,7 +131,7 @@ NamesLabel = Annotated[
     typer.Option(
         "--label",
         metavar="LABEL",
-        help="Label of all names, if the dictionary has only names, one per line.",
+        help="Label of all names, if the dictionary contains only names, one per line.",
         show_default=False,
         rich_help_panel=MATCHING,
     ),
@@ -172,7 +175,7 @@ TrustOption = Annotated[
     typer.Option(
         "--trust",
         metavar="SOURCE=NUMBER",
-        help="How many votes a source has where sources contradict each other. Can be repeated.",
+        help="Voting weight of a source where sources disagree. Can be repeated.",
         show_default="1 each",
         rich_help_panel=DATA,
     ),
@@ -215,7 +218,7 @@ def read_names(path: Path, strict: bool = False, label: str | None = None) -> "D
     names = Dictionary.read(path, strict, label)
     for alike in labels_alike(names.labels):
         logger.warning(
-            "%s: the labels %s differ in case only; they are taken for different ones.", path, " and ".join(alike)
+            "%s: the labels %s differ only in case; they are treated as different labels.", path, " and ".join(alike)
         )
     return names
 
@@ -228,7 +231,9 @@ def read_dictionary(
         return read_names(path, strict, label)
     for option, given in (("--ignore-case", ignore_case), ("--label", label is not None)):
         if given:
-            raise ConfigError(f"{option} is about the names of a list — give one with --dictionary, or leave it out")
+            raise ConfigError(
+                f"{option} applies to the names of a dictionary — give one with --dictionary, or leave it out"
+            )
     return None
 
 

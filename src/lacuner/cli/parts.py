@@ -32,9 +32,9 @@ def check_output(out: str, merge: Path | None, unmatched: Path | None = None) ->
     """Refuse what goes together with a folder only, or with a file only, and files in the folder of parts."""
     if not is_folder(out):
         if merge is not None:
-            raise ConfigError("--merge joins the parts in a folder — end --out in /, or leave --merge out")
+            raise ConfigError("--merge joins the parts in a folder — end --out with /, or leave --merge out")
         if is_url(out):
-            raise ConfigError(f"{out}: a URL must be a folder, whose name ends in / — or write a file here")
+            raise ConfigError(f"{out}: an output URL must be a folder — end it with /, or write to a local file")
     if merge is not None and is_url(str(merge)):
         raise ConfigError(f"--merge {merge}: the file must be on this machine")
     for option, path in (("--merge", merge), ("--unmatched", unmatched)):
@@ -50,7 +50,7 @@ def check_inputs(inputs: Sequence[str | Path], out: str, merge: Path | None, suf
         for option, path, made in (("--out", out, f"{out.rstrip('/')}/part-00000{suffix}"), ("--merge", merge, merge)):
             if made is not None and is_folder(out) and stands_for(argument, str(made)):
                 raise ConfigError(
-                    f"{option} {path} is among the inputs, {argument}, so that the next run would read it — write it elsewhere"
+                    f"{option} {path} is among the inputs, {argument}, so the next run would read it — write it elsewhere"
                 )
 
 
@@ -117,18 +117,18 @@ def make_parts(
         done = progress.shards
         with suppress(OSError):  # more were finished while the workers were being ended
             done = sum(len(batch.shards) for batch in plan.finished(folder).values())
-        say(f"Stopped. {done:,} of {len(plan.shards):,} shards are done; the same command resumes.")
+        say(f"Stopped. {done:,} of {len(plan.shards):,} shards are done; run the same command again to resume.")
         raise
     finally:
         progress.stop()
     conclude(plan, folder, counts())
     if progress.reused:
-        say(f"{progress.reused:,} of {len(plan.shards):,} shards were done already.")
+        say(f"{progress.reused:,} of {len(plan.shards):,} shards were already done.")
     if failed:
-        kept = " --merge has to wait." if merge is not None else ""
+        kept = " --merge was not carried out." if merge is not None else ""
         say(
-            f"{len(failed):,} of {len(plan.shards):,} shards have failed, and everything else is done.{kept} "
-            "The same command tries them again."
+            f"{len(failed):,} of {len(plan.shards):,} shards failed; all others are done.{kept} "
+            "Run the same command again to retry them."
         )
         return False
     if merge is not None:

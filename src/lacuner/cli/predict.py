@@ -43,8 +43,9 @@ def predict(
         list[str] | None,
         typer.Argument(
             metavar="INPUT",
-            help="A text in quotes; files of raw text (one text per line), or annotated ones such as .conll and .jsonl; "
-            "folders, patterns such as 'data/*.txt.gz', URLs; - is standard input, which is read if there is no INPUT.",
+            help="A text in quotes, or files: raw text (one text per line) or annotated, such as .conll and "
+            ".jsonl. Can also be folders, patterns such as 'data/*.txt.gz', or URLs; - is standard "
+            "input, the default.",
             show_default=False,
         ),
     ] = None,
@@ -53,7 +54,7 @@ def predict(
         typer.Option(
             "--text",
             metavar="TEXT",
-            help="A text to search, whatever it looks like. Can be repeated.",
+            help="Text to process, even if it looks like a file name. Can be repeated.",
             show_default=False,
             rich_help_panel=DATA,
         ),
@@ -64,8 +65,8 @@ def predict(
             "--out",
             "-o",
             metavar="FILE",
-            help="File to write, such as x.jsonl or x.html; - is standard output. FOLDER/: one file for each shard of the "
-            "input, so that an interrupted command resumes.",
+            help="Output file, such as x.jsonl or x.html; - is standard output. FOLDER/ writes one file per "
+            "shard of the input, so that an interrupted command can be resumed.",
         ),
     ] = "-",
     format: Annotated[
@@ -73,15 +74,15 @@ def predict(
         typer.Option(
             "--format",
             metavar="NAME",
-            help="Format of the output: jsonl, conll, html (a page to read), or text (with brackets around entities).",
-            show_default="from the name of --out; text in a terminal; jsonl otherwise",
+            help="Output format: jsonl, conll, html (a page to read), or text (with brackets around entities).",
+            show_default="from the name of --out, else text in a terminal and jsonl elsewhere",
             rich_help_panel=OUTPUT,
         ),
     ] = None,
     input_format: InputFormat = None,
     nested: Annotated[
         bool,
-        typer.Option("--nested", help="Also output entities that overlap more probable ones.", rich_help_panel=OUTPUT),
+        typer.Option("--nested", help="Also output entities that overlap higher-scoring ones.", rich_help_panel=OUTPUT),
     ] = False,
     min_score: MinScore = 0.0,
     dictionary: DictionaryFile = None,
@@ -91,8 +92,8 @@ def predict(
         int | None,
         typer.Option(
             min=1,
-            help="Processes; each loads the model, and they share the cores.",
-            show_default="1; one for each core of a Ray cluster",
+            help="Number of processes. Each loads the model, and they share the cores.",
+            show_default="1, or one per core of a Ray cluster",
             rich_help_panel=RUNNING,
         ),
     ] = None,
@@ -104,8 +105,8 @@ def predict(
 ) -> None:
     """Find entities in text. Inputs of any size are streamed.
 
-    Offsets count characters if the input is raw text, and tokens if the input is tokenized. With --dictionary, every name
-    of the list is an entity, unless the model finds a longer one around it; for the rest the model decides.
+    Offsets are in characters if the input is raw text, and in tokens if it is tokenized. With --dictionary, every listed name
+    is an entity unless the model finds a longer one around it; everywhere else the model decides.
 
     Example: `lacuner predict model news.txt --out entities.jsonl`, or `lacuner predict model "Ada moved to Turin."`
     """
@@ -128,7 +129,7 @@ def predict(
     in_parts = is_folder(out)
     chosen = format or _format_of(str(merge) if merge else "parts.jsonl" if in_parts else out)
     if nested and chosen == "conll":
-        raise ConfigError("--nested: tags cannot hold entities that overlap — use --format jsonl")
+        raise ConfigError("--nested: tags cannot represent overlapping entities — use --format jsonl")
     if in_parts and chosen == "html":
         raise ConfigError("a page cannot be written in parts — use --format jsonl, or write one file: --out x.html")
     given = sort_inputs(inputs or (), texts or ())
@@ -148,7 +149,7 @@ def predict(
     if in_parts:
         if len(files) < len(given):
             raise ConfigError(
-                "a text on the command line has no shards — write it to a file, or leave out the / of --out"
+                "a text on the command line cannot be split into shards — write it to a file, or leave out the / of --out"
             )
         suffix = f".{'txt' if chosen == 'text' else chosen}"
         check_inputs(inputs or (), out, merge, suffix)
@@ -175,9 +176,9 @@ def predict(
     listed = "" if names is None else f", {report.from_dictionary:,} of them from the dictionary"
     say(f"{number_of(report.entities, 'entity')} in {number_of(report.texts, 'text')}{listed}.")
     if report.without_words:
-        say(f"warning: {report.without_words:,} texts have no words, which columns cannot show; they are left out.")
+        say(f"warning: {report.without_words:,} texts without words are left out, because columns cannot show them.")
     if report.with_fields:
-        say(f"warning: {report.with_fields:,} records have other fields, which {chosen} does not show; jsonl has them.")
+        say(f"warning: {report.with_fields:,} records have other fields, which {chosen} does not contain; jsonl does.")
     exit_unless(done)
 
 

@@ -21,12 +21,13 @@ _SLOW_TO_LOAD = 10_000
 
 def review(
     folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="Folder that lacuner audit has written.", show_default=False)
+        Path, typer.Argument(metavar="DIR", help="Folder written by `lacuner audit`.", show_default=False)
     ],
     export: Annotated[
         Path | None,
         typer.Option(
-            help="Write the corpus with all decisions applied, and exit; - is standard output.", show_default=False
+            help="Write the corpus with all decisions applied to this file and exit; - is standard output.",
+            show_default=False,
         ),
     ] = None,
     port: Port = None,
@@ -34,7 +35,7 @@ def review(
     token: Annotated[
         str | None,
         typer.Option(
-            help="Secret that the address of the page ends in.", envvar="LACUNER_TOKEN", show_default="a random one"
+            help="Secret token, which is part of the page's address.", envvar="LACUNER_TOKEN", show_default="random"
         ),
     ] = None,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in the browser.")] = True,
@@ -42,7 +43,7 @@ def review(
 ) -> None:
     """Review the findings of an audit in the browser.
 
-    Every decision is stored at once, in DIR. The same command resumes a review.
+    Every decision is saved in DIR immediately. The same command resumes a review.
 
     Example: `lacuner review audit`, then `lacuner review audit --export reviewed.jsonl`
     """
@@ -95,13 +96,15 @@ def _serve(review: "Review", host: str, port: int | None, token: str | None, bro
     sock, chosen = open_port(host, port)
     url = address(host, chosen, secret)
     if not is_local(host):
-        say("warning: other machines can reach this page, and it is not encrypted; whoever has the address can decide.")
+        say(
+            "warning: other machines can reach this page, and it is not encrypted; anyone with the address can make decisions."
+        )
 
     def started() -> None:
         if json:
             print_json({"url": url})
             sys.stdout.flush()
-        say(f"Review at {url}\nEvery decision is stored at once. Ctrl-C stops the server.")
+        say(f"Review at {url}\nEvery decision is stored immediately. Ctrl-C stops the server.")
         if browser and _has_screen():
             webbrowser.open(url)
 
@@ -109,10 +112,12 @@ def _serve(review: "Review", host: str, port: int | None, token: str | None, bro
     try:
         undecided = sum(count.count for count in review.counts() if count.status in ("open", "skipped"))
     except StorageError as error:
-        what = f"{DECISIONS} cannot be used any more: {error}"
+        what = f"{DECISIONS} can no longer be used: {error}"
         remedy = "decisions that the page reported as stored before are in that file; look for it, or for a copy of it"
         raise DataError(what, remedy, review.folder.path) from error
-    say(f"\nStopped; everything is stored. {undecided:,} findings are left; the same command resumes the review.")
+    say(
+        f"\nStopped; everything is stored. {undecided:,} findings are left; run the same command again to resume the review."
+    )
 
 
 def _has_screen() -> bool:

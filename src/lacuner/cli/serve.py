@@ -49,7 +49,8 @@ def serve(
         list[str],
         typer.Argument(
             metavar="MODEL...",
-            help="Folders of trained models, or names on the Hugging Face hub; NAME=MODEL gives one another name.",
+            help="Folders of trained models, or names on the Hugging Face hub. NAME=MODEL serves a model "
+            "under another name.",
             show_default=False,
         ),
     ],
@@ -59,21 +60,21 @@ def serve(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Another host name under which the server is asked, such as that of a proxy. Can be repeated.",
+            help="Additional host name to accept requests for, such as that of a proxy. Can be repeated.",
             show_default=False,
         ),
     ] = None,
     token: Annotated[
         str | None,
         typer.Option(
-            help="Secret that requests need, as a bearer token.", envvar="LACUNER_TOKEN", show_default="a random one"
+            help="Secret that requests must send as a bearer token.", envvar="LACUNER_TOKEN", show_default="random"
         ),
     ] = None,
-    no_token: Annotated[bool, typer.Option("--no-token", help="Answer everybody who can connect.")] = False,
+    no_token: Annotated[bool, typer.Option("--no-token", help="Accept requests without a token.")] = False,
     workers: Annotated[
         int,
         typer.Option(
-            min=1, help="Processes; each loads the models, and they share the cores.", rich_help_panel=RUNNING
+            min=1, help="Number of processes. Each loads the models, and they share the cores.", rich_help_panel=RUNNING
         ),
     ] = 1,
     batch_window: Annotated[
@@ -81,32 +82,38 @@ def serve(
         typer.Option(
             min=0,
             max=1000,
-            help="Milliseconds that a text waits for others, to be encoded together.",
+            help="Milliseconds a text waits for others, so that they are processed as one batch.",
             rich_help_panel=RUNNING,
         ),
     ] = 10.0,
     max_batch: Annotated[
-        int, typer.Option(min=1, help="Texts that are searched together; 1: each alone.", rich_help_panel=RUNNING)
+        int, typer.Option(min=1, help="Maximum texts per batch; 1: no batching.", rich_help_panel=RUNNING)
     ] = 64,
     max_queue: Annotated[
-        int, typer.Option(min=1, help="Texts that wait; more are refused (429).", rich_help_panel=_LIMITS)
+        int,
+        typer.Option(
+            min=1, help="Maximum texts waiting in the queue; more are refused (429).", rich_help_panel=_LIMITS
+        ),
     ] = 1024,
     max_texts: Annotated[
-        int, typer.Option(min=1, help="Texts in a request; more are refused (413).", rich_help_panel=_LIMITS)
+        int, typer.Option(min=1, help="Maximum texts per request; more are refused (413).", rich_help_panel=_LIMITS)
     ] = 256,
     max_body: Annotated[
-        int, typer.Option(min=1, help="Bytes of a request; more are refused (413).", rich_help_panel=_LIMITS)
+        int,
+        typer.Option(
+            min=1, help="Maximum size of a request in bytes; larger ones are refused (413).", rich_help_panel=_LIMITS
+        ),
     ] = 2**20,
     timeout: Annotated[
-        float, typer.Option(min=0.1, max=50, help="Seconds until a request is given up (504).", rich_help_panel=_LIMITS)
+        float, typer.Option(min=0.1, max=50, help="Seconds until a request times out (504).", rich_help_panel=_LIMITS)
     ] = 30.0,
     device: Device = None,
     json: Annotated[bool, typer.Option("--json", help="Print the address as JSON on standard output.")] = False,
 ) -> None:
-    """Answer requests for predictions: JSON for programs, a page for people.
+    """Serve models over HTTP: a JSON API for programs, a web page for people.
 
-    Label Studio, Presidio, clients of Hugging Face and of GLiNER are understood, too. SIGHUP, or a POST to /reload, loads
-    models again that have changed. Ctrl-C or SIGTERM stops the server after the requests that have begun.
+    Also accepts requests of Label Studio, Presidio, and Hugging Face and GLiNER clients. SIGHUP or a POST to /reload reloads
+    models whose folders have changed. Ctrl-C or SIGTERM stops the server once running requests are finished.
 
     Example: `lacuner serve model`, then `curl localhost:8620/predict -H "Authorization: Bearer TOKEN" -d '{"text": "Ada"}'`
     """  # fmt: skip
@@ -123,7 +130,7 @@ def serve(
         if token is not None:
             check_token(token)
             if no_token:
-                raise ConfigError("--token and --no-token exclude each other — give one of them")
+                raise ConfigError("--token and --no-token cannot be combined — give only one of them")
         secret = None if no_token else token or new_token()
         options = _Options(
             named_paths(models), device, host, secret, tuple(allow_host or ()), batch_window / 1000, max_batch, max_queue,
@@ -131,7 +138,7 @@ def serve(
         )  # fmt: skip
         sock, chosen = open_port(host, port)
         if not is_local(host):
-            who = "whoever can reach it can use it" if secret is None else "whoever has the token can use it"
+            who = "anyone who can reach it can use it" if secret is None else "anyone who has the token can use it"
             say(f"warning: other machines can reach this server, and it is not encrypted; {who}.")
         url = address(host, chosen, secret)
 
@@ -208,9 +215,9 @@ def _load_again(service: "Service") -> None:
     failed = service.reload()
     for name, version in service.models.versions().items():
         if version != before[name]:
-            say(f"{name} was loaded again: {before[name]} → {version}.")
+            say(f"{name} was reloaded: {before[name]} → {version}.")
     for name, why in failed.items():
-        say(f"warning: {name} could not be loaded again, and stays what it was: {why}")
+        say(f"warning: {name} could not be reloaded and stays unchanged: {why}")
 
 
 def bound_kernel_caches() -> None:

@@ -23,37 +23,42 @@ def split(
     data: Annotated[
         Path, typer.Argument(metavar="DATA", help="Annotated data; - is standard input.", show_default=False)
     ],
-    dev: Annotated[float, typer.Option(metavar="X", help="Fraction of dev data, such as 0.1.", show_default=False)],
+    dev: Annotated[
+        float, typer.Option(metavar="X", help="Fraction of the data for dev, such as 0.1.", show_default=False)
+    ],
     out: Annotated[
         Path,
-        typer.Option("--out", "-o", metavar="FOLDER", help="New folder for train, dev and test.", show_default=False),
+        typer.Option(
+            "--out", "-o", metavar="FOLDER", help="New folder for the train, dev and test files.", show_default=False
+        ),
     ],
     test: Annotated[
-        float | None, typer.Option(metavar="X", help="Fraction of test data.", show_default="no test data")
+        float | None, typer.Option(metavar="X", help="Fraction of the data for test.", show_default="no test data")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Random seed; another seed gives another division.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed; a different seed gives a different split.")] = 1,
     by: Annotated[
         Literal["auto", "document", "sentence"],
         typer.Option(
             metavar="CHOICE",
-            help="What stays whole: `document` or `sentence`; `auto`: documents where they are known, unless so many of "
-            "them share sentences that sizes would be far from what is asked.",
+            help="Unit that is never split: `document` or `sentence`. `auto`: documents where they are known, "
+            "unless so many share sentences that the sizes would be far off.",
         ),
     ] = "auto",
     data_format: DataFormat = None,
     to_format: Annotated[
         str | None,
         typer.Option(
-            "--to", metavar="NAME", help="Format to write.", show_default="that of DATA", rich_help_panel=OUTPUT
+            "--to", metavar="NAME", help="Output format.", show_default="same as DATA", rich_help_panel=OUTPUT
         ),
     ] = None,
     strict: Strict = False,
     json: Json = False,
 ) -> None:
-    """Divide data into train, dev and test. The same seed gives the same division.
+    """Split data into train, dev and test. The same seed gives the same split.
 
-    Sentences with the same words are never in two parts, and documents (fields such as document, doc_id or id, or lines
-    -DOCSTART-) stay whole. Sizes are as close as possible to what is asked, and labels in proportion as far as that allows.
+    Sentences with the same words always end up in the same part, and documents (fields such as document, doc_id or id, or
+    -DOCSTART- lines) stay whole. Sizes are as close as possible to the requested ones, and label proportions are
+    kept as far as that allows.
 
     Example: `lacuner split data.conll --dev 0.1 --test 0.1 --seed 1 --out parts`
     """
@@ -118,7 +123,7 @@ def _show(parts: dict[str, Corpus], division: "Division", files: dict[str, str],
         cut = f"; {division.cut:,} of them are in several parts" if division.cut else ", each in one part"
         say(f"{division.documents:,} documents{cut}.")
     if division.cut:
-        say("warning: documents are cut, because too many share sentences (--by document keeps them whole).")
+        say("warning: documents are split, because too many share sentences (--by document keeps them whole).")
     if division.repeated:
-        say(f"{division.repeated:,} sentences repeat an earlier one, and are in its part.")
+        say(f"{division.repeated:,} sentences repeat an earlier one and are in the same part.")
     say(f"Written: {', '.join(files.values())}")

@@ -52,16 +52,18 @@ _MIN_SHARED = 0.1
 def train(
     data: Annotated[
         list[Path],
-        typer.Argument(metavar="TRAIN...", help="Training data; what has no label is unknown.", show_default=False),
+        typer.Argument(
+            metavar="TRAIN...", help="Training data. Whatever is unlabeled counts as unknown.", show_default=False
+        ),
     ],
     out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="FOLDER", help="Model folder to write.", show_default=False)
+        Path, typer.Option("--out", "-o", metavar="FOLDER", help="Output folder for the model.", show_default=False)
     ],
     dev: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Development data, on which the best epoch is selected.",
+            help="Development data for selecting the best epoch.",
             show_default=False,
             rich_help_panel=DATA,
         ),
@@ -70,7 +72,7 @@ def train(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="How unlabeled spans are treated; `lacuner methods` lists the methods.",
+            help="Training method, which decides how unlabeled spans are used; `lacuner methods` lists them.",
             show_default="lacuner",
             rich_help_panel=TRAINING,
         ),
@@ -80,7 +82,7 @@ def train(
         list[Path] | None,
         typer.Option(
             metavar="FILE",
-            help="Completely annotated data: what has no label is not an entity. Can be repeated.",
+            help="Completely annotated training data: whatever is unlabeled is not an entity. Can be repeated.",
             show_default=False,
             rich_help_panel=DATA,
         ),
@@ -101,11 +103,12 @@ def train(
         bool,
         typer.Option(
             "--dev-incomplete",
-            help="The development data has gaps, too: select by the PU estimate, recall² / fraction predicted, not by F1.",
+            help="The development data is incomplete as well: select by the PU estimate (recall² / fraction "
+            "of predictions) instead of F1.",
             rich_help_panel=DATA,
         ),
     ] = False,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run with the same --out.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted run with the same --out.")] = False,
     partial_labels: Annotated[
         bool,
         typer.Option(
@@ -118,7 +121,8 @@ def train(
         bool,
         typer.Option(
             "--same-text",
-            help="The training files are annotations of the same text by several sources: merge them, and keep who said what.",
+            help="The training files annotate the same text by several sources: merge them and keep the "
+            "sources of each label.",
             rich_help_panel=DATA,
         ),
     ] = False,
@@ -129,8 +133,8 @@ def train(
             "--dictionary",
             "-d",
             metavar="FILE",
-            help="The list that the labels come from: what it reaches on the development data, alone and with the model, "
-            "is shown at the end.",
+            help="Dictionary that the labels come from. After training, its scores on the development data "
+            "are shown, alone and with the model.",
             show_default="names with the source dictionary in TRAIN",
             rich_help_panel=DATA,
         ),
@@ -142,7 +146,8 @@ def train(
         typer.Option(
             min=1,
             metavar="N",
-            help="Processes of this machine that train the model together; the same batches and draws as in one.",
+            help="Number of processes on this machine that train the model together, with the same batches "
+            "and random draws as one.",
             rich_help_panel=TRAINING,
         ),
     ] = 1,
@@ -151,7 +156,7 @@ def train(
         typer.Option(
             min=1,
             metavar="N",
-            help="Models that a method trains first (teachers, voters, an ensemble) are trained N at a time.",
+            help="Train up to N of a method's auxiliary models (teachers, voters, an ensemble) at a time.",
             rich_help_panel=TRAINING,
         ),
     ] = 1,
@@ -159,7 +164,7 @@ def train(
         bool,
         typer.Option(
             "--streaming",
-            help="Read the training data from disk, a batch at a time: for a corpus that is larger than memory.",
+            help="Read the training data from disk, one batch at a time, for a corpus that does not fit in memory.",
             rich_help_panel=TRAINING,
         ),
     ] = False,
@@ -167,9 +172,9 @@ def train(
     strict: Strict = False,
     json: Json = False,
 ) -> None:
-    """Train a model on annotation with gaps.
+    """Train a model on incomplete annotation.
 
-    Example: `lacuner train distant.conll --dev dev.conll --out model`, or with labels of two sources
+    Example: `lacuner train distant.conll --dev dev.conll --out model`, or with labels from two sources
     `lacuner train dict.conll llm.conll --same-text --dev dev.conll --out model`
     """
     given_options = dict(locals())
@@ -177,7 +182,7 @@ def train(
         from lacuner.training.launch import launched_processes
 
         if processes > 1 or (launched_processes() or 1) > 1:
-            raise ConfigError("--workers and --processes divide the same cores — give one of them")
+            raise ConfigError("--workers and --processes share the same cores — give only one of them")
     if processes > 1:
         from lacuner.training.launch import launched_processes, run_together
 
@@ -264,8 +269,8 @@ def train(
         choice = None if names is None else _compare_with_dictionary(model, dev_corpus, names)
     if record.dev and record.dev["support"] and not record.dev["f1"]:
         logger.warning(
-            "The model finds none of the entities in the dev data: let it learn longer (--epochs) or from more sentences, "
-            "and see whether both files have the same labels (lacuner inspect)."
+            "The model finds none of the entities in the dev data: train longer (--epochs) or on more sentences, "
+            "and check that both files have the same labels (lacuner inspect)."
         )
     if json:
         keys = ("precision", "recall", "f1", *(["pu_estimate"] if dev_incomplete else []))
@@ -307,7 +312,7 @@ def _explaining_interruption() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        say("Interrupted. The same command with --resume continues after the last complete epoch.")
+        say("Interrupted. Run the same command with --resume to continue after the last complete epoch.")
         raise
 
 
@@ -323,16 +328,16 @@ def _check_trusted(data: list[Path], trusted: list[Path]) -> None:
     for path in trusted:
         if path.resolve() in read:
             raise ConfigError(
-                f"{path} is training data and --trusted, too — name it once: with --trusted if nothing is missing in it"
+                f"{path} is given both as training data and as --trusted — give it once: as --trusted if it is complete"
             )
 
 
 def _check_same_text(data: list[Path], same_text: bool, trust: list[str] | None) -> dict[str, float]:
     """The weights of sources; refuses options that make no sense without each other."""
     if trust and not same_text:
-        raise ConfigError("--trust weighs several annotations of the same text — give these, and --same-text")
+        raise ConfigError("--trust applies to several annotations of the same text — give these with --same-text")
     if same_text and len(data) < 2:
-        raise ConfigError("--same-text needs two or more files, each with the labels of another source")
+        raise ConfigError("--same-text needs two or more files, each with the labels of one source")
     return parse_trust(trust)
 
 

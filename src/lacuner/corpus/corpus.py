@@ -243,7 +243,7 @@ def _noting_emptiness(sentences: Iterator[Sentence], path: str | Path, report: R
         yield from sentences
         return
     if report.counts.total() == before:
-        report.note("empty files", "there is no sentence in the file", "check that it is the one you mean", path, 1)
+        report.note("empty files", "the file contains no sentences", "check that it is the right file", path, 1)
 
 
 def write_sentences(
@@ -287,7 +287,7 @@ def write_sentences(
 def log_losses(losses: Mapping[str, int], path: str | Path) -> None:
     """Tell the user what the format of a written file could not hold, one line a kind."""
     for what, count in losses.items():
-        logger.warning("%s does not hold %s, of %d sentences: its format cannot.", path, what, count)
+        logger.warning("%s: the format cannot store %s (lost in %d sentences).", path, what, count)
 
 
 def format_of_texts(path: str | Path) -> str:
@@ -364,7 +364,7 @@ def new_corpus_folder(path: str | Path) -> Iterator[Path]:
         if not Path(path).absolute().parent.is_dir():
             raise DataError("the folder does not exist", "create it first", Path(path).absolute().parent)
         if os.path.lexists(path) and not (os.path.isdir(path) and not os.listdir(path)):
-            raise DataError("it is there already, and would be replaced", "give a name that is new", path)
+            raise DataError("it already exists and would be overwritten", "give a new name", path)
     with new_folder(path, replace=False) as folder:
         yield folder
 

@@ -67,7 +67,7 @@ class ReadingReport:
         counts: how often something of a kind was repaired or left out.
         examples: the first of each kind.
         remarks: how the file was read where it could have been read otherwise; no error even with ``strict``.
-        unread: names of fields that are handed on without being read, and how many records have them.
+        unread: names of fields that are kept but not interpreted, and how many records have them.
         range: what is read of the file, if it is not the whole.
         format_option: what the command calls the format of what it reads; remedies name it.
     """
@@ -104,7 +104,7 @@ class ReadingReport:
         if self.unread:
             fields = [f"{name} ({count})" for name, count in self.unread.most_common(_SHOWN_FIELDS)]
             more = [f"{len(self.unread) - _SHOWN_FIELDS} more"] if len(self.unread) > _SHOWN_FIELDS else []
-            logger.info("fields that are handed on without being read: %s", ", ".join(fields + more))
+            logger.info("fields that are kept but not interpreted: %s", ", ".join(fields + more))
 
     def __add__(self, other: "ReadingReport") -> "ReadingReport":
         return ReadingReport(
@@ -323,14 +323,14 @@ def _unpack_zstd(stored: BinaryIO, path: str | Path) -> Iterator[BinaryIO]:
     try:
         import zstandard
     except ImportError:
-        what = "zstd is not unpacked, because the package zstandard is not installed"
+        what = "zstd files cannot be read, because the package zstandard is not installed"
         raise DataError(what, "install it with: pip install zstandard", path) from None
     try:
         reader = cast(Any, _ZstdReader(stored, zstandard.ZstdDecompressor().decompressobj))
         with io.BufferedReader(reader, 1 << 20) as unpacked:
             yield cast(BinaryIO, unpacked)
     except zstandard.ZstdError as error:
-        raise DataError(f"the file is damaged ({error})", "pack it again", path) from None
+        raise DataError(f"the file is damaged ({error})", "compress it again", path) from None
 
 
 class _ZstdReader(io.RawIOBase):
@@ -349,7 +349,7 @@ class _ZstdReader(io.RawIOBase):
             self._packed = self._packed or self._stored.read(1 << 17)
             if not self._packed:
                 if self._frame is not None:
-                    raise EOFError("the file ends before the end of what is packed in it")
+                    raise EOFError("the compressed data is truncated")
                 return 0
             self._frame = self._frame or self._new_frame()
             self._unpacked, self._packed = self._frame.decompress(self._packed), b""

@@ -67,23 +67,23 @@ class MergeReport:
         """What to tell whoever merges, a sentence each."""
         if self.conflicts:
             yield (
-                f"{self.conflicts:,} spans have different labels: the one with the most votes is taken, "
-                "or all of them if they have as many, and each may be the right one."
+                f"{self.conflicts:,} spans have different labels: the one with the most votes is used, "
+                "or all of them if the votes are tied, and each may be the right one."
             )
         if self.tied:
-            yield f"{self.tied:,} spans keep several labels, which have as many votes."
+            yield f"{self.tied:,} spans keep several labels, because the votes are tied."
         if self.outvoted:
-            yield f"{self.outvoted:,} entities are outvoted; they are only in by_source, with who said so."
+            yield f"{self.outvoted:,} entities are outvoted; they are kept only in by_source, with their sources."
         if self.rejected:
-            yield f"{self.rejected:,} entities are rejected by another source; they stay, with a field rejected_by."
+            yield f"{self.rejected:,} entities are rejected by another source; they are kept with the field rejected_by."
         if self.denied:
-            yield f"{self.denied:,} entities are no entity in a file that is complete; they stay."
+            yield f"{self.denied:,} entities are not annotated in a file that is complete; they are kept."
         if self.fields:
             yield f"{self.fields:,} other fields have different values; those of the first file are kept."
         for name, count in self.missing.items():
             yield f"{count:,} of the {self.sentences:,} sentences are not in {name}."
         for source in self.shared:
-            yield f"several files name the source {source}; it is taken for one."
+            yield f"several files have the source {source}; it is treated as one source."
 
 
 def merge_layers(
@@ -107,7 +107,7 @@ def merge_layers(
         for key, sentence in _keyed(sentences):
             found.setdefault(key, []).append((layer.name, sentence))
     if len(layers) > 1 and found and all(len(versions) == 1 for versions in found.values()):
-        what = "no sentence is in two of the files: their texts, or their words, are different"
+        what = "no sentence occurs in two of the files: their texts or their words differ"
         raise DataError(what, "merge annotations of the same words; train takes files with different texts as they are")
     times = Counter(source for named in sources for source in named)
     report, merged = MergeReport(shared=tuple(sorted(source for source in times if times[source] > 1))), []

@@ -310,7 +310,7 @@ class Sentence:
         """The offsets, if they are not the ones that would be found anyway."""
         offsets = [(start, end) for start, end in given]
         if self.text is None:
-            raise ValueError("token_offsets needs the text that the words were cut out of")
+            raise ValueError("token_offsets needs the text that the words come from")
         borders = [border for pair in offsets for border in pair]
         inside = not borders or (borders[0] >= 0 and borders[-1] <= len(self.text))
         if not inside or borders != sorted(borders) or any(start == end for start, end in offsets):

@@ -52,7 +52,7 @@ def divide(sentences: Sequence[Sentence], fractions: Mapping[str, float], seed: 
     documents = list(documents_of(sentences)) if unit != "sentence" else [None] * len(sentences)
     if unit == "document" and not any(document is not None for document in documents):
         fields = ", ".join(DOCUMENT_FIELDS)
-        raise DataError("nothing tells documents apart", f"give a field ({fields}) or lines {DOCUMENT_MARK}")
+        raise DataError("the data does not mark documents", f"give a field ({fields}) or lines {DOCUMENT_MARK}")
     words = [sentence.tokens for sentence in sentences]
     parts = _assign(_tied(words, documents), sentences, shares, seed)
     if unit == "auto" and _error(parts, shares, len(sentences)) > _TOLERANCE:
@@ -61,7 +61,7 @@ def divide(sentences: Sequence[Sentence], fractions: Mapping[str, float], seed: 
             parts = by_sentence
     for name, indices in parts.items():
         if not indices:
-            what = f"{name} would be empty: {len(sentences):,} sentences cannot be divided so"
+            what = f"{name} would be empty: {len(sentences):,} sentences cannot be split this way"
             raise DataError(what, "ask for larger parts or fewer of them, or give more data")
     number = {index: name for name, indices in parts.items() for index in indices}
     seen: dict[Hashable, set[str]] = {}

@@ -43,7 +43,7 @@ class StoredSentences(LazySentences):
         record = os.pread(self._file.fileno(), end - begin, begin)
         if len(record) < end - begin:
             raise DataError(
-                "it has become shorter", "train again, and leave it alone meanwhile", self._folder / _RECORDS
+                "it has become shorter", "train again, and do not change it meanwhile", self._folder / _RECORDS
             )
         return sentence_from_record(json.loads(record), self._folder / _RECORDS, index + 1)
 

@@ -21,7 +21,7 @@ class LebertConfig(LexiconBertConfig):
     """``lebert``: a BERT-like Hugging Face encoder with a lexicon adapter between two of its layers."""
 
     name: Literal["lebert"] = "lebert"
-    layer: int = Field(1, ge=1, description="layer after which lexicon words are added")
+    layer: int = Field(1, ge=1, description="transformer layer after which lexicon words are added")
     dropout: float = Field(0.1, ge=0, lt=1, description="dropout in the lexicon adapter and on the word vectors")
 
     def check_model(self, bert: TransformerEncoder) -> None:
@@ -89,8 +89,8 @@ def check_layers(bert: TransformerEncoder, config: LebertConfig) -> None:
         alike = False
     if not alike:
         raise ConfigError(
-            f"encoder.model={config.model!r} ({bert.model.config.model_type}) is not made like BERT, RoBERTa or ELECTRA, "
-            "whose layers lebert can add words between; give such a model, or --encoder bert-word, which takes any"
+            f"encoder.model={config.model!r} ({bert.model.config.model_type}) is not built like BERT, RoBERTa or ELECTRA, "
+            "which lebert requires; give such a model, or use --encoder bert-word, which accepts any"
         )
     count = len(bert.model.encoder.layer)
     if config.layer > count:

@@ -27,9 +27,10 @@ class LexiconConfig(EncoderConfig, ABC):
     """Settings of an encoder with a lexicon."""
 
     lexicon: str = Field(
-        description="a word2vec/GloVe text file, or a list with one word per line, optionally with a tab and a type"
+        description="a word2vec/GloVe text file, or a list with one word per line, optionally followed by a "
+        "tab and a type"
     )
-    word_size: int = Field(100, ge=1, description="size of word vectors that are trained from scratch")
+    word_size: int = Field(100, ge=1, description="size of word vectors trained from scratch")
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -48,7 +49,7 @@ def choose_lexicon(config: LexiconConfig, sentences: Sequence[Sequence[str]]) ->
     if not lexicon.trained:
         raise DataError("none of the words occurs in the training data", "give a lexicon of its language", path)
     others = "the others are dropped" if vectors is None else f"{len(lexicon) - lexicon.trained} others have vectors"
-    logger.info("Lexicon: %s, of whose words the corpus shows %d; %s.", Path(path).name, lexicon.trained, others)
+    logger.info("Lexicon: %s (words in the corpus: %d; %s).", Path(path).name, lexicon.trained, others)
     table = lexicon_table(lexicon, config.word_size if vectors is None else vectors.table.shape[1])
     table.load_vectors(vectors, lexicon.words)
     return lexicon, table

@@ -88,7 +88,7 @@ class Processes:
             if self.count == 1 or not _LOST.search(str(error)):
                 raise
             raise ProcessLostError(
-                "another process of this training run has ended — see what it says; the same command with --resume "
+                "another process of this training run has ended — see its message; the same command with --resume "
                 "continues after the last complete epoch"
             ) from error
 

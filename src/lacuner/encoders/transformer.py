@@ -29,7 +29,7 @@ class PretrainedConfig(EncoderConfig, ABC):
 
     model: str = Field(description="Hugging Face model: name on the hub, or folder")
     window: int | None = Field(
-        None, ge=128, description="sub-word pieces that are encoded together; none: the model's maximum, at most 512"
+        None, ge=128, description="sub-word pieces encoded at a time; none: the model's maximum, at most 512"
     )
 
     @property

@@ -23,8 +23,8 @@ _COUNT = re.compile(r"[0-9]{1,9}")
 MIN_COVERAGE = 0.8
 """GloVe is used by default when it knows at least this fraction of a corpus's words."""
 _OTHER_LANGUAGE = (
-    "What knows the language finds more: --encoder with a Hugging Face encoder of it (bert-base-chinese, "
-    "bert-base-multilingual-cased, …), or --set encoder.vectors=FILE with its word vectors."
+    "For better results, use a Hugging Face encoder for the language (--encoder bert-base-chinese, "
+    "bert-base-multilingual-cased, …) or its word vectors (--set encoder.vectors=FILE)."
 )
 
 

@@ -18,11 +18,16 @@ class VocabularyConfig(EncoderConfig, ABC):
     """Settings of an encoder with vectors of words, from a file or trained from scratch."""
 
     vectors: str = Field(
-        "auto", description="auto (GloVe if installed and suitable), none, or a word2vec/GloVe text file"
+        "auto",
+        description="pretrained word vectors: auto (GloVe if installed and suitable), none, or a "
+        "word2vec/GloVe text file",
     )
-    word_size: int = Field(100, ge=1, description="size of word vectors that are trained from scratch")
+    word_size: int = Field(100, ge=1, description="size of word vectors trained from scratch")
     unknown_fraction: float = Field(
-        0.3, ge=0, le=1, description="fraction of words seen once that training replaces by the unknown word"
+        0.3,
+        ge=0,
+        le=1,
+        description="fraction of words seen only once that are replaced by the unknown word in training",
     )
 
     @property

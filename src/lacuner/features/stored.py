@@ -38,7 +38,7 @@ def read_json(folder: Path, name: str) -> dict[str, Any]:
         raise ModelError(f"there is no folder {folder} — check the path")
     path = folder / name
     if not path.is_file():
-        raise ModelError(f"{folder} is no model folder: {name} is missing — check the path")
+        raise ModelError(f"{folder} is not a model folder: {name} is missing — check the path")
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, OSError) as error:
@@ -46,7 +46,7 @@ def read_json(folder: Path, name: str) -> dict[str, Any]:
     except RecursionError:
         raise ModelError(f"{path} is damaged (it is nested too deeply) — copy the folder again") from None
     if not isinstance(content, dict):
-        raise ModelError(f"{path} holds no JSON object — copy the folder again")
+        raise ModelError(f"{path} does not contain a JSON object — copy the folder again")
     return content
 
 

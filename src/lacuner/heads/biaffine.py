@@ -15,8 +15,8 @@ class BiaffineConfig(SpanHeadConfig):
     """``biaffine``: ``a_iᵀ U b_j + W (a_i ⊕ b_j)`` with one small layer for first and one for last words."""
 
     name: Literal["biaffine"] = "biaffine"
-    hidden: int = Field(150, ge=1, description="size of the two layers")
-    dropout: float = Field(0.2, ge=0, lt=1, description="dropout on the two layers")
+    hidden: int = Field(150, ge=1, description="size of the two hidden layers (for first and last words)")
+    dropout: float = Field(0.2, ge=0, lt=1, description="dropout on the two hidden layers")
 
     def build(self, size: int, labels: int) -> "BiaffineHead":
         return BiaffineHead(self, size, labels)

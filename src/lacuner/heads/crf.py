@@ -11,7 +11,7 @@ from lacuner.supervision.tags import TagSet
 
 
 class CrfConfig(AngleConfig):
-    """``crf``: the tags of a sentence together, as a linear-chain conditional random field."""
+    """``crf``: a linear-chain conditional random field over the tags of a sentence."""
 
     name: Literal["crf"] = "crf"
 

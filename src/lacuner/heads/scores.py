@@ -28,11 +28,11 @@ class SpanScores(NamedTuple):
 class SpanHeadConfig(Part, ABC):
     """Settings of a head that scores spans."""
 
-    max_span_width: int | None = Field(None, ge=1, description="maximal span width in words; none: unlimited")
+    max_span_width: int | None = Field(None, ge=1, description="maximum span width in words; none: unlimited")
     outside_bias: FiniteFloat | Literal["prior"] = Field(
         0.0,
-        description="added to the logit of O before training; prior: as much as makes an untrained model expect entities "
-        "as rarely as training shows them",
+        description="constant added to the logit of O; prior: chosen so that an untrained model expects "
+        "entities as rarely as training shows them",
     )
 
     @abstractmethod

@@ -10,7 +10,7 @@ from lacuner.supervision.tags import TagSet
 
 
 class SoftmaxConfig(AngleConfig):
-    """``softmax``: every word's tag by itself; only decoding sees to it that tags fit together."""
+    """``softmax``: a softmax over the tags of each word, independently; decoding makes the tags consistent."""
 
     name: Literal["softmax"] = "softmax"
 

@@ -23,7 +23,8 @@ class TagHeadConfig(Part, ABC):
     """Whether ``O`` has a score that differs from word to word, and not only the other tags."""
 
     scheme: TagScheme = Field(
-        "bioes", description="tagging scheme: bioes, bio2 or io; in io, neighbors of one label become one entity"
+        "bioes",
+        description="tagging scheme: bioes, bio2 or io; with io, adjacent entities with the same label are merged",
     )
 
     @abstractmethod
@@ -35,12 +36,12 @@ class AngleConfig(TagHeadConfig, ABC):
     """Settings of a head whose decision vectors may be angle-based."""
 
     angle: bool = Field(
-        False, description="angle-based decision vectors: the tag scores are projections onto a simplex and sum to zero"
+        False, description="angle-based decision vectors: tag scores are projections onto a simplex and sum to zero"
     )
     corner: Literal["first"] | None = Field(
         None,
-        description="with angle: give O the first corner of the simplex, which makes small O-values more telling; "
-        "none: the last corner, with which tags are learned better",
+        description="with angle: use the first corner of the simplex for O, so that small O-values are more "
+        "informative; none: use the last corner, with which tags are learned better",
     )
 
     def corners(self, tags: int) -> Tensor | None:

@@ -21,7 +21,7 @@ class WidthConfig(SpanHeadConfig):
     hidden: int = Field(150, ge=1, description="size of the two hidden layers")
     width_size: int = Field(150, ge=1, description="size of the width embedding")
     dropout: float = Field(0.2, ge=0, lt=1, description="dropout on the hidden layers")
-    max_span_width: int | None = Field(8, ge=1, description="maximal span width in words; none: unlimited")
+    max_span_width: int | None = Field(8, ge=1, description="maximum span width in words; none: unlimited")
 
     def build(self, size: int, labels: int) -> "WidthHead":
         return WidthHead(self, size, labels)

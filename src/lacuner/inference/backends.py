@@ -43,7 +43,7 @@ def check_convertible(model: Model) -> TransformerEncoder:
     """The encoder of a model that another backend can run; a model with any other is refused."""
     encoder = model.encoder
     if exported_encoder(model) is not None:
-        raise ConfigError("this model is exported already — export the model that it was made of")
+        raise ConfigError("this model is already exported — export the model it was made from")
     if type(encoder) is not TransformerEncoder:
         raise ConfigError(
             "only models with a Hugging Face encoder (transformer) can be exported — docs/speed.md says what makes others fast"

@@ -114,7 +114,7 @@ def read_onnx(path: Path) -> bytes:
     if not path.is_file():
         raise ModelError(f"{path} is missing — copy the folder again")
     if path.stat().st_size > _MAX_BYTES:
-        raise ModelError(f"{path} has more than 2 GB, which no ONNX file of ours has — export the model again")
+        raise ModelError(f"{path} is larger than 2 GB, and Lacuner writes no such files — export the model again")
     content = path.read_bytes()
     check_onnx(content, path)
     return content
@@ -138,7 +138,7 @@ def check_onnx(content: bytes, path: Path | str) -> dict[str, StoredTensor]:
     strange |= {node.op_type for node in _nodes(model)} & _NOT_OURS
     if strange or model.functions or model.training_info or graph.sparse_initializer:
         named = f" ({sorted(strange)[0]})" if strange else ""
-        raise ModelError(f"{path} has operations that an encoder has no use for{named} — do not trust this model")
+        raise ModelError(f"{path} has operations that an encoder does not need{named} — do not trust this model")
     inputs, outputs = [each.name for each in graph.input], [each.name for each in graph.output]
     if inputs != list(INPUTS) or outputs != [OUTPUT]:
         raise ModelError(f"{path} is not the encoder of a Lacuner model — copy the folder again")
@@ -176,7 +176,7 @@ def _compare(model: Any, content: bytes) -> None:
         off = float((found - expected)[attention.bool()].abs().max() / expected.abs().max())
         if not off <= _TOLERANCE:
             raise ConfigError(
-                f"the ONNX export of this encoder computes something else ({windows} × {length} pieces are off by "
+                f"the ONNX export of this encoder gives different results ({windows} × {length} pieces are off by "
                 f"{off:.2%}) — use the model as it is"
             )
 

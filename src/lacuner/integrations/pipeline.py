@@ -101,7 +101,7 @@ def pipeline(
             f"give {', '.join(STRATEGIES)}"
         )
     if model is None:
-        raise ConfigError("there is no model that is good for everything; give model=, a folder or a name on the hub")
+        raise ConfigError("there is no default model; give model=, a folder or a name on the hub")
     if isinstance(device, int):
         device = "cpu" if device < 0 else f"cuda:{device}"
     if not isinstance(model, Recognizer):

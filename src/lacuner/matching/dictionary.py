@@ -53,11 +53,11 @@ class Dictionary:
         report = ReadingReport(strict=strict)
         lines = [(number, line) for number, line in read_lines(path) if line.strip()]
         if not lines:
-            raise DataError("the file is empty: no name is in the list", "write name<TAB>label, one a line", path)
+            raise DataError("the file is empty: the list contains no name", "write name<TAB>label, one a line", path)
         entries = tuple(dict.fromkeys(_counting_duplicates(read(lines, path, report), path, report)))
         report.log()
         if not entries:
-            raise DataError("no name is in the list that can be read", "write name<TAB>label, one a line", path)
+            raise DataError("the list contains no name that can be read", "write name<TAB>label, one a line", path)
         return cls(entries, report)
 
     @classmethod
@@ -178,6 +178,6 @@ def _counting_duplicates(
     seen: set[Entry] = set()
     for line, entry in entries:
         if entry in seen:
-            report.note("duplicate names", f"{entry.surface!r} is there twice", "remove one", path, line)
+            report.note("duplicate names", f"{entry.surface!r} occurs twice", "remove one", path, line)
         seen.add(entry)
         yield entry

@@ -55,7 +55,7 @@ def read_name_records(
         given = next((record[each] for each in _LABEL_KEYS if record.get(each) is not None), label) if typed else label
         if not name or not isinstance(given, str) or not given.strip() or given.strip() == OUTSIDE:
             what = f"{name!r} has the label {given!r}; it is left out"
-            report.note("names without a label", what, f"{_REMEDY}, or say the --label of all names", path, line)
+            report.note("names without a label", what, f"{_REMEDY}, or give the --label of all names", path, line)
             continue
         if case is not None and case not in CASES:
             what = f"{name!r} has the case {case!r}, which is neither exact nor ignore; it is left out"

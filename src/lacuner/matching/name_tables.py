@@ -194,14 +194,16 @@ def _one_column(lines: Lines, path: str | Path) -> DataError:
         sizes = Counter(line.count(separator) for line in texts)
         if max(sizes[1], sizes[2]) >= _MOST * len(texts):
             what = f"columns are separated by {name}, if there are any, and not by tabs"
-            return DataError(what, "let its name end in .csv; or, if these are only names, say their --label", path)
+            return DataError(what, "use the file extension .csv; or, if these are only names, give their --label", path)
     last = Counter(found[1] for found in map(_SPACED.fullmatch, texts) if found)
     known = sum(count for word, count in last.items() if word.lower() in _KNOWN_LABELS or word.isupper())
     if known >= _MOST * len(texts):
         what = f"names and labels ({_shown(last)}) are separated by spaces"
         return DataError(what, "put a tab between them", path, lines[0][0])
     return DataError(
-        "there is one column, and so no label", "say the label of all names: --label PER, or write name<TAB>label", path
+        "there is only one column, so no label",
+        "give the label of all names with --label PER, or write name<TAB>label",
+        path,
     )
 
 

@@ -31,10 +31,10 @@ from lacuner.supervision.tags import TokenSupervision, flat
 
 
 class TieOrBreakConfig(Part):
-    """``tie-or-break``: are two neighboring words tied together? Then the type of each chunk of tied words."""
+    """``tie-or-break``: predicts whether adjacent words are tied together, then the type of each chunk of tied words."""
 
     name: Literal["tie-or-break"] = "tie-or-break"
-    hidden: int = Field(150, ge=1, description="size of the hidden layer, of ties and of types")
+    hidden: int = Field(150, ge=1, description="size of the hidden layers for ties and for types")
     dropout: float = Field(0.2, ge=0, lt=1, description="dropout on the hidden layers")
 
     def build(self, size: int, labels: int) -> "TieOrBreakHead":
@@ -262,7 +262,8 @@ METHODS = (
     AutoNer(
         name="autoner",
         paper="Shang et al. 2018, Learning Named Entity Tagger using Domain-Specific Dictionary (EMNLP)",
-        summary="Words are tied together or not, chunks have a type; unknown words say nothing about either.",
+        summary="Decides whether adjacent words belong together, then gives each chunk a type; unknown words "
+        "are ignored.",
         head=TieOrBreakConfig(),
     ),
 )

@@ -24,7 +24,7 @@ Fraction = Annotated[float, Field(ge=0, le=1)]
 
 
 class OneVsRestConfig(TagHeadConfig):
-    """``one-vs-rest``: every type by itself: is a word part of such an entity? The surest type wins.
+    """``one-vs-rest``: one binary classifier per type; the most probable type wins.
 
     The logit of ``O`` is 0, so that the others are those of independent binary decisions. A softmax over all of them is their
     joint probability, given that no word has two types.
@@ -33,7 +33,7 @@ class OneVsRestConfig(TagHeadConfig):
     scores_outside: ClassVar = False
     name: Literal["one-vs-rest"] = "one-vs-rest"
     scheme: TagScheme = Field(
-        "io", description="tagging scheme: bioes, bio2 or io; in io, neighbors of one label become one entity"
+        "io", description="tagging scheme: bioes, bio2 or io; with io, adjacent entities with the same label are merged"
     )
 
     def build(self, size: int, tags: TagSet) -> SoftmaxHead:
@@ -50,7 +50,7 @@ class Words(NamedTuple):
 
 
 class BoundedNonNegative(TokenLoss):
-    """``bnpu``: bounded non-negative PU risk with the mean absolute error, a risk for each type."""
+    """``bnpu``: bounded non-negative PU risk with the mean absolute error, one risk per type."""
 
     levels: ClassVar = ("token",)
     teaches_outside: ClassVar = True
@@ -58,17 +58,22 @@ class BoundedNonNegative(TokenLoss):
     weight: float | None = Field(
         None,
         gt=0,
-        description="m: weight of annotated words; none: 1/π, they count as much as all other words together",
+        description="m: weight of annotated words; none: 1/π, so that they count as much as all other words together",
     )
     prior: dict[str, Fraction] | None = Field(
         None,
-        description="π: fraction of words in entities of each type; none: estimated (complete sentences, dev data)",
+        description="π: fraction of words in entities of each type; none: estimated from complete sentences "
+        "or dev data",
     )
     unknown_prior: dict[str, Fraction] | None = Field(
-        None, description="the same among words without annotation; none: what prior leaves to them"
+        None, description="the same fractions among unannotated words; none: derived from prior"
     )
     coverage: float = Field(
-        0.5, gt=0, le=1, description="fraction of entity words that are annotated, if nothing else tells the prior"
+        0.5,
+        gt=0,
+        le=1,
+        description="assumed fraction of entity words that are annotated, used if the prior cannot be "
+        "estimated otherwise",
     )
 
     def check(self, method: Method, data: TrainingData) -> None:
@@ -104,13 +109,13 @@ def refuse_what_risks_cannot_teach(loss: TokenLoss, method: Method) -> None:
     scheme = getattr(method.head, "scheme", None)
     if scheme != "io":
         raise ConfigError(
-            f"loss={loss.name} decides about types, but head.scheme={scheme} divides them — set head.scheme=io"
+            f"loss={loss.name} classifies whole types, but head.scheme={scheme} splits them — set head.scheme=io"
         )
     if method.head.name == "crf":
-        raise ConfigError(f"loss={loss.name} teaches no transitions — set head=one-vs-rest, or head=softmax")
+        raise ConfigError(f"loss={loss.name} does not train transitions — set head=one-vs-rest, or head=softmax")
     if any(getattr(part, "non_entity_class", False) for _, part in method.parts()):
         raise ConfigError(
-            f"loss={loss.name} has no label for drawn non-entities — set sampling.label=O, or sampling=none"
+            f"loss={loss.name} has no label for sampled non-entities — set sampling.label=O, or sampling=none"
         )
     if any(stage.gives_tag_weights for stage in method.stages()):
         raise ConfigError(f"loss={loss.name} does not weigh tags — leave out the stage that does, with stage=none")
@@ -205,7 +210,8 @@ METHODS = (
     TokenMethod(
         name="bnpu",
         paper="Peng et al. 2019, Distantly Supervised NER using Positive-Unlabeled Learning (ACL)",
-        summary="One decision a type; words without a tag are a mixture in which so many are entities as usual.",
+        summary="A binary PU classifier per type: untagged words are a mixture of entity words, in the "
+        "expected fraction, and others.",
         head=OneVsRestConfig(),
         unlabeled=Marginalize(),
         loss=BoundedNonNegative(),

@@ -26,19 +26,22 @@ class OwnTeacher(TokenLoss):
     levels: ClassVar = ("token",)
     teaches_outside: ClassVar = True
     begin: float = Field(
-        0.4, gt=0, lt=1, description="first fraction of training, in which the annotation itself is learned"
+        0.4,
+        gt=0,
+        lt=1,
+        description="initial fraction of training, in which the model learns from the annotation itself",
     )
-    teachers: int = Field(
-        5, ge=1, description="number of teachers, one after the other, each a copy of the model as it is then"
+    teachers: int = Field(5, ge=1, description="number of successive teachers, each a copy of the current model")
+    reinitialize: bool = Field(
+        False, description="reset the model to its initial weights whenever the teacher is replaced"
     )
-    reinitialize: bool = Field(False, description="begin again from the first weights whenever the teacher is replaced")
 
     def check(self, method: Method, data: TrainingData) -> None:
         if method.head.name == "crf":
-            raise ConfigError(f"loss={self.name} teaches no transitions — set head=softmax")
+            raise ConfigError(f"loss={self.name} does not train transitions — set head=softmax")
         if any(getattr(part, "non_entity_class", False) for _, part in method.parts()):
             raise ConfigError(
-                f"loss={self.name} has no label for drawn non-entities — set sampling.label=O, or sampling=none"
+                f"loss={self.name} has no label for sampled non-entities — set sampling.label=O, or sampling=none"
             )
 
     def training_state(self, sizes: StateSizes, sentences: int) -> dict[str, Tensor]:
@@ -76,7 +79,7 @@ class OwnTeacher(TokenLoss):
 
 
 class SelfTraining(OwnTeacher):
-    """``self-training``: first what is annotated, then what an earlier self of the model is sure of.
+    """``self-training``: trains on the annotation first, then on confident predictions of earlier copies of the model.
 
     The first stage ends early, before wrong and missing labels are learned by heart. Then a copy of the model is its teacher,
     whose probabilities, sharpened, are its targets; from time to time the teacher is replaced by the model as it is then.
@@ -84,10 +87,10 @@ class SelfTraining(OwnTeacher):
 
     name: Literal["self-training"] = "self-training"
     confidence: float = Field(
-        0.9, ge=0, lt=1, description="ε: words teach only if the largest target of a tag is above"
+        0.9, ge=0, lt=1, description="ε: train only on words whose largest target probability is above this"
     )
     divergence: Literal["kl", "linear"] = Field(
-        "kl", description="what differing from a target costs: kl (as printed), or linear in the scores (as released)"
+        "kl", description="loss for deviating from a target: kl (as printed), or linear in the scores (as released)"
     )
 
     def __call__(
@@ -145,7 +148,8 @@ METHODS = (
     TokenMethod(
         name="bond",
         paper="Liang et al. 2020, BOND: BERT-Assisted Open-Domain NER with Distant Supervision (KDD)",
-        summary="A tagger that has begun to learn becomes its own teacher: it learns what its earlier self is sure of.",
+        summary="A tagger is trained briefly on the annotation, then self-trained on confident predictions of "
+        "earlier copies of itself.",
         head=SoftmaxConfig(),
         unlabeled=Outside(),
         loss=SelfTraining(),

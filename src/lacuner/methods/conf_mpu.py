@@ -39,7 +39,7 @@ _ENTITY = "entity"
 
 
 class EntityConfidence(Stage):
-    """``entity-confidence``: a model that decides "entity or not" says how probably each word is part of one.
+    """``entity-confidence``: a binary "entity or not" model estimates the entity probability of each word.
 
     It does not tell types apart, and learns with the risk of ``bnpu``.
     """
@@ -50,12 +50,13 @@ class EntityConfidence(Stage):
     weight: float | None = Field(
         None,
         gt=0,
-        description="m of its risk: weight of annotated words; none: they count as much as all others together",
+        description="m: weight of annotated words in the risk; none: they count as much as all others together",
     )
     folds: int | None = Field(
         None,
         ge=2,
-        description="number of folds, each judged by a model of the others; none: one model judges what it has learned from",
+        description="number of folds, each scored by a model trained on the others; none: one model scores "
+        "its own training data",
     )
 
     def run(self, context: StageContext) -> StageResult:
@@ -102,7 +103,7 @@ def _entity_probabilities(corpus: Corpus, model: Model, indices: Sequence[int]) 
 
 
 class ConfidenceRisk(TokenLoss):
-    """``conf-mpu``: a risk of all types together, to which unknown words count only if they look like no entity."""
+    """``conf-mpu``: multi-class PU risk in which unknown words count only if they do not look like an entity."""
 
     levels: ClassVar = ("token",)
     teaches_outside: ClassVar = True
@@ -110,30 +111,34 @@ class ConfidenceRisk(TokenLoss):
     weight: float | None = Field(
         None,
         gt=0,
-        description="m: weight of annotated words; none: 2/Σπ, they count twice as much as all others together",
+        description="m: weight of annotated words; none: 2/Σπ, so that they count twice as much as all others together",
     )
     threshold: float = Field(
-        0.5, ge=0, lt=1, description="η: unknown words that are more probably part of an entity teach nothing"
+        0.5, ge=0, lt=1, description="η: unknown words with a higher entity probability are ignored"
     )
     non_negative: Literal["words", "batch"] = Field(
         "words",
-        description="where the risk of annotated words ends at 0: each word, or all of a batch together (as released)",
+        description="where the risk of annotated words is clipped at 0: for each word (words), or for the "
+        "whole batch (batch, as released)",
     )
     prior: dict[str, Fraction] | None = Field(
         None,
-        description="π: fraction of words in entities of each type; none: estimated (complete sentences, dev data)",
+        description="π: fraction of words in entities of each type; none: estimated from complete sentences "
+        "or dev data",
     )
     coverage: float = Field(
-        0.5, gt=0, le=1, description="fraction of entity words that are annotated, if nothing else tells the prior"
+        0.5,
+        gt=0,
+        le=1,
+        description="assumed fraction of entity words that are annotated, used if the prior cannot be "
+        "estimated otherwise",
     )
 
     def check(self, method: Method, data: TrainingData) -> None:
         refuse_what_risks_cannot_teach(self, method)
         refuse_missing_labels("prior", self.prior, data)
         if not any(CONFIDENCE in stage.gives_numbers for stage in method.stages()):
-            raise ConfigError(
-                f"loss={self.name} has to know how probably words are part of an entity — set stage=entity-confidence"
-            )
+            raise ConfigError(f"loss={self.name} needs the entity probabilities of words — set stage=entity-confidence")
 
     def for_data(self, data: TrainingData) -> "ConfidenceRisk":
         return self.model_copy(update={"prior": type_priors(data, self.prior, self.coverage)})
@@ -206,7 +211,8 @@ METHODS = (
     TokenMethod(
         name="conf-mpu",
         paper="Zhou et al. 2022, Distantly Supervised NER via Confidence-Based Multi-Class PU Learning (ACL)",
-        summary="A first model finds words that look like entities; of the words without a tag only the others teach.",
+        summary="A first model estimates entity probabilities; untagged words that look like entities are "
+        "left out of training.",
         head=SoftmaxConfig(scheme="io"),
         unlabeled=Marginalize(),
         loss=ConfidenceRisk(),

@@ -10,7 +10,7 @@ from lacuner.methods.token import Likelihood, Outside
 CRF = TokenMethod(
     name="crf",
     paper="Huang et al. 2015, Bidirectional LSTM-CRF Models for Sequence Tagging (arXiv)",
-    summary="Every word without a tag is outside of all entities; the tags of a sentence are found together.",
+    summary="A CRF tagger; every untagged word is O.",
     head=CrfConfig(),
     unlabeled=Outside(),
     loss=Likelihood(),

@@ -31,7 +31,7 @@ DIFFICULTY = "difficulty"
 
 
 class Voters(Stage):
-    """``voters``: models that each leave out some untagged words; what they agree on is easy.
+    """``voters``: several models each leave out some untagged words; words that they agree on are easy.
 
     Each learns with the risk of ``conf-mpu`` from what is annotated, as if nothing were missing.
     """
@@ -40,12 +40,12 @@ class Voters(Stage):
     gives_numbers: ClassVar = (CONFIDENCE, DIFFICULTY)
     name: Literal["voters"] = "voters"
     voters: int = Field(5, ge=2, description="K: number of models")
-    epochs: int = Field(3, ge=1, description="epochs in which each of them is trained")
-    dropped: float = Field(0.3, ge=0, lt=1, description="fraction of untagged words that each of them leaves out")
+    epochs: int = Field(3, ge=1, description="number of epochs for each model")
+    dropped: float = Field(0.3, ge=0, lt=1, description="fraction of untagged words that each model leaves out")
 
     def check(self, method: Method, data: TrainingData) -> None:
         if not isinstance(getattr(method, "loss", None), ConfidenceRisk):
-            raise ConfigError("stage=voters is for losses that know a confidence — set loss=curriculum")
+            raise ConfigError("stage=voters requires a loss that uses confidences — set loss=curriculum")
 
     def run(self, context: StageContext) -> StageResult:
         votes_of = {f"voter-{number}": partial(self._vote, context, number) for number in range(self.voters)}
@@ -107,24 +107,24 @@ def ranks(values: Tensor) -> Tensor:
 
 
 class Curriculum(ConfidenceRisk, OwnTeacher):
-    """``curriculum``: the risk of ``conf-mpu``, of easy words first; then the model is its own teacher.
+    """``curriculum``: the risk of ``conf-mpu``, on easy words first; then self-training.
 
     With five stages, the easiest 16, 24, 28, 30 and all 31 of 31 words count.
     """
 
     name: Literal["curriculum"] = "curriculum"  # type: ignore[assignment]
     begin: float = Field(
-        0.5, gt=0, lt=1, description="first fraction of training, in which words are added from the easiest to all"
+        0.5, gt=0, lt=1, description="initial fraction of training, in which words are added, from the easiest to all"
     )
     stages: int = Field(5, ge=1, description="number of steps in which words are added")
     entity_confidence: float = Field(
-        0.8, ge=0, lt=1, description="words that the teacher takes for entities with more than this are taught a type"
+        0.8, ge=0, lt=1, description="words to which the teacher gives a higher entity probability are trained on types"
     )
 
     def check(self, method: Method, data: TrainingData) -> None:
         super().check(method, data)
         if not any(DIFFICULTY in stage.gives_numbers for stage in method.stages()):
-            raise ConfigError(f"loss={self.name} has to know which words are easy — set stage=voters")
+            raise ConfigError(f"loss={self.name} needs to know which words are easy — set stage=voters")
 
     def easiest(self, progress: float) -> float:
         """The fraction of words that count at this point of training."""
@@ -169,7 +169,8 @@ METHODS = (
     TokenMethod(
         name="cupul",
         paper="Li et al. 2025, Re-Examine Distantly Supervised NER: A New Benchmark and a Simple Approach (COLING)",
-        summary="Words that several models agree on are learned first, as by conf-mpu; then the model is its own teacher.",
+        summary="Curriculum learning with the loss of conf-mpu, first on words that several models agree on; "
+        "then self-training.",
         head=SoftmaxConfig(scheme="io"),
         unlabeled=Marginalize(),
         loss=Curriculum(),

@@ -23,7 +23,7 @@ _MIN_WORDS = 100
 
 
 class EntityRatio(Regularizer):
-    """``entity-ratio``: ``λ max(0, |ρ - ρ̂| - γ)``, with ``ρ̂`` the fraction of words expected to belong to entities (§3.2).
+    """``entity-ratio``: ``λ max(0, |ρ - ρ̂| - γ)``, where ``ρ̂`` is the expected fraction of words in entities (§3.2).
 
     It keeps a tagger that learns from entities alone from seeing them everywhere.
     """
@@ -33,10 +33,11 @@ class EntityRatio(Regularizer):
         None,
         ge=0,
         le=1,
-        description="ρ: fraction of words in entities; none: as in complete sentences, or dev data, or else 0.15",
+        description="ρ: fraction of words in entities; none: estimated from complete sentences or dev data, "
+        "otherwise 0.15",
     )
-    margin: float = Field(0.05, ge=0, le=1, description="γ: by how much it may differ without cost")
-    weight: float = Field(10.0, ge=0, description="λ: what a difference of 1 costs")
+    margin: float = Field(0.05, ge=0, le=1, description="γ: deviation from ρ that is not penalized")
+    weight: float = Field(10.0, ge=0, description="λ: weight of the penalty")
 
     def __call__(self, entity_fraction: Tensor) -> Tensor:
         ratio = USUAL_RATIO if self.ratio is None else self.ratio
@@ -85,7 +86,8 @@ METHODS = (
     TokenMethod(
         name="eer",
         paper="Effland and Collins 2021, Partially Supervised NER via the Expected Entity Ratio Loss (TACL)",
-        summary="A word without a tag may be anything, but about as many words as usual belong to entities.",
+        summary="Untagged words may have any tag, but the expected fraction of words in entities must be "
+        "close to the usual one.",
         head=CrfConfig(),
         unlabeled=Marginalize(),
         loss=Likelihood(),

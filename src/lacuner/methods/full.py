@@ -20,7 +20,7 @@ class All(Negatives):
 
 
 class CrossEntropy(SpanLoss):
-    """``cross-entropy``: minus the log of the summed probability of the labels that a span may have.
+    """``cross-entropy``: negative log of the summed probability of the labels that a span may have.
 
     With a single possible label that is the ordinary cross-entropy.
     """

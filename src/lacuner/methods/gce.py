@@ -34,14 +34,14 @@ class GeneralizedSpanLoss(SpanLoss):
 
     levels: ClassVar = ("span",)
     name: Literal["gce"] = "gce"
-    q: float = Field(0.7, ge=0, le=1, description="how little wrong labels count; 0: cross-entropy, 1: absolute error")
+    q: float = Field(0.7, ge=0, le=1, description="robustness to wrong labels; 0: cross-entropy, 1: absolute error")
 
     def __call__(self, logits: Tensor, possible: Tensor, sampled: Tensor, step: Step, state: State) -> Tensor:
         return generalized_cross_entropy(-summed_cross_entropy(logits, possible), self.q)
 
 
 class GeneralizedTokenLoss(TokenLoss):
-    """``token-gce``: generalized cross-entropy of entity or not, and of the type of entities; doubtful labels are left out.
+    """``token-gce``: generalized cross-entropy of entity or not and of entity types; doubtful labels are left out.
 
     Every ``interval`` steps the model is asked about the training data. A type, or an ``O``, that it gives a probability of at
     most ``min_probability`` is not trained on until it is asked again. That an annotated word is in an entity is not doubted.
@@ -49,19 +49,22 @@ class GeneralizedTokenLoss(TokenLoss):
 
     levels: ClassVar = ("token",)
     name: Literal["token-gce"] = "token-gce"
-    q: float = Field(0.7, ge=0, le=1, description="how little wrong labels count; 0: cross-entropy, 1: absolute error")
+    q: float = Field(0.7, ge=0, le=1, description="robustness to wrong labels; 0: cross-entropy, 1: absolute error")
     min_probability: float = Field(
-        0.7, ge=0, le=1, description="τ: labels that are not more probable are left out for a while; 0: none is"
+        0.7,
+        ge=0,
+        le=1,
+        description="τ: labels that the model gives at most this probability are ignored until the next check; 0: none",
     )
-    warm_start: int = Field(0, ge=0, description="first epochs, in which the loss is the cross-entropy (q = 0)")
-    interval: int = Field(200, ge=1, description="steps after which it is decided again which labels are left out")
+    warm_start: int = Field(0, ge=0, description="number of initial epochs that use cross-entropy (q = 0)")
+    interval: int = Field(200, ge=1, description="steps between checks of which labels to ignore")
 
     def check(self, method: Method, data: TrainingData) -> None:
         if method.head.name == "crf":
-            raise ConfigError("loss=token-gce teaches no transitions — set head=entity-and-type, or head=softmax")
+            raise ConfigError("loss=token-gce does not train transitions — set head=entity-and-type, or head=softmax")
         if any(getattr(part, "non_entity_class", False) for _, part in method.parts()):
             raise ConfigError(
-                "loss=token-gce has no label for drawn non-entities — set sampling.label=O, or sampling=none"
+                "loss=token-gce has no label for sampled non-entities — set sampling.label=O, or sampling=none"
             )
         if any(stage.gives_tag_weights for stage in method.stages()):
             raise ConfigError("loss=token-gce does not weigh tags — leave out the stage that does, with stage=none")

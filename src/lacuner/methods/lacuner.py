@@ -43,7 +43,7 @@ Otherwise one of them has perhaps never looked for the label, or at these senten
 
 
 class Distillation(Stage):
-    """``distillation``: several models are trained on everything; what they predict on average is what the model learns.
+    """``distillation``: several models are trained on all data, and the final model learns their average predictions.
 
     What one of them has learned by heart, the others have not; a mean of two or three is better than any of them, and one
     model that has learned it costs no more to use. A tagger (``crf``) is among them, since it makes other mistakes than a
@@ -60,18 +60,21 @@ class Distillation(Stage):
     """
 
     name: Literal["distillation"] = "distillation"
-    models: int = Field(2, ge=2, description="how many models are trained first")
-    tagger: bool = Field(True, description="the last of them is a tagger (crf), unless many annotated entities overlap")
+    models: int = Field(2, ge=2, description="number of models in the ensemble that is trained first")
+    tagger: bool = Field(
+        True, description="make the last of them a tagger (crf), unless many annotated entities overlap"
+    )
     student: Literal["auto", "tagger", "spans"] = Field(
-        "auto", description="what the model itself is; auto: what the best of them on the dev data is"
+        "auto", description="type of the final model; auto: the type of the best ensemble model on the dev data"
     )
     min_probability: float = Field(
-        0.05, gt=0, le=1, description="spans that are less probably an entity, and not annotated, are known negatives"
+        0.05, gt=0, le=1, description="unannotated spans with a lower entity probability become known negatives"
     )
     sources: Literal["vote"] | None = Field(
         None,
-        description="vote: of several sources of labels, all models learn what wins the vote; none: the first models learn "
-        "what a majority says, and estimated channels weigh the rest",
+        description="if there are several label sources; vote: all models learn the result of the vote; none: "
+        "the ensemble learns what a majority agrees on, and estimated noise channels weigh the "
+        "rest",
     )
 
     @property
@@ -123,7 +126,7 @@ class Distillation(Stage):
         undecided = {index: TokenSupervision(undecided=found) for index, found in spans.items() if found}
         if undecided:
             logger.info(
-                "Sources disagree about %s spans: the first models learn nothing from these, and are asked what they are.",
+                "Sources disagree about %s spans: the first models are not trained on these, but predict them.",
                 f"{sum(map(len, spans.values())):,}",
             )
         return undecided
@@ -159,7 +162,7 @@ class Distillation(Stage):
 
 
 class FoldTeacher(Stage):
-    """``folds``: several models give probabilities to spans that they have not seen, annotated or not.
+    """``folds``: several models predict label probabilities for spans that they have not seen, annotated or not.
 
     With ``train_on=trusted`` they learn from the complete sentences, each without one of ``folds`` parts, so no distant
     label has taught them its mistakes; what they say on average, weighed against what is annotated, is what the model
@@ -167,28 +170,32 @@ class FoldTeacher(Stage):
     """
 
     name: Literal["folds"] = "folds"
-    folds: int = Field(4, ge=2, description="number of teachers; each learns without one of as many parts")
+    folds: int = Field(4, ge=2, description="number of teachers; each is trained without one of as many folds")
     train_on: Literal["trusted", "all"] = Field(
         "trusted",
-        description="what teachers learn from: complete sentences (no teacher if too few), or all but what they predict",
+        description="training data of teachers: complete sentences (trusted; no teacher if too few), or all "
+        "except those they predict (all)",
     )
-    min_entities: int = Field(500, ge=1, description="entities that complete sentences must hold to train teachers")
+    min_entities: int = Field(
+        500, ge=1, description="minimum number of entities in complete sentences for training teachers"
+    )
     max_rounds: int = Field(
         1,
         ge=1,
-        description="models trained one after the other, each taught by the one before, while the dev score improves",
+        description="maximum number of successive models, each taught by the previous one, while the dev "
+        "score improves",
     )
     min_probability: float = Field(
-        0.05, ge=0, le=1, description="spans that are less probably an entity get no probabilities from a teacher"
+        0.05, ge=0, le=1, description="spans with a lower entity probability get no probabilities from a teacher"
     )
-    rest_as_negative: bool = Field(True, description="take spans without a teacher's probabilities as known negatives")
+    rest_as_negative: bool = Field(True, description="treat spans without a teacher's probabilities as known negatives")
     clean_fraction: float = Field(
-        0.5, ge=0, lt=1, description="last fraction of training, in which the model reads complete sentences only"
+        0.5, ge=0, lt=1, description="final fraction of training, in which only complete sentences are used"
     )
     label_odds: float | None = Field(
         3.0,
         gt=0,
-        description="how many times more probable an annotated label becomes; none: estimated, for each source and label",
+        description="factor by which annotation raises the odds of a label; none: estimated for each source and label",
     )
 
     @property
@@ -256,8 +263,8 @@ class FoldTeacher(Stage):
         entities = sum(len(context.corpus[index].entities) for index in complete)
         if entities:
             logger.info(
-                "The trusted sentences hold %d entities. They are trained on as complete; to correct the labels of the "
-                "others with models of their own, there would have to be %d (--set teacher.min_entities).",
+                "The trusted sentences contain %d entities. They are used as complete sentences; to train teachers that "
+                "correct the other labels, at least %d are required (--set teacher.min_entities).",
                 entities,
                 self.min_entities,
             )
@@ -313,8 +320,9 @@ PARTS = (FoldTeacher, Distillation)
 METHODS = (
     SpanMethod(
         name="lacuner",
-        paper="ours; docs/methods/lacuner.md has what was tried",
-        summary="A model of spans learns what a first one and a tagger predict together; trusted data corrects the labels.",
+        paper="ours; docs/methods/lacuner.md describes the experiments",
+        summary="A model is trained on the mean predictions of a span model and a tagger; trusted data "
+        "corrects the labels.",
         head=WidthConfig(),
         negatives=Uniform(),
         loss=CrossEntropy(),

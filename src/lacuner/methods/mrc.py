@@ -32,15 +32,15 @@ from lacuner.supervision.tags import TokenSupervision
 
 
 class AnswersConfig(Part):
-    """``answers``: for each question, which words start an answer, which end one, and which of them belong together."""
+    """``answers``: predicts, for each question, which words start or end an answer, and which of them belong together."""
 
     name: Literal["answers"] = "answers"
     questions: dict[str, str] | None = Field(
         None,
-        description="what is asked about each label; none, and for other labels: a question made of the label's name",
+        description="question for each label; none, and for labels not listed: made from the label's name",
     )
     hidden: int | None = Field(
-        768, ge=1, description="size of the hidden layer that matches starts and ends; none: no such layer"
+        768, ge=1, description="size of the hidden layer that matches starts and ends; none: no hidden layer"
     )
     dropout: float = Field(0.1, ge=0, lt=1, description="dropout on the hidden layer")
 
@@ -153,16 +153,17 @@ def build_answer_targets(sentences: Sequence[Sentence], labels: Sequence[str]) -
 
 
 class AnswersLoss(MethodPart):
-    """``answers``: the cross-entropies of starts, of ends, and of pairs of the two, weighted."""
+    """``answers``: weighted sum of the cross-entropies of starts, of ends, and of start-end pairs."""
 
     levels: ClassVar = ("span",)
     name: Literal["answers"] = "answers"
-    start: float = Field(1.0, ge=0, description="α: weight of starts")
-    end: float = Field(1.0, ge=0, description="β: weight of ends")
-    match: float = Field(0.1, ge=0, description="γ: weight of pairs")
+    start: float = Field(1.0, ge=0, description="α: weight of the loss for starts")
+    end: float = Field(1.0, ge=0, description="β: weight of the loss for ends")
+    match: float = Field(0.1, ge=0, description="γ: weight of the loss for pairs")
     candidates: Literal["predicted", "all"] = Field(
         "predicted",
-        description="pairs that are trained on: those of starts and ends that are predicted or annotated, or all of them",
+        description="pairs to train on: those of predicted or annotated starts and ends (predicted), or all "
+        "pairs (all)",
     )
 
     def __call__(self, head: AnswersHead, words: EncodedWords, targets: AnswerTargets) -> Tensor:
@@ -340,7 +341,7 @@ class Mrc(Method):
         strange = sorted(set(self.head.questions or ()) - set(data.corpus.labels))
         if strange:
             raise ConfigError(
-                f"head.questions asks about {', '.join(strange)}, which no entity of the training data is labeled with — "
+                f"head.questions asks about {', '.join(strange)}, which are not labels of the training data — "
                 f"its labels are {', '.join(data.corpus.labels)}"
             )
 
@@ -371,7 +372,7 @@ METHODS = (
     Mrc(
         name="mrc",
         paper="Li et al. 2020, A Unified MRC Framework for Named Entity Recognition (ACL)",
-        summary="A question for each label before the text; starts, ends and pairs without a label are negatives.",
+        summary="Asks a question about the text for each label; unlabeled starts, ends and pairs are negatives.",
         head=AnswersConfig(),
         loss=AnswersLoss(),
     ),

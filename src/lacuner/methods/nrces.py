@@ -18,7 +18,7 @@ from lacuner.methods.uniform import largest_of_each_row, random_keys, rounded_up
 
 
 class Fraction(Negatives):
-    """``fraction``: a random part of the unknown spans of every sentence, drawn again every epoch (§4.2)."""
+    """``fraction``: a random fraction of the unknown spans of each sentence, sampled again in every epoch (§4.2)."""
 
     name: Literal["fraction"] = "fraction"
     fraction: float = Field(0.5, gt=0, le=1, description="fraction of unlabeled spans used as negatives")
@@ -36,7 +36,7 @@ class Fraction(Negatives):
 
 
 class NoiseRobust(SpanLoss):
-    """``noise-robust``: cross-entropy, to which a drawn negative adds ever less once the model takes it for an entity (§3.2.2).
+    """``noise-robust``: cross-entropy in which sampled negatives that look like entities count less and less (§3.2.2).
 
     A drawn negative costs ``β CE + (1 - β) (1 - σ(z_O))`` with ``β = exp(-c / w)`` in epoch ``c``. The gradient of the
     second term dies out where ``z_O`` is very low, so that late in training a span that is surely an entity is let alone.
@@ -45,10 +45,15 @@ class NoiseRobust(SpanLoss):
 
     name: Literal["noise-robust"] = "noise-robust"
     w: float = Field(
-        5.0, gt=0, description="epochs in which the cross-entropy of a drawn negative fades; less is more tolerant"
+        5.0,
+        gt=0,
+        description="time constant, in epochs, with which the cross-entropy of sampled negatives fades; lower "
+        "values tolerate more noise",
     )
-    separate: bool = Field(True, description="treat drawn negatives only; false: all spans (the paper's ablation)")
-    sigmoid_sign: Literal[-1, 1] = Field(-1, description="-1: 1 - σ(z), as meant; 1: σ(z), as printed in the paper")
+    separate: bool = Field(
+        True, description="apply to sampled negatives only; false: to all spans (the paper's ablation)"
+    )
+    sigmoid_sign: Literal[-1, 1] = Field(-1, description="-1: 1 - σ(z), as intended; 1: σ(z), as printed in the paper")
 
     def __call__(self, logits: Tensor, possible: Tensor, sampled: Tensor, step: Step, state: State) -> Tensor:
         cross_entropy = summed_cross_entropy(logits, possible)
@@ -64,7 +69,8 @@ METHODS = (
     SpanMethod(
         name="nrces",
         paper="Kang et al. 2022, A Noise-Robust Loss for Unlabeled Entity Problem in Named Entity Recognition",
-        summary="Half of the unlabeled spans are negatives; later in training those that look like entities cost little.",
+        summary="Half of the unlabeled spans are negatives; late in training, those that look like entities "
+        "add little to the loss.",
         head=WidthConfig(max_span_width=10),
         negatives=Fraction(),
         loss=NoiseRobust(),

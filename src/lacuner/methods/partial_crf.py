@@ -16,7 +16,7 @@ from lacuner.supervision.tags import TagTargets
 
 
 class Marginalize(Unlabeled):
-    """``marginalize``: any tag; all of them are summed over, so the word says nothing by itself."""
+    """``marginalize``: any tag; all tags are summed over, so the word alone gives no training signal."""
 
     name: Literal["marginalize"] = "marginalize"
 
@@ -27,8 +27,8 @@ class Marginalize(Unlabeled):
             return
         if not any(sentence.complete for sentence in data.corpus):
             raise ConfigError(
-                f"{method.name} cannot learn what is no entity: no sentence is complete — "
-                "give complete sentences (--trusted), or draw non-entities (--set sampling=spans --set sampling.label=O)"
+                f"{method.name} cannot learn what is not an entity: no sentence is complete — "
+                "give complete sentences (--trusted), or sample non-entities (--set sampling=spans --set sampling.label=O)"
             )
 
     def allow(self, targets: TagTargets) -> Tensor:
@@ -40,7 +40,7 @@ METHODS = (
     TokenMethod(
         name="partial-crf",
         paper="Yang et al. 2018, Distantly Supervised NER with Partial Annotation Learning (COLING)",
-        summary="A word without a tag may be anything; needs complete sentences, too.",
+        summary="A CRF tagger in which untagged words may have any tag; also requires complete sentences.",
         head=CrfConfig(),
         unlabeled=Marginalize(),
         loss=Likelihood(),

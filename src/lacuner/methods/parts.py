@@ -169,7 +169,8 @@ class SpanLoss(MethodPart, ABC):
 
     reduction: Literal["words", "mean", "sum"] = Field(
         "words",
-        description="what the summed loss of a batch is divided by: its words, its spans (mean), or nothing (sum)",
+        description="how the loss of a batch is normalized: divided by its words (words), by its spans "
+        "(mean), or not at all (sum)",
     )
 
     @abstractmethod

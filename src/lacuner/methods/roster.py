@@ -38,11 +38,11 @@ from lacuner.supervision.tags import (
 
 
 class EntityAndTypeConfig(TagHeadConfig):
-    """``entity-and-type``: is a word in an entity, and if it is, of which type? Two decisions about every word."""
+    """``entity-and-type``: predicts for each word whether it is in an entity and, if so, of which type."""
 
     name: Literal["entity-and-type"] = "entity-and-type"
     scheme: TagScheme = Field(
-        "io", description="tagging scheme: bioes, bio2 or io; in io, neighbors of one label become one entity"
+        "io", description="tagging scheme: bioes, bio2 or io; with io, adjacent entities with the same label are merged"
     )
 
     def build(self, size: int, tags: TagSet) -> "EntityAndTypeHead":
@@ -59,16 +59,18 @@ class EntityAndTypeHead(SoftmaxHead):
 
 
 class Ensemble(Stage):
-    """``ensemble``: models that differ in seed, and in the untagged words that they never see; their mean is taught (§3.2)."""
+    """``ensemble``: models with different seeds and omitted untagged words; their mean prediction is taught (§3.2)."""
 
     levels: ClassVar = ("token",)
     name: Literal["ensemble"] = "ensemble"
     models: int = Field(5, ge=1, description="K: number of models")
-    dropped: float = Field(0.5, ge=0, lt=1, description="fraction of untagged words that each model never learns from")
+    dropped: float = Field(
+        0.5, ge=0, lt=1, description="fraction of untagged words that each model is never trained on"
+    )
 
     def check(self, method: Method, data: TrainingData) -> None:
         if not isinstance(method, Roster):
-            raise ConfigError("stage=ensemble: only roster learns what an ensemble says — choose --method roster")
+            raise ConfigError("stage=ensemble: only roster can learn from an ensemble — choose --method roster")
 
     def run(self, context: StageContext) -> StageResult:
         method = context.method
@@ -120,7 +122,7 @@ def as_known(probabilities: Tensor, sentence: Sentence, tags: TagSet) -> Tensor:
 
 
 class SelfTraining(MethodPart):
-    """``augmented``: late in training the model teaches itself the types it is surer of, and those of changed sentences (§3.3).
+    """``augmented``: late in training, the model learns its own sharpened types, also on augmented sentences (§3.3).
 
     The targets of words that are probably in entities are its own types, sharpened. A copy of each sentence, in which some
     words are replaced, has the same targets where it leads to the same type.
@@ -128,26 +130,31 @@ class SelfTraining(MethodPart):
 
     levels: ClassVar = ("token",)
     name: Literal["augmented"] = "augmented"
-    fraction: float = Field(0.3, gt=0, lt=1, description="last fraction of training, in which the model teaches itself")
+    fraction: float = Field(0.3, gt=0, lt=1, description="final fraction of training, which is self-training")
     min_entity: float = Field(
-        0.8, ge=0, le=1, description="words that are less probably in an entity are not taught a type"
+        0.8, ge=0, le=1, description="words with a lower entity probability are not trained on types"
     )
-    interval: int = Field(100, ge=1, description="steps after which the model says again what it teaches itself")
+    interval: int = Field(100, ge=1, description="steps between updates of the self-training targets")
     replaced: float = Field(
-        0.15, ge=0, lt=1, description="fraction of the words of a sentence that are replaced in its copy; 0: no copies"
+        0.15,
+        ge=0,
+        lt=1,
+        description="fraction of words that are replaced in the augmented copy of a sentence; 0: no copies",
     )
-    same_case: bool = Field(True, description="replace only by words that begin with a capital, or not, as well")
+    same_case: bool = Field(
+        True, description="replace capitalized words only by capitalized ones, and others only by others"
+    )
 
     def check(self, method: Method, data: TrainingData) -> None:
         if method.stage is None:
             raise ConfigError(
-                "self_training=augmented goes on with what an ensemble teaches, but stage=none — "
+                "self_training=augmented continues from an ensemble, but stage=none — "
                 "set self_training=none, too, or stage=ensemble"
             )
         scheme = getattr(method.head, "scheme", None)
         if scheme != "io":
             raise ConfigError(
-                f"self_training=augmented teaches types, but head.scheme={scheme} divides them — "
+                f"self_training=augmented trains whole types, but head.scheme={scheme} splits them — "
                 "set head.scheme=io, or self_training=none"
             )
 
@@ -294,7 +301,8 @@ METHODS = (
     Roster(
         name="roster",
         paper="Meng et al. 2021, Distantly-Supervised NER with Noise-Robust Learning and Self-Training (EMNLP)",
-        summary="Several models with a loss for wrong labels teach one, which at last teaches itself what it is sure of.",
+        summary="An ensemble trained with a noise-robust loss teaches one model, which finally self-trains on "
+        "its confident predictions.",
         head=EntityAndTypeConfig(),
         unlabeled=Outside(),
         loss=GeneralizedTokenLoss(),

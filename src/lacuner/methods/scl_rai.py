@@ -25,14 +25,15 @@ _MAX_PAIRS = 2**20
 
 
 class SpanContrast(Contrast):
-    """``span-contrast``: spans of one label are drawn together, spans of different labels pushed apart (§2.2)."""
+    """``span-contrast``: pulls spans with the same label together and pushes spans with different labels apart (§2.2)."""
 
     name: Literal["span-contrast"] = "span-contrast"
-    temperature: float = Field(0.1, gt=0, description="τ, by which cosines are divided")
-    contrast_non_entities: bool = Field(True, description="whether O is one of the labels")
+    temperature: float = Field(0.1, gt=0, description="τ: temperature by which cosine similarities are divided")
+    contrast_non_entities: bool = Field(True, description="treat O as one of the labels")
     denominator: Literal["all", "others"] = Field(
         "all",
-        description="spans in the denominator: all but the anchor (as released), or those of other labels (as printed)",
+        description="spans in the denominator: all but the anchor (all, as released), or those with other "
+        "labels (others, as printed)",
     )
 
     def check(self, method: Method, data: TrainingData) -> None:
@@ -93,14 +94,14 @@ def _denominators(unit: Tensor, label: Tensor, anchors: Tensor, temperature: flo
 
 
 class Prototypes(Inference):
-    """``prototypes``: the classifier's probabilities, mixed with the similarity to the mean span of each label (§2.3).
+    """``prototypes``: mixes the classifier's probabilities with the similarity to the mean span of each label (§2.3).
 
     A span that the classifier hesitates about, but that lies where the entities of a label lie, becomes an entity.
     """
 
     name: Literal["prototypes"] = "prototypes"
     alpha: float = Field(
-        0.5, ge=0, lt=1, description="α: weight of the similarities; 1 would make every span an entity"
+        0.5, ge=0, lt=1, description="α: weight of the prototype similarities; 1 would make every span an entity"
     )
 
     def initial_state(self, sizes: StateSizes) -> dict[str, Tensor]:
@@ -133,7 +134,8 @@ METHODS = (
     SpanMethod(
         name="scl-rai",
         paper="Si et al. 2022, SCL-RAI: Span-based Contrastive Learning with Retrieval Augmented Inference (COLING)",
-        summary="Spans of one label are pulled together in training; at inference the prototypes of the labels are asked, too.",
+        summary="Training pulls spans with the same label together; inference also uses the similarity to "
+        "each label's prototype.",
         head=ProductConfig(),
         negatives=Uniform(),
         loss=CrossEntropy(reduction="mean"),  # as the contrast, against which it is weighed

@@ -22,7 +22,7 @@ from lacuner.supervision.tags import flat
 
 
 class SelectedNegatives(Uniform):
-    """``selected``: ``⌈λ n⌉`` spans that overlap an annotated one, or that the model does not take for an entity.
+    """``selected``: ``⌈λ n⌉`` spans that overlap an annotated one or that the model does not take for an entity.
 
     Where entities do not overlap, a span that overlaps an annotated one is certainly none. At first negatives are drawn from
     these only; before each later epoch the model says which of the others it takes for an entity, and these are left out.
@@ -30,10 +30,14 @@ class SelectedNegatives(Uniform):
 
     name: Literal["selected"] = "selected"  # type: ignore[assignment]
     certain: bool | None = Field(
-        None, description="take spans that overlap an annotated one as certain; none: unless annotated ones overlap"
+        None,
+        description="treat spans that overlap an annotated one as certain negatives; none: yes, unless "
+        "annotated spans overlap each other",
     )
     first_epochs: int = Field(
-        1, ge=1, description="epochs in which negatives are drawn from the certain ones only, and nothing is left out"
+        1,
+        ge=1,
+        description="number of initial epochs that sample only certain negatives, before the model excludes any spans",
     )
 
     def for_data(self, data: TrainingData) -> "SelectedNegatives":
@@ -77,19 +81,20 @@ class SelectedNegatives(Uniform):
 
 
 class ConfidentPositives(Positives):
-    """``confident``: annotated spans whose label is at least as probable as it is on average where it is annotated.
+    """``confident``: annotated spans whose label is at least as probable as on average over the spans annotated with it.
 
     Of a label that the model does not know yet (it predicts it for too few of the spans that have it) all spans are kept.
     """
 
     levels: ClassVar = ("span",)
     name: Literal["confident"] = "confident"
-    first_epochs: int = Field(1, ge=1, description="epochs in which all annotated spans are trained on")
+    first_epochs: int = Field(1, ge=1, description="number of initial epochs that use all annotated spans")
     min_agreement: float = Field(
         0.6,
         ge=0,
         le=1,
-        description="fraction of a label's spans that the model must predict as annotated before any is left out",
+        description="fraction of a label's annotated spans that the model must predict as annotated before "
+        "any of them is left out",
     )
 
     def training_state(self, sizes: StateSizes, sentences: int) -> dict[str, Tensor]:
@@ -188,7 +193,8 @@ METHODS = (
     SpanMethod(
         name="selective",
         paper="Ding et al. 2025, Towards DS-NER: Unveiling and Addressing Latent Noise in Distant Annotations (IEEE TKDE)",
-        summary="Negatives overlap entities or do not look like one; entities that the model doubts are left out.",
+        summary="Negatives are spans that overlap entities or do not look like one; entities that the model "
+        "doubts are left out.",
         head=ProductConfig(dropout=0.2),
         negatives=SelectedNegatives(),
         positives=ConfidentPositives(),

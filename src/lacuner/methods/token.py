@@ -12,7 +12,7 @@ from lacuner.supervision.tags import TagTargets
 
 
 class Outside(Unlabeled):
-    """``outside``: nothing but ``O``, and labels that nobody looked for."""
+    """``outside``: only ``O``, or a label that was not searched for."""
 
     name: Literal["outside"] = "outside"
 
@@ -29,7 +29,7 @@ class Outside(Unlabeled):
 
 
 class Likelihood(TokenLoss):
-    """``likelihood``: minus the log of the summed probability of all tag sequences that are allowed."""
+    """``likelihood``: negative log of the summed probability of all allowed tag sequences."""
 
     name: Literal["likelihood"] = "likelihood"
 
@@ -44,7 +44,7 @@ METHODS = (
     TokenMethod(
         name="token",
         paper="the naive tagger of all papers: a softmax over the tags of every word",
-        summary="Every word without a tag is outside of all entities; each word is tagged by itself.",
+        summary="A softmax tagger; every untagged word is O, and each word is tagged independently.",
         head=SoftmaxConfig(),
         unlabeled=Outside(),
         loss=Likelihood(),

@@ -21,7 +21,7 @@ from lacuner.supervision.spans import Spans
 
 
 class TopSimilar(Negatives):
-    """``top-similar``: the fraction ``r`` of a batch's unknown spans with the greatest mean cosine to its entities (§2.2).
+    """``top-similar``: the fraction ``r`` of a batch's unknown spans with the highest mean cosine to its entities (§2.2).
 
     ``take=bottom`` is the paper's counter-test: the fraction with the smallest.
 
@@ -30,10 +30,14 @@ class TopSimilar(Negatives):
     """
 
     name: Literal["top-similar"] = "top-similar"
-    fraction: float = Field(0.05, gt=0, le=1, description="r: fraction of the unknown spans of a batch")
-    take: Literal["top", "bottom"] = Field("top", description="the most similar ones (top), or the least (bottom)")
+    fraction: float = Field(0.05, gt=0, le=1, description="r: fraction of a batch's unknown spans to use")
+    take: Literal["top", "bottom"] = Field(
+        "top", description="use the most similar spans (top), or the least similar (bottom)"
+    )
     similarity: Literal["hidden", "representation"] = Field(
-        "hidden", description="compare hidden layers (as released) or span representations (as printed)"
+        "hidden",
+        description="what to compare: hidden layers (hidden, as released), or span representations "
+        "(representation, as printed)",
     )
 
     @torch.no_grad()
@@ -79,7 +83,8 @@ METHODS = (
     SpanMethod(
         name="top-neg",
         paper="Xu et al. 2023, Better Sampling of Negatives for Distantly Supervised NER (Findings of ACL)",
-        summary="Only the unlabeled spans that look most like entities are negatives: they teach most.",
+        summary="Only the unlabeled spans most similar to entities are negatives, because they are the most "
+        "informative.",
         head=WidthConfig(),
         negatives=TopSimilar(),
         loss=CrossEntropy(),

@@ -27,7 +27,7 @@ _SHOWN = 4
 
 
 class RandomSpans(Sampling):
-    """``spans``: of a sentence with ``s`` words, up to ``⌈γ s⌉`` spans of untagged words, drawn again every epoch.
+    """``spans``: up to ``⌈γ s⌉`` spans of untagged words of a sentence with ``s`` words, sampled again in every epoch.
 
     Spans are drawn one after the other, all equally likely; one that overlaps an earlier one cannot be tagged any more, and
     is left out.
@@ -38,10 +38,10 @@ class RandomSpans(Sampling):
         0.2,
         gt=0,
         allow_inf_nan=False,
-        description="γ: spans for each word of a sentence; for none at all, sampling=none",
+        description="γ: spans per word of a sentence; to sample none, set sampling=none",
     )
-    label: Literal["NON", "O"] = Field("NON", description="what they are tagged with: a label of their own, or O")
-    max_width: int | None = Field(None, ge=1, description="longest span in words; none: no bound")
+    label: Literal["NON", "O"] = Field("NON", description="tag of the sampled spans: a label of their own (NON), or O")
+    max_width: int | None = Field(None, ge=1, description="maximum span width in words; none: unlimited")
 
     @property
     def non_entity_class(self) -> bool:
@@ -95,7 +95,7 @@ def _span_number(number: int, words: int) -> tuple[int, int]:
 
 
 class OValues(Stage):
-    """``o-values``: after a few epochs, the untagged words with the smallest score of ``O`` are removed from the loss.
+    """``o-values``: after a few epochs, the untagged words with the lowest ``O`` scores are removed from the loss.
 
     In the beginning a tagger learns what is easy: that an unlabeled entity looks like the labeled ones, not yet that
     somebody tagged it ``O``. Of all ``m`` untagged words of the corpus, the ``⌈λ m⌉`` smallest go; then training begins again.
@@ -106,7 +106,9 @@ class OValues(Stage):
     epochs: int = Field(3, ge=1, description="n: epochs of the exploratory training")
     fraction: float = Field(0.1, ge=0, lt=1, description="λ: fraction of untagged words to remove")
     removed: Literal["drop", "marginalize"] = Field(
-        "drop", description="what is left of a removed word: nothing (drop), or any tag (marginalize)"
+        "drop",
+        description="what a removed word contributes to the loss: nothing (drop), or the sum over all tags "
+        "(marginalize)",
     )
 
     def check(self, method: Method, data: TrainingData) -> None:
@@ -159,7 +161,8 @@ METHODS = (
     TokenMethod(
         name="two-step",
         paper="Zhang et al. 2024, Enhancing Named Entity Recognition Using PU-Learning and Negative Sampling (IJSWIS)",
-        summary="Words that an early model takes for entities are left out; of the rest, some are drawn as non-entities.",
+        summary="Untagged words that an early model takes for entities are left out; spans of the rest are "
+        "sampled as non-entities.",
         head=CrfConfig(angle=True),
         unlabeled=Outside(),
         loss=Likelihood(),

@@ -17,13 +17,13 @@ from lacuner.methods.parts import Negatives, SamplingContext
 
 
 class Uniform(Negatives):
-    """``uniform``: of a sentence with ``n`` words, ``⌈λ n⌉`` unknown spans, all equally likely, drawn again every epoch (§2.2).
+    """``uniform``: ``⌈λ n⌉`` unknown spans of a sentence with ``n`` words, sampled uniformly in every epoch (§2.2).
 
     Few spans are entities, so few of the few drawn are: most unlabeled entities never become negatives.
     """
 
     name: Literal["uniform"] = "uniform"
-    ratio: float = Field(0.35, ge=1e-6, allow_inf_nan=False, description="λ: negatives for each word of a sentence")
+    ratio: float = Field(0.35, ge=1e-6, allow_inf_nan=False, description="λ: negatives per word of a sentence")
 
     def sample(self, context: SamplingContext) -> Tensor:
         row = context.unknown.row
@@ -67,7 +67,8 @@ METHODS = (
     SpanMethod(
         name="uniform",
         paper="Li et al. 2021, Empirical Analysis of Unlabeled Entity Problem in Named Entity Recognition (ICLR)",
-        summary="Only a few random unlabeled spans are negatives, so few of them are entities that somebody forgot.",
+        summary="Only a few random unlabeled spans are negatives, so few of them are entities that the "
+        "annotation missed.",
         head=ProductConfig(),
         negatives=Uniform(),
         loss=CrossEntropy(),

@@ -18,7 +18,7 @@ from lacuner.methods.uniform import Uniform, largest_of_each_row
 
 
 class Weighted(Uniform):
-    """``weighted``: ``⌈λ n⌉`` unknown spans, those more likely that the model is unsure of but takes for non-entities (§4).
+    """``weighted``: ``⌈λ n⌉`` unknown spans, preferring those where the model is uncertain but predicts no entity (§4).
 
     The weight of a span is ``softmax(r / T)`` with ``r = u (1 + v)^μ``: ``u`` is the entropy of its labels, ``v`` by how
     much ``O`` falls short of the best of them, and ``T = √(C - c)`` in epoch ``c`` of ``C``.
@@ -26,7 +26,9 @@ class Weighted(Uniform):
 
     name: Literal["weighted"] = "weighted"  # type: ignore[assignment]
     mu: float = Field(8.0, ge=0, description="μ: how strongly spans that look like entities are avoided")
-    temperature: float | None = Field(None, gt=0, description="T; none: falls with the epochs, √(C - c)")
+    temperature: float | None = Field(
+        None, gt=0, description="T: sampling temperature; none: √(C - c), which falls with each epoch"
+    )
 
     @torch.no_grad()
     def sample(self, context: SamplingContext) -> Tensor:
@@ -51,7 +53,7 @@ METHODS = (
     SpanMethod(
         name="weighted",
         paper="Li et al. 2022, Rethinking Negative Sampling for Handling Missing Entity Annotations (ACL)",
-        summary="Negatives are drawn where the model is unsure, but not where it sees an entity.",
+        summary="Negatives are sampled where the model is uncertain, but not where it predicts an entity.",
         head=ProductConfig(),
         negatives=Weighted(),
         loss=CrossEntropy(),

@@ -25,7 +25,7 @@ _MIN_WEIGHT = 1e-9
 
 
 class WeightedFolds(Stage):
-    """``tag-weights``: tags of unknown words count as much as models say that have not seen the sentence (§3).
+    """``tag-weights``: tags of unknown words are weighted by models that have not seen the sentence (§3).
 
     The corpus is divided into ``folds`` parts. Models learn from all parts but one, the first time with ``O`` at every
     untagged word, later with the weights of the round before; each then gives weights to the part that it has not seen.
@@ -34,9 +34,11 @@ class WeightedFolds(Stage):
     levels: ClassVar = ("token",)
     gives_tag_weights: ClassVar = True
     name: Literal["tag-weights"] = "tag-weights"
-    folds: int = Field(2, ge=2, description="number of folds; each gets its weights from a model of the others")
-    rounds: int = Field(2, ge=1, description="how often all folds get weights")
-    hard: bool = Field(False, description="only the best sequence counts, instead of all by their probability")
+    folds: int = Field(2, ge=2, description="number of folds; each gets its weights from a model trained on the others")
+    rounds: int = Field(2, ge=1, description="number of rounds in which all folds get new weights")
+    hard: bool = Field(
+        False, description="use only the best tag sequence, instead of weighting all by their probability"
+    )
 
     def run(self, context: StageContext) -> StageResult:
         incomplete = [index for index, sentence in enumerate(context.corpus) if not sentence.complete]
@@ -70,7 +72,8 @@ METHODS = (
     TokenMethod(
         name="weighted-partial-crf",
         paper="Jie et al. 2019, Better Modeling of Incomplete Annotations for Named Entity Recognition (NAACL)",
-        summary="A word without a tag may be anything, as likely as models say that have not seen the sentence.",
+        summary="Untagged words may have any tag, weighted by the predictions of models that have not seen "
+        "the sentence.",
         head=CrfConfig(),
         unlabeled=Marginalize(),
         loss=Likelihood(),

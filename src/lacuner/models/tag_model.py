@@ -178,7 +178,7 @@ def refuse_nested(nested: bool) -> None:
     """A model that divides a sentence into words or chunks finds no entity inside another one."""
     if nested:
         raise ConfigError(
-            "a tagger finds no nested entities — train a span-level method (lacuner methods), or leave out --nested"
+            "a tagger cannot find nested entities — train a span-level method (lacuner methods), or leave out --nested"
         )
 
 

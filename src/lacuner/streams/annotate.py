@@ -184,7 +184,7 @@ def notes_about(texts: TextSource, split: Splitting | Literal["auto"]) -> list[s
     """What a user should know about how a file was cut into words."""
     notes = []
     if split != "auto" and texts.cut_already:
-        notes.append("words that are cut already stay as they are; --split has no effect on them.")
+        notes.append("the input is already split into words; --split has no effect on it.")
     if split == "auto" and texts.split == "characters":
         notes.append(
             "most of it has no spaces between words, so it is split into characters, and so are names "
@@ -199,7 +199,7 @@ def _line_based(format: str) -> Format:
     written = get_format(format)
     if not written.line_based:
         raise ConfigError(
-            f"the format {format} cannot be written piece by piece; write jsonl, and then lacuner convert it"
+            f"the format {format} cannot be written incrementally; write jsonl and convert it with lacuner convert"
         )
     return written
 

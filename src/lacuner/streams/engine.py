@@ -112,7 +112,7 @@ def make_engine(
 
         return RayEngine(workers, address)
     if address is not None:
-        raise ConfigError("--address is that of a Ray cluster — add --engine ray, or leave it out")
+        raise ConfigError("--address is the address of a Ray cluster — add --engine ray, or leave it out")
     if name == "local":
         return LocalEngine(workers or available_cores(), start_method)
     others = {point.name: point for point in entry_points(group=ENTRY_POINTS)}

@@ -84,7 +84,7 @@ class LocalFolder:
     @contextmanager
     def claimed(self) -> Iterator[None]:
         """See :class:`Folder`."""
-        busy = f"another run writes into {self.path} — wait until it has ended, or choose another folder"
+        busy = f"another run is writing to {self.path} — wait for it to finish, or choose another folder"
         with exclusive(self.path / _LOCK, busy, _PATIENCE):
             yield
 

@@ -90,8 +90,8 @@ class RayEngine:
                 if not said and (late := sum(each.has_no_place() for each in asked)):
                     said = True
                     logger.warning(
-                        "%d of %d workers wait until the cluster has a place for them (cores of one machine: %d). "
-                        "What can be done without them is done.",
+                        "%d of %d workers are waiting for free cores on the cluster (cores of one machine: %d). "
+                        "The others continue without them.",
                         late,
                         size,
                         self.threads,

@@ -78,7 +78,7 @@ class Retries(Generic[Item]):
         self._failed_starts += 1
         if self._failed_starts >= ATTEMPTS:
             raise LacunerError(
-                f"{ATTEMPTS} workers in a row have died as they started; the last one {how} — if memory ran out, use "
+                f"{ATTEMPTS} workers in a row died while starting; the last one {how} — if memory ran out, use "
                 "fewer --workers"
             )
 
@@ -88,7 +88,9 @@ class Retries(Generic[Item]):
         if pending.deaths < ATTEMPTS:
             self._waiting.appendleft(pending)
             return None
-        return Outcome(pending.item, error=WorkersDiedError(f"{ATTEMPTS} workers have died of it; the last one {how}"))
+        return Outcome(
+            pending.item, error=WorkersDiedError(f"{ATTEMPTS} workers died while processing it; the last one {how}")
+        )
 
 
 class PoolWorker(ABC):

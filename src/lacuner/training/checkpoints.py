@@ -97,7 +97,9 @@ class CheckpointFolder:
             _check_threads(threads, self.folder)
         else:
             logger.info(
-                "The run began in %d processes, and goes on in %d: sums are rounded differently.", before, processes
+                "The run was started with %d processes and continues with %d: sums are rounded differently.",
+                before,
+                processes,
             )
         progress = Progress(**described)
         put_weights(model, load_file(states[-1] / "model.safetensors"))
@@ -143,7 +145,7 @@ class RunFolder:
         except OSError as error:
             reason = error.__cause__.strerror if isinstance(error.__cause__, OSError) else error.strerror
             raise ModelError(f"{self.folder}: {reason or error} — choose another --out") from error
-        busy = f"another run is training into {self.folder} — wait for it, or choose another --out"
+        busy = f"another run is training in {self.folder} — wait for it, or choose another --out"
         with exclusive(self.folder / _LOCK, busy):
             yield
 
@@ -179,7 +181,7 @@ class RunFolder:
             try:
                 found, kept = _fingerprint_of(path), load_file(path)
             except (SafetensorError, OSError) as error:
-                logger.warning("%s is damaged (%s); it is computed again.", path, error)
+                logger.warning("%s is damaged (%s) and is computed again.", path, error)
             else:
                 if fingerprint is None:
                     _check_fingerprint(found, self.fingerprint, self.folder)

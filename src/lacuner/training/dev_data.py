@@ -21,11 +21,11 @@ def remarks_on_dev(train: Corpus, dev: Corpus, has_gaps: bool = False) -> Iterat
         has_gaps: the user has said that labels are missing in the dev data.
     """
     if not any(sentence.entities for sentence in dev):
-        yield "No entity is annotated in the dev data, so it cannot tell which epoch is best; the last is kept."
+        yield "No entity is annotated in the dev data, so the best epoch cannot be selected; the last one is kept."
     if not has_gaps and is_labeled_by_a_dictionary(dev):
         yield (
-            "All labels of the dev data are from a dictionary, so every name that it lacks counts as a wrong prediction: give "
-            "dev data that a person has labeled, or say that this has gaps (--dev-incomplete)."
+            "All labels of the dev data are from a dictionary, so every name that it lacks counts as a wrong prediction: use "
+            "dev data that a person has labeled, or declare that it has gaps (--dev-incomplete)."
         )
     for label in sorted(set(dev.labels) - set(train.labels)):
         yield f"The label {label} is in the dev data only; none of its entities can be found."
@@ -33,13 +33,13 @@ def remarks_on_dev(train: Corpus, dev: Corpus, has_gaps: bool = False) -> Iterat
         return
     for label in labels_that_dev_lacks(train, dev):
         yield (
-            f"The label {label} is in the training data only: whatever a model finds of it counts as wrong on the dev data. "
-            "Is it called something else there?"
+            f"The label {label} is in the training data only: all its predictions count as wrong on the dev data. "
+            "Does it have another name there?"
         )
     repeated = count_repeated(train, dev)
     if repeated and repeated >= _REPEATED * len(dev):
         yield (
-            f"{repeated:,} of {len(dev):,} dev sentences are in the training data, too, so scores on the dev data are "
+            f"{repeated:,} of {len(dev):,} dev sentences are also in the training data, so scores on the dev data are "
             "higher than on new text; lacuner split keeps equal sentences together."
         )
 

@@ -45,7 +45,7 @@ def prepare_passages(given: Corpus, dev: Corpus | None, settings: RunSettings) -
             "emulated ones are several times slower than fp32."
         )
     for alike in labels_alike((*prepared.corpus.labels, *(dev.labels if dev is not None else ()))):
-        logger.warning("The labels %s differ in case only; they are taken for different ones.", " and ".join(alike))
+        logger.warning("The labels %s differ only in case; they are treated as different labels.", " and ".join(alike))
     has_gaps = settings.training.metric == "pu"
     for remark in remarks_on_dev(prepared.corpus, dev, has_gaps) if dev is not None else ():
         logger.warning(remark)
@@ -96,9 +96,7 @@ def _check(corpus: Corpus, dev: Corpus | None, settings: RunSettings) -> None:
         raise TrainingError("there is no sentence in the dev data — give a corpus that is not empty, or none")
     complete = sum(sentence.complete for sentence in corpus)
     if settings.training.metric == "pu" and dev is None:
-        raise ConfigError(
-            "training.metric=pu (--dev-incomplete) chooses on dev data, but there is none — give --dev, too"
-        )
+        raise ConfigError("training.metric=pu (--dev-incomplete) needs dev data, but there is none — give --dev")
     if settings.trusted.fraction is not None and complete in (0, len(corpus)):
         which = "no sentence is" if not complete else "all sentences are"
         raise ConfigError(
@@ -127,8 +125,8 @@ def _say_what_is_long(what: str, long: Sequence[int]) -> None:
     endless = [length for length in long if length >= _HARDLY_A_SENTENCE]
     if endless:
         logger.warning(
-            "%s %s words or more. Such a sentence is cut into passages of at most %d words; if the file lacks blank lines "
-            "between its sentences, put them in.",
+            "%s %s words or more. Such a sentence is split into passages of at most %d words; if the file lacks blank lines "
+            "between its sentences, add them.",
             _sentences_that_are(len(endless), what, "has", "have"),
             f"{_HARDLY_A_SENTENCE:,}",
             MAX_PASSAGE,

@@ -111,7 +111,7 @@ class TrainingRun:
             sampler = self._with(self._sampler, found)
             model, result = self._fit(f"model-{number}", f"round {number}", sampler, method=trained.method)
             if result.best_quality <= trained.result.best_quality and self.dev is not None:
-                logger.info("Round %d is no better on the dev data than the one before, which is kept.", number)
+                logger.info("Round %d is no better on the dev data than the previous one, which is kept.", number)
                 break
             trained, number = Trained(model, result, trained.method), number + 1
         return trained
@@ -124,7 +124,7 @@ class TrainingRun:
         """The model, or the rival, if that is better on the dev data."""
         if self.dev is None or self._score(self.dev, trained.model) >= rival.dev_score:
             return trained
-        logger.info("A model that was trained first is better on the dev data than what learned from it, and is kept.")
+        logger.info("A model that was trained first is better on the dev data than the one taught by it, and is kept.")
         rival.fit()  # from its last checkpoint, or it is at hand
         return self.stage_models[rival.name]._replace(method=rival.method)
 

@@ -34,41 +34,49 @@ class TrainingConfig(Settings):
         ge=1,
         description="passes over the training data; none: 15 (transformer: 10), more for a small corpus, fewer for a large one",
     )
-    seed: int = Field(1, ge=0, description="decides initial weights, order, dropout, and what a method draws")
-    batch_tokens: int = Field(ge=1, description="tokens in a batch, padding included")
-    encoder_learning_rate: float = Field(
-        gt=0, description="peak learning rate of the encoder, or of what is pretrained in it"
+    seed: int = Field(
+        1, ge=0, description="random seed for initial weights, data order, dropout, and sampling by the method"
     )
-    head_learning_rate: float = Field(gt=0, description="peak learning rate of everything else")
+    batch_tokens: int = Field(ge=1, description="tokens per batch, including padding")
+    encoder_learning_rate: float = Field(
+        gt=0, description="peak learning rate of the encoder, or of its pretrained part"
+    )
+    head_learning_rate: float = Field(gt=0, description="peak learning rate of all other weights")
     weight_decay: float = Field(1e-5, ge=0, description="decoupled weight decay")
-    warmup: float = Field(0.1, ge=0, lt=1, description="fraction of training in which the learning rates rise")
-    beta2: float = Field(0.98, ge=0, lt=1, description="how slowly Adam forgets the size of earlier gradients")
-    max_grad_norm: float = Field(5.0, gt=0, description="maximum norm of the gradient")
+    warmup: float = Field(0.1, ge=0, lt=1, description="fraction of training used for learning-rate warmup")
+    beta2: float = Field(
+        0.98, ge=0, lt=1, description="β₂ of Adam, the decay rate for the average of squared gradients"
+    )
+    max_grad_norm: float = Field(5.0, gt=0, description="maximum gradient norm, for gradient clipping")
     ema_epochs: float | None = Field(
         1.0,
         gt=0,
         allow_inf_nan=False,
-        description="horizon of an exponential moving average of the weights, in epochs; none: no averaging",
+        description="horizon of the exponential moving average of the weights, in epochs; none: no averaging",
     )
     fit_threshold: bool = Field(False, description="tune the O-logit offset on the dev set")
-    nested: bool = Field(False, description="keep overlapping entities when the dev set is evaluated (span level only)")
+    nested: bool = Field(
+        False, description="keep overlapping entities when evaluating on the dev set (span level only)"
+    )
     width_quantile: float | None = Field(
         None,
         gt=0,
         le=1,
-        description="widen head.max_span_width to this quantile of the annotated widths; none: leave it",
+        description="raise head.max_span_width to this quantile of the annotated span widths; none: leave it unchanged",
     )
     metric: Literal["f1", "pu"] = Field(
         "f1",
-        description="what the best epoch is chosen by; pu: recall² / fraction of predictions, for incomplete dev data",
+        description="metric for selecting the best epoch; pu: recall² / fraction of predictions, for "
+        "incomplete dev data",
     )
     patience: PositiveInt | Literal["auto"] | None = Field(
         "auto",
-        description="epochs without a better dev F1 before training stops (auto: two thirds of them, at least 5); none: never",
+        description="epochs without a better dev score before training stops; auto: two thirds of all epochs, "
+        "at least 5; none: never stop early",
     )
     precision: Literal["fp32", "bf16", "auto"] = Field(
         "fp32",
-        description="bf16: bfloat16 mixed precision in pretrained layers; auto: bf16 for them where the processor has it",
+        description="bf16: bfloat16 mixed precision in pretrained layers; auto: bf16 if the processor supports it",
     )
 
     def for_encoder(self, encoder: EncoderConfig) -> "TrainingConfig":
@@ -107,7 +115,7 @@ class TrustedConfig(Settings):
     """What complete sentences weigh beside those with gaps."""
 
     fraction: float | None = Field(
-        None, gt=0, lt=1, description="fraction of complete sentences in an epoch; none: as in the data"
+        None, gt=0, lt=1, description="fraction of each epoch that consists of complete sentences; none: as in the data"
     )
 
 
@@ -193,7 +201,7 @@ def resolve_settings(
 def settings_from_dict(data: Mapping[str, Any]) -> RunSettings:
     """Settings as :meth:`RunSettings.model_dump` wrote them."""
     if not isinstance(data.get("method"), Mapping):
-        raise ConfigError("the settings hold no method")
+        raise ConfigError("the settings contain no method")
     described = dict(data["method"])
     base = registry().method_class(described.get("name"), described.get("level"))
     for kind in base.kinds():

@@ -35,7 +35,7 @@ _NO_TOKEN = (
     "This page needs a token: open the whole address that the terminal shows; programs send it as a bearer token."
 )
 _WRONG_TOKEN = (
-    "This is not the token of the server, which may have been started again: open the whole address that the terminal shows; "
+    "This is not the token of the server, which may have been restarted: open the whole address that the terminal shows; "
     "programs send the token that is printed there."
 )
 _CROSS_ORIGIN = "Pages of other servers may not use this server."

@@ -13,17 +13,17 @@ CLIENT_LEFT = 499
 STATUSES = (200, 201, 202, 304, 400, 401, 403, 404, 405, 411, 413, 421, 422, 429, CLIENT_LEFT, 500, 504)
 """Statuses of responses that are counted by themselves; others are ``other``."""
 _COUNTERS = {
-    "texts_total": "Texts that were searched.",
-    "entities_total": "Entities that were found.",
-    "reloads_total": "Models that were loaded again.",
-    "reload_errors_total": "Models that could not be loaded again.",
+    "texts_total": "Texts processed.",
+    "entities_total": "Entities found.",
+    "reloads_total": "Models reloaded.",
+    "reload_errors_total": "Models that could not be reloaded.",
 }
 _HISTOGRAMS: Mapping[str, tuple[str, Sequence[float]]] = {
-    "request_seconds": ("Seconds from a request to its answer, of requests for predictions.", _SECONDS),
-    "batch_seconds": ("Seconds that the model takes for a batch.", _SECONDS),
-    "batch_texts": ("Texts in a batch.", _SIZES),
+    "request_seconds": ("Latency of prediction requests in seconds.", _SECONDS),
+    "batch_seconds": ("Model time per batch in seconds.", _SECONDS),
+    "batch_texts": ("Texts per batch.", _SIZES),
 }
-_GAUGES = {"waiting_texts": "Texts that wait for their turn."}
+_GAUGES = {"waiting_texts": "Texts waiting in the queue."}
 
 
 def _slots() -> list[tuple[str, str]]:
@@ -112,7 +112,7 @@ def _head(name: str, kind: str, text: str) -> Iterator[str]:
 
 
 def _info_lines(info: Mapping[str, str]) -> Iterator[str]:
-    yield from _head("model_info", "gauge", "The models that are served.")
+    yield from _head("model_info", "gauge", "Served models.")
     for name, version in info.items():
         yield f'lacuner_model_info{{model="{_escaped(name)}",version="{_escaped(version)}"}} 1'
 

@@ -161,20 +161,20 @@ def _server_routes(service: Service) -> APIRouter:
     async def docs() -> Response:
         return FileResponse(STATIC / "docs.html", media_type="text/html; charset=utf-8")
 
-    @routes.get("/models", summary="The models that are served; the first is the default")
+    @routes.get("/models", summary="Models being served; the first is the default")
     async def models() -> JSONResponse:
         return JSONResponse({"models": [_description(service.models, name) for name in service.models.names]})
 
-    @routes.get("/metrics", summary="Figures for Prometheus")
+    @routes.get("/metrics", summary="Metrics for Prometheus")
     async def metrics() -> Response:
         service.metrics.set("waiting_texts", service.batcher.waiting)
         return PlainTextResponse(service.metrics.render(service.models.versions()), media_type=CONTENT_TYPE)
 
-    @routes.post("/reload", summary="Load models again whose folders have changed, while the old ones answer")
+    @routes.post("/reload", summary="Reload models whose folders have changed; the old ones keep answering meanwhile")
     async def reload() -> JSONResponse:
         if service.supervisor is not None:
             os.kill(service.supervisor, signal.SIGHUP)
-            return JSONResponse({"message": "All processes load their models again."}, 202)
+            return JSONResponse({"message": "All processes are reloading their models."}, 202)
         failed = await run_in_threadpool(service.reload)
         return JSONResponse({"models": service.models.versions(), "failed": failed}, 500 if failed else 200)
 
@@ -197,22 +197,22 @@ def _model_routes(service: Service) -> APIRouter:
     routes.post("/", include_in_schema=False)(predict_any)  # clients of Hugging Face know only the address itself
 
     @routes.post(
-        "/analyze", summary="Find entities, as Presidio's analyzer does", openapi_extra=schema_of(PRESIDIO.body)
+        "/analyze", summary="Find entities (API of Presidio's analyzer)", openapi_extra=schema_of(PRESIDIO.body)
     )
     async def analyze_text(request: Request) -> JSONResponse:
         return await service.answer(request, PRESIDIO, await content_of(request))
 
-    @routes.get("/supportedentities", summary="Labels, as Presidio's analyzer lists them")
+    @routes.get("/supportedentities", summary="List labels (API of Presidio's analyzer)")
     async def supported_entities(request: Request) -> JSONResponse:
         return JSONResponse(list(service.choose(request)[1].labels))
 
-    @routes.get("/labels", summary="What the model can find")
+    @routes.get("/labels", summary="Labels of the model")
     async def labels(request: Request) -> JSONResponse:
         served, target = service.choose(request)
         return JSONResponse({"model": target.name, "version": served.version, "labels": list(target.labels)})
 
     @routes.head("/health", include_in_schema=False)
-    @routes.get("/health", summary="Whether the server answers")
+    @routes.get("/health", summary="Health check")
     async def health() -> JSONResponse:
         return JSONResponse({"status": "UP", "v2": False})  # what Label Studio looks for
 
@@ -222,7 +222,7 @@ def _model_routes(service: Service) -> APIRouter:
         find_control(read_body(SetupBody, await content_of(request)).label_config, "schema")
         return JSONResponse({"model_version": model_version(target.name, served.version)})
 
-    @routes.post("/webhook", summary="Events of Label Studio; nothing is learned from them", status_code=201)
+    @routes.post("/webhook", summary="Webhook events of Label Studio; they are accepted and ignored", status_code=201)
     async def webhook() -> JSONResponse:
         return JSONResponse({}, 201)
 
@@ -251,7 +251,7 @@ async def _unless_client_leaves(request: Request, work: Coroutine[Any, Any, T]) 
     try:
         await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
         if not working.done():
-            raise HTTPException(CLIENT_LEFT, "The client has left.")  # nobody reads this, but it is counted
+            raise HTTPException(CLIENT_LEFT, "The client has disconnected.")  # nobody reads this, but it is counted
         return working.result()
     finally:
         working.cancel()

@@ -132,7 +132,7 @@ class GivenUpError(LacunerError):
     """An answer that nobody waits for any more."""
 
     def __init__(self) -> None:
-        super().__init__("Nobody waits for the answer.")
+        super().__init__("Nobody is waiting for the answer.")
 
 
 @dataclass(frozen=True)

@@ -123,10 +123,12 @@ class _Group:
             if place.start_at is None:
                 who = f"process {index + 1} of {self._workers}"
                 if place.ready.is_set():
-                    said.append(f"{who} has died; another takes its place.")
+                    said.append(f"{who} has died and is being replaced.")
                     place.wait, place.start_at = _RETRY_FIRST, time.monotonic()
                 else:
-                    said.append(f"{who} ended before it could answer; the others go on. Next try in {place.wait:g} s.")
+                    said.append(
+                        f"{who} ended before it could answer; the others continue. Next try in {place.wait:g} s."
+                    )
                     place.start_at = time.monotonic() + place.wait
                     place.wait = min(2 * place.wait, _RETRY_LAST)
             if time.monotonic() >= place.start_at:

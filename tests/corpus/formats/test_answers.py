@@ -100,16 +100,16 @@ UNUSABLE = [
     ("Sure! [1]", "neither JSON nor a list of names"),
     ("[{'name': 'Ada'}]", "the answer is not JSON: .* at its character 2"),
     ('{"PER": ["Ada Lovelace"], "LOC": ["Tur', "the answer is not JSON"),
-    ('{"PER": ["Ada"], "PER": []}', "the key 'PER' is there twice"),
+    ('{"PER": ["Ada"], "PER": []}', "the key 'PER' occurs twice"),
     ('[["Ada", "PER"]] or rather [["Turin", "PER"]]', "the answer has 2 lists of names"),
     ("```\n[]\n```\n```\n[]\n```", "2 blocks of code"),
-    ('{"entities": ["Ada"]}', "'Ada' is no name with its type"),
-    (7, "no list of names: 7"),
-    ({"PER": 7}, "7 is no list of names"),
+    ('{"entities": ["Ada"]}', "'Ada' is not a name with its type"),
+    (7, "not a list of names: 7"),
+    ({"PER": 7}, "7 is not a list of names"),
     ({"Oslo": "LOC"}, "neither is in the text"),
     ({"Ada": "Turin"}, "both are in the text"),
     ([["Ada", "O"]], "'Ada' has the type 'O'"),
-    ([["Ada", "PER", "x"]], "is no name with its type"),
+    ([["Ada", "PER", "x"]], "is not a name with its type"),
 ]
 
 

@@ -223,7 +223,7 @@ def test_what_argilla_has_no_place_for_comes_back(read):
         (RECORD | {"suggestions": [{"question_id": "x"}]}, '"suggestions" must be an object'),
         (
             RECORD | {"suggestions": {"a": {"value": [ADA]}, "b": {"value": [ADA]}}},
-            "there are spans as answers to two questions, 'a' and 'b' — keep the one that is meant",
+            "there are spans as answers to two questions, 'a' and 'b' — keep the intended one",
         ),
         (
             RECORD | {"suggestions": {"entities": {"value": [ADA | {"end": 99}]}}},

@@ -59,7 +59,7 @@ def test_lines_of_other_kinds_are_said_not_to_be_read_and_are_written_again(read
     corpus = read("\n".join(entities + OTHERS) + "\n", strict=True)
     assert len(corpus[0].entities) == 3
     assert corpus.report.unread["brat"] == 1
-    assert "relations (R) are handed on without being read" in " ".join(corpus.report.remarks)
+    assert "relations (R) are kept but not interpreted" in " ".join(corpus.report.remarks)
     corpus.write(tmp_path / "out", "brat")
     assert (tmp_path / "out" / "a.ann").read_text().splitlines() == entities + OTHERS
 
@@ -71,7 +71,7 @@ def test_lines_about_an_entity_that_is_gone_are_left_out_and_counted(read, tmp_p
     left = Sentence(sentence.tokens, tuple(kept), text=sentence.text, extra=sentence.extra)
     Corpus([left]).write(tmp_path / "out", "brat")
     assert (tmp_path / "out" / "a.ann").read_text().splitlines() == [entities[0], entities[2], *OTHERS[2:]]
-    assert "does not hold relations, attributes and notes of what is not there" in caplog.text
+    assert "the format cannot store relations, attributes and notes of what is not there" in caplog.text
 
 
 def test_pieces_of_an_entity_are_covered_counted_and_written_again(read, tmp_path):

@@ -425,7 +425,7 @@ def test_what_columns_cannot_hold_is_refused(sentence, what):
         (
             '# lacuner: {"complete": true, "complete": false}\nAda\tB-PER\n',
             "data.conll:1: the line '# lacuner:' does not hold a JSON object"
-            " (the key 'complete' is there twice) — correct or remove it",
+            " (the key 'complete' occurs twice) — correct or remove it",
         ),
         (
             f'# lacuner: {{"x": {"[" * 5000}{"]" * 5000}}}\nAda\tB-PER\n',

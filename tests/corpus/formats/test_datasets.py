@@ -134,7 +134,7 @@ def test_numbers_without_names_are_refused_unless_names_are_given(tmp_path, fore
     ):
         Corpus.read(tmp_path / "data.parquet")
     assert records(Corpus.from_dataset(bare, names=NAMES)) == records(WANTED)
-    with pytest.raises(DataError, match=r"the dataset:2: the tag '3' is none of the 3 that there are names for"):
+    with pytest.raises(DataError, match=r"the dataset:2: the tag '3' is not one of the 3 that have names"):
         Corpus.from_dataset(bare, names=NAMES[:3])
 
 
@@ -146,7 +146,7 @@ def test_one_split_is_asked_for(tmp_path, foreign):
     assert records(Corpus.read(tmp_path / "data" / "test")) == records(WANTED)
     with pytest.raises(DataError, match=r"several splits \(train, test\) — give one of them: dataset\['train'\]"):
         Corpus.from_dataset(both)
-    with pytest.raises(DataError, match="list is no dataset"):
+    with pytest.raises(DataError, match="list is not a dataset"):
         Corpus.from_dataset([{"tokens": []}])
 
 
@@ -211,7 +211,7 @@ def test_words_that_are_elsewhere_in_memory_are_not_read(tmp_path):
 def test_files_that_are_not_there_and_libraries_that_are_not_installed_are_named(tmp_path, monkeypatch):
     with pytest.raises(DataError, match="No such file"):
         Corpus.read(tmp_path / "none.parquet")
-    with pytest.raises(DataError, match="it is no folder"):
+    with pytest.raises(DataError, match="it is not a folder"):
         Corpus.read(tmp_path / "none", "datasets")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(DataError, match="needs pyarrow, which is not installed — install it with: pip install pyarrow"):

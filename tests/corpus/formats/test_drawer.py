@@ -203,7 +203,7 @@ REFUSED = {
     "two texts": (json.dumps([{"id": 1, "data": {"a": "x y", "b": "z"}}]), 'call it "text"'),
     "an export that was cut off": (json.dumps([label_studio()])[:-40], "correct the file, or export it again"),
     "UTF-16": (json.dumps([label_studio()]).encode("utf-16"), "iconv -f utf-16 -t utf-8"),
-    "an array of arrays": (json.dumps([["Ada", "left"]]), "the array holds something that is no object"),
+    "an array of arrays": (json.dumps([["Ada", "left"]]), "the array holds something that is not an object"),
 }
 
 

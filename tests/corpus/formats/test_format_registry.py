@@ -65,7 +65,7 @@ def test_it_is_written_by_several_processes_and_what_it_cannot_hold_is_said(tmp_
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert out.read_text() == "Ada/PER left/O\nBo/O\n"
-    assert "out.slashes does not hold that a sentence is complete, of 1 sentences: its format cannot." in done.stderr
+    assert "out.slashes: the format cannot store that a sentence is complete (lost in 1 sentences)." in done.stderr
 
 
 BROKEN = {
@@ -112,9 +112,9 @@ def test_what_a_format_cannot_hold_is_said(tmp_path: Path, caplog: pytest.LogCap
     one = Sentence(("New York",), (Entity(0, 1, "LOC", source="human"),), complete=True)
     Corpus([one, Sentence(("Ada",), unknown_tokens={0})]).write(path, "doccano")
     assert caplog.messages == [
-        f"{path} does not hold where words begin and end, of 1 sentences: its format cannot.",
-        f"{path} does not hold sources of entities, of 1 sentences: its format cannot.",
-        f"{path} does not hold unknown words, of 1 sentences: its format cannot.",
+        f"{path}: the format cannot store where words begin and end (lost in 1 sentences).",
+        f"{path}: the format cannot store sources of entities (lost in 1 sentences).",
+        f"{path}: the format cannot store unknown words (lost in 1 sentences).",
     ]
     caplog.clear()
     Corpus([one]).write(path, "jsonl")
@@ -170,7 +170,7 @@ def test_a_binary_format_writes_bytes_that_may_be_packed(tmp_path: Path, caplog:
     wanted = b"\xff\x00" + "Ada leftTurin".encode("utf-16-le")
     assert (tmp_path / "a.bytes").read_bytes() == wanted
     assert gzip.decompress((tmp_path / "a.bytes.gz").read_bytes()) == wanted
-    assert "does not hold that a sentence is complete, of 1 sentences" in caplog.text
+    assert "the format cannot store that a sentence is complete (lost in 1 sentences)" in caplog.text
 
 
 @pytest.mark.usefixtures("other_kinds")
@@ -191,7 +191,7 @@ def test_a_folder_with_something_in_it_is_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     WORDS.write(tmp_path / "mine", "files")
     (tmp_path / "mine" / "0.words").write_text("mine")
-    with pytest.raises(DataError, match="mine: it is there already, and would be replaced — give a name that is new"):
+    with pytest.raises(DataError, match="mine: it already exists and would be overwritten — give a new name"):
         WORDS.write(tmp_path / "mine", "files")
     assert (tmp_path / "mine" / "0.words").read_text() == "mine"
     with pytest.raises(DataError, match="standard output"):
@@ -219,7 +219,7 @@ def test_a_folder_that_tells_nothing_is_refused_with_what_would_tell(tmp_path: P
 
 @pytest.mark.usefixtures("other_kinds")
 def test_what_is_no_text_is_not_written_piece_by_piece() -> None:
-    with pytest.raises(DataError, match="the format bytes is no text that can be written piece by piece"):
+    with pytest.raises(DataError, match="the format bytes cannot be written incrementally"):
         registry.writer_of("a.bytes")
     assert not get_format("bytes").line_based
     with pytest.raises(ValueError, match="more than one writer"):

@@ -259,7 +259,7 @@ def test_strict_refuses_what_would_be_repaired(read, record):
             '{"tokens": ["Ada"]',
             "not JSON: Expecting ',' delimiter at column 19 — write one JSON object a line",
         ),
-        ('["Ada"]', "the line holds no JSON object — write one JSON object a line"),
+        ('["Ada"]', "the line is not a JSON object — write one JSON object a line"),
         (
             {"words": ["Ada"], "id": 1},
             'neither "tokens" (a list of words) nor "text" (a string) is there; keys that are not read: words, id'
@@ -350,8 +350,8 @@ SPAN = [{"start": 0, "end": 3, "label": "PER"}]
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"entities": PER, "ents": SPAN}, 'there are spans under two keys, "entities" and "ents" — keep those that are meant'),
-        ({"spans": SPAN, "label": PER}, 'there are spans under two keys, "spans" and "label" — keep those that are meant'),
+        ({"entities": PER, "ents": SPAN}, 'there are spans under two keys, "entities" and "ents" — keep the intended ones'),
+        ({"spans": SPAN, "label": PER}, 'there are spans under two keys, "spans" and "label" — keep the intended ones'),
         ({"spans": {"sc": SPAN}}, '"spans" must be a list — write [[start, end, label], …]'),
         ({"ents": SPAN, "spans": {"sc": SPAN}}, '"spans" must be a list — write [[start, end, label], …]'),
         ({"entities": 5}, '"entities" must be a list — write [[start, end, label], …]'),

@@ -78,7 +78,7 @@ REFUSED = {
     "too few tags": ({"tokens": ["a", "b"], "ner_tags": ["O"]}, '"ner_tags" must be a list with a tag for each word'),
     "no words": ({"tokens": [1], "ner_tags": ["O"]}, '"tokens" must be a list of words'),
     "an empty word": ({"tokens": [""], "ner_tags": ["O"]}, '"tokens" must be a list of words'),
-    "a tag that is none": ({"tokens": ["a"], "ner_tags": [None]}, "the tag 'None' is none of the 0"),
+    "a tag that is none": ({"tokens": ["a"], "ner_tags": [None]}, "the tag 'None' is not one of the 0"),
     "other columns": ({"text": "Ada", "label": 1}, 'only: text, label — call them "tokens" and "ner_tags"'),
     "a label that is O": ({"tokens": ["a"], "ner_tags": ["B-O"]}, "has O as its label"),
     "a record of something else": ({"tokens": ["a"], "ner_tags": ["O"], "lacuner": "x"}, '"lacuner" is not what was'),

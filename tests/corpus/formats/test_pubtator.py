@@ -27,7 +27,7 @@ def test_a_file_comes_back_as_it_was(read, tmp_path, caplog):
     corpus = read(CONTENT, strict=True)
     assert corpus[0].text == "Ada left 😀\nShe saw New York."
     assert corpus[0].texts_of(corpus[0].entities) == ["Ada", "New York"]
-    assert "relations are handed on without being read" in " ".join(corpus.report.remarks)
+    assert "relations are kept but not interpreted" in " ".join(corpus.report.remarks)
     corpus.write(tmp_path / "out.pubtator")
     assert (tmp_path / "out.pubtator").read_text(encoding="utf-8") == CONTENT
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
@@ -69,6 +69,6 @@ def test_a_broken_line_is_refused_with_its_number(read, content, what):
 
 def test_line_breaks_that_it_cannot_hold_are_said(tmp_path, caplog):
     Corpus([Sentence(("a", "b", "c"), (Entity(2, 3, "X"),), text="a\nb\nc")]).write(tmp_path / "a.pubtator")
-    assert "does not hold line breaks and tabs of the text, of 1 sentences" in caplog.text
+    assert "the format cannot store line breaks and tabs of the text (lost in 1 sentences)" in caplog.text
     (again,) = Corpus.read(tmp_path / "a.pubtator")
     assert (again.text, again.entities) == ("a\nb c", (Entity(2, 3, "X"),))

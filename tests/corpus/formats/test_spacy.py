@@ -166,7 +166,7 @@ def test_words_outside_are_unknown_unless_the_document_has_missing_values(path):
     doc.ents = spans_of(doc, (0, 1, "PER"))
     corpus = read_docs(path, doc)
     assert not corpus[0].complete
-    assert "nobody may have looked" in next(iter(corpus.report.remarks))
+    assert "they may not have been annotated" in next(iter(corpus.report.remarks))
     doc.set_ents(spans_of(doc, (0, 1, "PER")), missing=[doc[2:3]], default="outside")
     (sentence,) = read_docs(path, doc)
     assert (sentence.complete, sentence.unknown_tokens) == (True, {2})

@@ -105,7 +105,7 @@ REFUSED = {
         '{"text": "a", "ents": [], "tokens": [], "spans": {"sc": 5}}',
         'the group "sc" of "spans" must be a list of spans',
     ),
-    "twice the key": ('["a", {"entities": [], "entities": []}]', "the key 'entities' is there twice"),
+    "twice the key": ('["a", {"entities": [], "entities": []}]', "the key 'entities' occurs twice"),
 }
 
 

@@ -11,7 +11,7 @@ from lacuner.cli.help import Verb, Verbs
 
 analyse = typer.Typer(
     name="analyse",
-    help="The quantities that the papers define, as tables and figures.",
+    help="Compute the quantities defined in the papers, as tables and figures.",
     no_args_is_help=True,
     rich_markup_mode="rich",
     cls=Verbs,

@@ -22,13 +22,18 @@ _SHOWN_LENGTHS = (2, 3, 4, 5, 7, 10, 15, 20, 25, 30, 40, 50, 60, 80, 100)
 
 def bound(
     data: Annotated[
-        Path | None, typer.Argument(metavar="DATA", help="Annotated data; without it, theory.", show_default=False)
+        Path | None,
+        typer.Argument(
+            metavar="DATA", help="Annotated data. Without it, the theoretical curve is shown.", show_default=False
+        ),
     ] = None,
     min_count: shared.MinCount = 20,
-    ratio: Annotated[float, typer.Option(help="λ: negatives for each word of a sentence.")] = 0.35,
+    ratio: Annotated[float, typer.Option(help="λ: negatives per word of a sentence.")] = 0.35,
     missing: Annotated[
         float | None,
-        typer.Option(min=0, max=1, help="Assumed fraction of entities without a label.", show_default="the worst case"),
+        typer.Option(
+            min=0, max=1, help="Assumed fraction of entities that are not annotated.", show_default="the worst case"
+        ),
     ] = None,
     gold: shared.Gold = None,
     figure: shared.FigureFile = None,
@@ -36,7 +41,7 @@ def bound(
     strict: Strict = False,
     json: Json = False,
 ) -> None:
-    """How likely does uniform sampling draw no hidden entity from a sentence, and what does the paper's bound promise?
+    """Compare the probability that uniform sampling draws no hidden entity with the paper's bound.
 
     Example: `lacuner analyse bound masked.conll --gold gold.conll --figure bound.png`
     """
@@ -44,7 +49,7 @@ def bound(
 
     shared.check_figure(figure)
     if not 0 < ratio < float("inf"):
-        raise ConfigError(f"--ratio {ratio:g}: the number of negatives for each word is above 0; 0.35 is usual")
+        raise ConfigError(f"--ratio {ratio:g}: the number of negatives per word must be above 0; 0.35 is usual")
     if gold is not None and (missing is not None or data is None):
         raise ConfigError("--gold goes with DATA and without --missing; leave one of them out")
     if data is None:
@@ -59,7 +64,7 @@ def bound(
         everything = theory.bound_by_length(counts, ratio)
         rows = shown = shared.frequent_only(everything, min_count, data)
     start = theory.first_informative_length(ratio)
-    notes = [f"For sentences with fewer than {start} words the bound is 0 or less, and says nothing."]
+    notes = [f"For sentences with fewer than {start} words the bound is 0 or less and gives no information."]
     unproved = [row.length for row in rows if not (row.vacuous or theory.bound_is_proved(row.length, ratio))]
     if unproved:
         notes.append(f"With λ = {ratio:g} its proof does not hold for n = {unproved[0]} to {unproved[-1]}.")
@@ -68,9 +73,9 @@ def bound(
         dense, exhausted = (sum(getattr(row, name) for row in everything) for name in ("dense", "exhausted"))
         sentences, overall = sum(row.sentences for row in everything), theory.mean_probability(everything)
         result |= {"sentences": sentences, "exact": overall, "dense": dense, "exhausted": exhausted}
-        notes.insert(0, f"From {overall:.1%} of all {sentences:,} sentences an epoch draws no hidden entity.")
+        notes.insert(0, f"In {overall:.1%} of all {sentences:,} sentences, an epoch samples no hidden entity.")
         notes += [f"Sentences with more than √n entities, which the bound does not cover: {dense:,}."] * (dense > 0)
-        notes += [f"Sentences with fewer spans than are asked for, so that all are drawn: {exhausted:,}."] * (
+        notes += [f"Sentences with fewer spans than requested, so that all are sampled: {exhausted:,}."] * (
             exhausted > 0
         )
     if json:

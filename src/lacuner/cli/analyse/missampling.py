@@ -22,12 +22,14 @@ def missampling(
     hidden: shared.Hidden = None,
     method: Annotated[
         list[str] | None,
-        typer.Option(help="A method to look at. May be repeated.", show_default=", ".join(_METHODS)),
+        typer.Option(help="Method to measure. Can be repeated.", show_default=", ".join(_METHODS)),
     ] = None,
-    dev: Annotated[Path | None, typer.Option(help="Data to score after every epoch.", show_default=False)] = None,
+    dev: Annotated[
+        Path | None, typer.Option(help="Development data to evaluate on after each epoch.", show_default=False)
+    ] = None,
     encoder: Encoder = None,
     epochs: Epochs = None,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same models.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed; the same seed gives the same models.")] = 1,
     settings: Set = None,
     figure: shared.FigureFile = None,
     device: Device = None,
@@ -35,9 +37,9 @@ def missampling(
     strict: Strict = False,
     json: Json = False,
 ) -> None:
-    """How many of the negatives that a method trains on are entities that nobody annotated?
+    """Measure how many of the sampled negatives are unannotated entities.
 
-    Trains a model with each method. All epochs run, with --dev, too (`--set training.patience=5` stops early).
+    Trains one model per method. All epochs run, even with --dev (`--set training.patience=5` stops early).
 
     Example: `lacuner analyse missampling masked.conll --hidden hidden.jsonl --dev dev.conll --figure missampling.png`
     """

@@ -21,22 +21,22 @@ def o_values(
     data: shared.Train,
     gold: shared.Gold = None,
     hidden: shared.Hidden = None,
-    method: Annotated[str, typer.Option(help="A method that tags words and has no stage.")] = "crf",
+    method: Annotated[str, typer.Option(help="Method that tags words and has no stage.")] = "crf",
     encoder: Encoder = None,
     epochs: Epochs = None,
     settings: Set = None,
     seeds: shared.Seeds = "1",
-    after: Annotated[int, typer.Option(min=1, help="The epoch after which words are picked; the paper's is 2.")] = 2,
+    after: Annotated[int, typer.Option(min=1, help="Epoch after which words are picked; the paper uses 2.")] = 2,
     figure: shared.FigureFile = None,
     device: Device = None,
     data_format: DataFormat = None,
     strict: Strict = False,
     json: Json = False,
 ) -> None:
-    """Does a tagger know, early in its training, which words belong to entities that nobody annotated?
+    """Measure how well a tagger detects words of unannotated entities early in training.
 
-    Trains a tagger for each seed and decision vector, plain and angle-based (`--set head.angle=true` or `false`: only that
-    one). The O-value of a word is what its tag `O` scores.
+    Trains a tagger for each seed and each kind of decision vector, plain and angle-based (`--set head.angle=true` or `false`
+    selects one). The O-value of a word is the score of its tag `O`.
 
     Example: `lacuner analyse o-values masked.conll --hidden hidden.jsonl --epochs 30 --figure o-values.png`
     """

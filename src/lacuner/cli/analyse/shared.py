@@ -19,28 +19,44 @@ if TYPE_CHECKING:
     from lacuner.cli.progress import TerminalObserver
     from lacuner.training.settings import RunSettings
 
-Train = Annotated[Path, typer.Argument(metavar="TRAIN", help="Training data with gaps.", show_default=False)]
+Train = Annotated[
+    Path, typer.Argument(metavar="TRAIN", help="Training data with missing annotations.", show_default=False)
+]
 Gold = Annotated[
     Path | None,
     typer.Option(
-        help="Complete labels of the same sentences; entities whose span lacks a label are hidden.", show_default=False
+        help="Complete annotation of the same sentences. Its entities whose spans are unlabeled in TRAIN "
+        "count as hidden.",
+        show_default=False,
     ),
 ]
 Hidden = Annotated[
     Path | None,
-    typer.Option(help="Instead of --gold: what was hidden, as `lacuner mask --hidden` writes it.", show_default=False),
+    typer.Option(
+        help="File of hidden entities, as written by `lacuner mask --hidden`. Replaces --gold.", show_default=False
+    ),
 ]
 FigureFile = Annotated[
-    Path | None, typer.Option("--figure", metavar="FILE", help="Draw it: a .png or .svg file.", show_default=False)
+    Path | None,
+    typer.Option(
+        "--figure", metavar="FILE", help="Draw a figure and save it as a .png or .svg file.", show_default=False
+    ),
 ]
-MinCount = Annotated[int, typer.Option(min=1, help="Leave out lengths with fewer sentences, as the paper does.")]
-Seeds = Annotated[str, typer.Option("--seeds", "--seed", metavar="N,N,…", help="Repeat with these seeds.")]
+MinCount = Annotated[
+    int, typer.Option(min=1, help="Leave out sentence lengths with fewer sentences than this, as the paper does.")
+]
+Seeds = Annotated[
+    str,
+    typer.Option(
+        "--seeds", "--seed", metavar="N,N,…", help="Random seeds; the experiment is repeated with each of them."
+    ),
+]
 
 
 def frequent_only(rows: Sequence[Any], min_count: int, path: Path) -> list[Any]:
     """The rows with at least so many sentences; says how many are left out."""
     if not rows:
-        raise DataError("there is no sentence", "give a file with annotated sentences", path)
+        raise DataError("the file contains no sentences", "give a file with annotated sentences", path)
     kept = [row for row in rows if row.sentences >= min_count]
     if not kept:
         highest = max(row.sentences for row in rows)

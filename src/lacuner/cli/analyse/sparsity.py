@@ -26,7 +26,7 @@ def sparsity(
     strict: Strict = False,
     json: Json = False,
 ) -> None:
-    """Have sentences fewer entities than the square root of their length? The bound on missampling assumes it.
+    """Measure how many sentences of n words have at most √n entities, as the bound on missampling assumes.
 
     Example: `lacuner analyse sparsity gold.conll --figure sparsity.png`
     """

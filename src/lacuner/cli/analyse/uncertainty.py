@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 def uncertainty(
     data: shared.Train,
-    dev: Annotated[Path, typer.Option(help="Data on which the best epochs are chosen.", show_default=False)],
+    dev: Annotated[Path, typer.Option(help="Development data for choosing the best epoch.", show_default=False)],
     gold: shared.Gold = None,
     hidden: shared.Hidden = None,
     test: Annotated[
-        Path | None, typer.Option(help="Data to compare the models on.", show_default="the dev data")
+        Path | None, typer.Option(help="Test data for comparing the models.", show_default="the dev data")
     ] = None,
     encoder: Encoder = None,
     epochs: Epochs = None,
@@ -33,11 +33,11 @@ def uncertainty(
     strict: Strict = False,
     json: Json = False,
 ) -> None:
-    """Do negatives teach more that a model is unsure of?
+    """Compare negatives by how uncertain a model is about them.
 
-    An oracle, trained on one half of TRAIN, scores the spans of the other half; three models are trained on that half, with
-    the most, the middle and the least uncertain spans as negatives. shared.Hidden entities are never among them. Trains four
-    models for each seed.
+    An oracle, trained on one half of TRAIN, scores the spans of the other half. Three models are trained on that half, with
+    the most, the middle and the least uncertain spans as negatives. Hidden entities are never among them. Trains four models
+    per seed.
 
     Example: `lacuner analyse uncertainty masked.conll --hidden hidden.jsonl --dev dev.conll --seeds 1,2,3`
     """

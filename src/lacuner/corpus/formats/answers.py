@@ -38,7 +38,7 @@ _DECODER = json.JSONDecoder()
 _REASONED = re.compile(r"(?:\d+[.)]\s*|[-*•]\s+)?(.+?)\s*\|\s*(true|false)\s*\|\s*([^|]*?)\s*(?:\|.*)?", re.IGNORECASE)
 _LISTED = re.compile(r"(?:[-*•]\s+)?(\w[\w&/.+-]*(?: [\w&/.+-]+){0,2})\s*:\s*(.*)")
 _NOTHING = frozenset({"", "-", "none", "n/a", "null", "[]", "no entities"})
-_REMEDY = 'let it be JSON ({"PER": ["Ada"]}), in a fence or not, or lines such as "PER: Ada, Bo"'
+_REMEDY = 'write JSON ({"PER": ["Ada"]}), in a fence or not, or lines such as "PER: Ada, Bo"'
 
 
 def is_shape(record: Mapping[str, Any]) -> bool:
@@ -176,11 +176,11 @@ class _AnswerReader:
         """The JSON in an answer, or what its lines say, as pairs."""
         fenced = _FENCE.findall(answer)
         if len(fenced) > 1:
-            raise _UnusableAnswerError(f"the answer has {len(fenced)} blocks of code", "keep the one that is meant")
+            raise _UnusableAnswerError(f"the answer has {len(fenced)} blocks of code", "keep the intended one")
         content = (fenced[0] if fenced else answer).strip()
         found = _embedded(content)
         if len(found) > 1:
-            raise _UnusableAnswerError(f"the answer has {len(found)} lists of names", "keep the one that is meant")
+            raise _UnusableAnswerError(f"the answer has {len(found)} lists of names", "keep the intended one")
         if found or content.startswith(("[", "{")):
             return self._decoded(found[0] if found else content)
         return self._read_lines(content, answer)
@@ -232,12 +232,12 @@ class _AnswerReader:
         elif isinstance(answer, Mapping):
             answer = [answer]
         if not isinstance(answer, list):
-            raise _UnusableAnswerError(f"the answer is no list of names: {answer!r:.60}", _REMEDY)
+            raise _UnusableAnswerError(f"the answer is not a list of names: {answer!r:.60}", _REMEDY)
         for item in answer:
             read = ((item[0], item[1]), {}) if _is_pair(item) else _named(item)
             if read is None:
                 raise _UnusableAnswerError(
-                    f"{item!r:.60} is no name with its type", 'write {"name": "Ada", "type": "PER"}'
+                    f"{item!r:.60} is not a name with its type", 'write {"name": "Ada", "type": "PER"}'
                 )
             (surface, label), others = read
             if not label.strip() or label.strip() == OUTSIDE:
@@ -255,9 +255,9 @@ class _AnswerReader:
             if is_name != is_value:
                 return [[key, value] if is_name else [value, key]]
             which = "both are" if is_name else "neither is"
-            what = f"of {key!r:.40} and {value!r:.40} nobody knows which is the name: {which} in the text"
+            what = f"it is unclear which of {key!r:.40} and {value!r:.40} is the name: {which} in the text"
             raise _UnusableAnswerError(what, 'write {"PER": ["Ada"]}')
-        raise _UnusableAnswerError(f"{value!r:.60} is no list of names", 'write {"PER": ["Ada"]}')
+        raise _UnusableAnswerError(f"{value!r:.60} is not a list of names", 'write {"PER": ["Ada"]}')
 
     def _report_losses(self, found: Alignment) -> None:
         for named in found.absent:
@@ -265,7 +265,7 @@ class _AnswerReader:
             remedy = "correct the name, or remove it"
             self._report.note("names that are not in their text", what, remedy, self._path, self._line)
         for named in found.covered:
-            what = f"{named.surface!r:.80} ({named.label}) is only there inside of longer names; it is left out"
+            what = f"{named.surface!r:.80} ({named.label}) is only there inside longer names; it is left out"
             self._report.note("names inside of longer ones", what, "remove it", self._path, self._line)
 
     def _error(self, what: str, remedy: str) -> DataError:

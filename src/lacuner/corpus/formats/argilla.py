@@ -126,7 +126,7 @@ class _Reader:
         found = list(dict.fromkeys(found))
         if len(found) > 1:
             what = f"there are spans as answers to two questions, {found[0]!r} and {found[1]!r}"
-            raise self._error(what, "keep the one that is meant")
+            raise self._error(what, "keep the intended one")
         return found[0] if found else _QUESTION
 
     def _choose(self, question: str) -> _Chosen:
@@ -134,7 +134,7 @@ class _Reader:
         usable = []
         for response in responses:
             if not isinstance(response, Mapping):
-                raise self._error(f'a response to "{question}" is no object', "export with records.to_json")
+                raise self._error(f'a response to "{question}" is not an object', "export with records.to_json")
             status = response.get("status") or "submitted"
             if status == "submitted" and response.get("value") is not None:
                 usable.append(response)
@@ -142,7 +142,7 @@ class _Reader:
                 self._leave_out(f"{status} responses", f"a response is {status}", response)
         suggestion = self._suggestions.get(question) or {"agent": _OWN}
         if not isinstance(suggestion, Mapping):
-            raise self._error(f'the suggestion for "{question}" is no object', "export with records.to_json")
+            raise self._error(f'the suggestion for "{question}" is not an object', "export with records.to_json")
         if not usable:
             return _Chosen("suggestion", suggestion)
         for response in usable[1:]:

@@ -116,7 +116,7 @@ def _put_together(document: Element, path: str | Path, report: ReadingReport) ->
             gap = offset - (pieces[-1].offset + len(pieces[-1].text) if pieces else 0)
             touches = pieces and pieces[-1].text and content  # no word goes on in the next passage
             if not bool(touches) <= gap <= _LONGEST_GAP:
-                report.remark("offsets of passages do not follow their texts; offsets are counted anew", path)
+                report.remark("offsets of passages do not match their texts; offsets are recomputed", path)
                 gap = 1 if pieces else 0
             texts += ["\n" * gap, content]
             pieces.append(_Piece(element, length + gap, content, offset, number))

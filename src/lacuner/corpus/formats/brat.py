@@ -95,7 +95,7 @@ def _document(file: Path, name: str, report: ReadingReport, options: ReadOptions
             parse = parse_status if note[1] == _DOCUMENT else parse_object
             notes[note[1]] = number, parse(note[2], file, number, "the note")
         elif _OTHER.fullmatch(line):
-            report.remark(f"{_KINDS[line[0]]} ({line[0]}) are handed on without being read", file.parent)
+            report.remark(f"{_KINDS[line[0]]} ({line[0]}) are kept but not interpreted", file.parent)
             others.append(line)
         else:
             raise DataError(f"not a line of brat standoff: {line[:60]!r}", _FORM, file, number)

@@ -157,7 +157,7 @@ def _layout(ahead: Sequence[_Lines], names: tuple[str, ...], tagged: bool, path:
     misc = {cells[layout.misc] for cells in rows} if layout.misc is not None else set()
     if len(named) + len(keys) > 1:
         shown = [names[index] for index in named] + [f"{key}=… in MISC" for key in keys]
-        raise DataError(f"there are two places with tags: {' and '.join(shown[:2])}", "keep those that are meant", path)
+        raise DataError(f"there are two places with tags: {' and '.join(shown[:2])}", "keep the intended ones", path)
     if named:
         return _Layout(names, named[0])
     if keys:

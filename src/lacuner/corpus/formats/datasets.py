@@ -107,7 +107,7 @@ def read_folder(path: str | Path, report: ReadingReport, options: ReadOptions) -
     _check_installed("pyarrow", path)
     folder = Path(path)
     if not folder.is_dir():
-        raise DataError("it is no folder", "give the folder that save_to_disk has written", path)
+        raise DataError("it is not a folder", "give a folder written by save_to_disk", path)
     if (folder / _SPLITS_FILE).exists():
         listed = _json_of(folder / _SPLITS_FILE).get("splits")
         splits = [str(split) for split in listed] if isinstance(listed, list) and listed else ["train"]
@@ -164,7 +164,7 @@ def sentences_of_dataset(dataset: Any, names: Sequence[str] | None, report: Read
             f"there are several splits ({splits})", f"give one of them: dataset[{next(iter(dataset), '')!r}]"
         )
     if not hasattr(dataset, "features") or not hasattr(dataset, "with_format"):
-        raise DataError(f"{type(dataset).__name__} is no dataset", "give a Dataset of the library datasets")
+        raise DataError(f"{type(dataset).__name__} is not a dataset", "give a Dataset of the library datasets")
     plain = dataset.with_format(None)
     features = dataset.features.to_dict() if dataset.features is not None else {}
     known = names_of(features)

@@ -160,7 +160,7 @@ def _check_mentions(text: str, mentions: Sequence[Mention], path: str | Path, re
         start, end = mention.span
         if start < 0 or any(begin >= stop for begin, stop in mention.fragments):
             what = f"{mention.label} at {start}–{end} is no span"
-            raise DataError(what, "let it begin before it ends", path, mention.line)
+            raise DataError(what, "make it begin before it ends", path, mention.line)
         if end > len(text):
             what = f"{mention.label} at {start}–{end} ends after the text's {len(text)} characters"
             raise DataError(what, "correct its offsets", path, mention.line)

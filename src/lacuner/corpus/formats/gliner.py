@@ -36,7 +36,7 @@ def sentence_of_gliner(record: Mapping[str, Any], path: str | Path, line: int, r
     """The sentence of a record."""
     if not isinstance(record.get(_TOKENS), list):
         what = f'"{_TOKENS}" (a list of words) is not there'
-        raise DataError(what, "if this is no file of GLiNER's, name another format", path, line)
+        raise DataError(what, "if this is not a GLiNER file, name another format", path, line)
     own = record.get(_OWN)
     own = own if isinstance(own, Mapping) else {}
     entities = _entities(record, own.get("entities"), path, line)

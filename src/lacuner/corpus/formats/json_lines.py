@@ -81,7 +81,7 @@ def decode_records(lines: Iterable[tuple[int, str]], path: str | Path) -> Iterat
             raise DataError(error.what, error.remedy, path, number) from None
         record = _from_tuple(record)
         if not isinstance(record, dict):
-            raise DataError("the line holds no JSON object", "write one JSON object a line", path, number)
+            raise DataError("the line is not a JSON object", "write one JSON object a line", path, number)
         yield number, record
 
 
@@ -129,7 +129,7 @@ def _elements(text: str, first: int, path: str | Path) -> Iterator[tuple[int, di
             if not scanner.skip(","):
                 raise scanner.error("a comma or the end of the array is missing")
     if not scanner.at_end():
-        raise scanner.error("there is something after the end of the array")
+        raise scanner.error("there is content after the end of the array")
 
 
 def _indented(text: str, first: int, path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -169,7 +169,7 @@ class _Scanner:
             raise DataError(error.what, error.remedy, self._path, line) from None
         value = _from_tuple(value)
         if not isinstance(value, dict):
-            raise DataError(f"{where} holds something that is no object", "write objects", self._path, line)
+            raise DataError(f"{where} holds something that is not an object", "write objects", self._path, line)
         return line, value
 
     def error(self, what: str) -> DataError:
@@ -192,7 +192,7 @@ def decode_json(text: str) -> Any:
 
     Raises:
         json.JSONDecodeError: it is not JSON.
-        UnfitJSONError: a key is there twice (Python would keep the last one), a number is NaN or infinite, there is
+        UnfitJSONError: a key occurs twice (Python would keep the last one), a number is NaN or infinite, there is
             half of a surrogate pair, or lists and objects are nested more than 100 deep.
     """
     begin = len(text) - len(text.lstrip(_JSON_SPACE))
@@ -243,7 +243,7 @@ def _distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(record) < len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for key in keys if keys.count(key) > 1)
-        raise UnfitJSONError(f"the key {twice!r} is there twice", "keep one of them")
+        raise UnfitJSONError(f"the key {twice!r} occurs twice", "keep one of them")
     return record
 
 
@@ -255,7 +255,7 @@ def _finite(text: str) -> float:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise UnfitJSONError(f"{name} is no number in JSON", "write null instead")
+    raise UnfitJSONError(f"{name} is not a number in JSON", "write null instead")
 
 
 def _is_deep(record: object) -> bool:

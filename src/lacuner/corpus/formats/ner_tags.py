@@ -185,7 +185,7 @@ def _name(tag: object, names: Sequence[str], path: str | Path, number: int) -> s
     if type(tag) is int and tag in _UNKNOWN_NUMBERS:
         return _UNKNOWN_TAG
     if type(tag) is not int or not 0 <= tag < len(names):
-        what = f"the tag {str(tag)[:40]!r} is none of the {len(names)} that there are names for"
+        what = f"the tag {str(tag)[:40]!r} is not one of the {len(names)} that have names"
         raise DataError(what, "correct the tag, or the names", path, number)
     return names[tag]
 

@@ -109,7 +109,7 @@ def _add_line(document: _Document, line: str, path: str | Path, number: int, rep
         what = f"the line is about {cells[0]!r}, but stands below {document.id!r}"
         raise DataError(what, "move it below its document", path, number)
     if not _NUMBER.fullmatch(cells[1]):
-        report.remark("relations are handed on without being read", path)
+        report.remark("relations are kept but not interpreted", path)
         document.relations.append(cells[1:])
         return
     if len(cells) < 5 or not _NUMBER.fullmatch(cells[2]) or not cells[4]:

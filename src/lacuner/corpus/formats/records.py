@@ -169,7 +169,7 @@ def build_sentence(
         try:
             sentence.offsets()
         except ValueError:
-            what, remedy = "the text does not hold the words; it is left out", "give the text that they were cut out of"
+            what, remedy = "the text does not hold the words; it is left out", "give the original text"
             report.note("texts left out", what, remedy, path, line)
             return replace(sentence, text=None)
     return sentence
@@ -302,7 +302,7 @@ def _string(value: object) -> str:
 def _finite(value: Any) -> float:
     number = float(value)
     if not math.isfinite(number):
-        raise ValueError(f"{value!r} is no finite number")
+        raise ValueError(f"{value!r} is not a finite number")
     return number
 
 

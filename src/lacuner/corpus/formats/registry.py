@@ -83,8 +83,8 @@ def writer_of(path: str | Path, name: str | None = None) -> Writer:
     """Writes this text file."""
     found = writable_format(path, name)
     if found.write is None:
-        what = f"the format {found.name} is no text that can be written piece by piece"
-        raise DataError(what, "write jsonl, and then lacuner convert it", path)
+        what = f"the format {found.name} cannot be written incrementally"
+        raise DataError(what, "write jsonl and convert it with lacuner convert", path)
     return found.write
 
 

@@ -44,7 +44,9 @@ def read_spacy(path: str | Path, report: ReadingReport, options: ReadOptions | N
 
         sentence = restored(plain, kept if isinstance(kept, str) else None, plain_of, path, number, report)
         if content.outside and not sentence.complete:
-            report.remark("words outside of entities are read as unknown, because nobody may have looked", path)
+            report.remark(
+                "words outside of entities are read as unknown, because they may not have been annotated", path
+            )
         yield sentence
 
 

@@ -47,7 +47,7 @@ def find_span_key(record: Mapping[str, Any], keys: Collection[str], path: str | 
             raise DataError(f'"{key}" must be a list', "write [[start, end, label], …]", path, line)
     if len(filled) > 1:
         what = f'there are spans under two keys, "{filled[0]}" and "{filled[1]}"'
-        raise DataError(what, "keep those that are meant", path, line)
+        raise DataError(what, "keep the intended ones", path, line)
     if filled and filled[0] not in keys:
         what = f'there are spans under "{filled[0]}", where this format has none'
         raise DataError(what, "read it as jsonl", path, line)
@@ -100,7 +100,7 @@ def looks_like_tags(value: object) -> bool:
 
 
 def note_unread(extra: Mapping[str, Any], text: str | None, path: str | Path, line: int, report: ReadingReport) -> None:
-    """Count the fields that are handed on without being read; those that look like annotation or words, loudly.
+    """Count the fields that are kept but not interpreted; those that look like annotation or words, loudly.
 
     Args:
         extra: the fields.

@@ -147,7 +147,7 @@ class _Words:
         stop = span.end - len(inside) + len(inside.rstrip())
         if (starts[first], ends[after - 1]) != (begin, stop):
             what = f"{span} ends inside a word; it covers {text[starts[first] : ends[after - 1]]!r} now"
-            remedy = "let it begin and end at words"
+            remedy = "make it begin and end at word boundaries"
             self.report.note("entities moved to word borders", what, remedy, self.path, self.line)
         return first, after
 
