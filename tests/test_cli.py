@@ -504,7 +504,7 @@ def test_only_a_model_is_said_to_be_replaced(run, files):
     (files / "notes" / "todo.txt").write_text("mine")
     code, _, log = run("train", files / "train.conll", "--out", files / "notes")
     assert code == 1
-    assert "exists and is no model folder" in log
+    assert "exists and is not a model folder" in log
     assert "replaced" not in log
 
 

@@ -276,7 +276,7 @@ def test_what_cannot_be_learned_from_is_refused(corpus, message):
 
 def test_labels_that_differ_in_case_only_are_named(toy, small_settings, caplog):
     Recognizer.train(toy, toy[:3].rename_labels({"LOC": "Loc"}), method="full", epochs=1, settings=small_settings)
-    assert "The labels LOC and Loc differ in case only" in caplog.text
+    assert "The labels LOC and Loc differ only in case" in caplog.text
 
 
 def test_dev_data_without_sentences_is_refused(toy):

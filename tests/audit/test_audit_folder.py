@@ -77,7 +77,7 @@ def test_an_audit_that_lacks_a_file_is_refused(tmp_path: Path, name: str) -> Non
 
 def test_a_file_is_no_audit(tmp_path: Path) -> None:
     (tmp_path / "train.conll").write_text("Ada\tB-PER\n")
-    with pytest.raises(DataError, match=r"train.conll: this is a file, and not an audit — give the folder that"):
+    with pytest.raises(DataError, match=r"train.conll: this is a file, not an audit — give a folder written by"):
         AuditFolder.open(tmp_path / "train.conll")
 
 
