@@ -90,7 +90,7 @@ class MatchHead(SpanHead):
 
 
 class Known(NamedTuple):
-    """``M`` pairs of a question and a span (or word) in ``P`` groups; of each group at least one is an answer."""
+    """``M`` pairs of a question and a span (or word) in ``P`` groups; at least one pair of each group is an answer."""
 
     spans: Spans  # M spans, in rows of questions
     group: Tensor  # (M,)
