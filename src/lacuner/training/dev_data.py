@@ -1,4 +1,4 @@
-"""Dev data beside training data: what makes its scores say less than they seem to."""
+"""Checks on dev data that reveal when dev scores are misleading."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -12,12 +12,12 @@ _REPEATED = 0.2
 
 
 def remarks_on_dev(train: Corpus, dev: Corpus) -> Iterator[str]:
-    """What a person would want to know before a model is selected on ``dev``, in sentences."""
+    """Yield warnings, as sentences, about selecting a model on ``dev``."""
     if not any(sentence.entities for sentence in dev):
         yield "No entity is annotated in the dev data, so it cannot tell which epoch is best; the last is kept."
     for label in sorted(set(dev.labels) - set(train.labels)):
         yield f"The label {label} is in the dev data only; none of its entities can be found."
-    if train.is_lazy:  # it would be read from disk again
+    if train.is_lazy:  # it would have to be read from disk again
         return
     for label in labels_that_dev_lacks(train, dev):
         yield (
@@ -33,7 +33,7 @@ def remarks_on_dev(train: Corpus, dev: Corpus) -> Iterator[str]:
 
 
 def labels_that_dev_lacks(train: Corpus, dev: Corpus) -> list[str]:
-    """Labels that are frequent in the training data and not in the dev data, though all of them were looked for there."""
+    """Labels frequent in the training data but absent from the dev data, although it is annotated for all labels."""
     if any(sentence.annotated_labels is not None for sentence in dev):
         return []
     counts = Counter(entity.label for sentence in train for entity in sentence.entities)
@@ -43,6 +43,6 @@ def labels_that_dev_lacks(train: Corpus, dev: Corpus) -> list[str]:
 
 
 def count_repeated(train: Corpus, dev: Corpus) -> int:
-    """How many dev sentences have exactly the words of a training sentence."""
+    """Number of dev sentences with exactly the words of a training sentence."""
     known = {tuple(tokens) for tokens in train.tokens}
     return sum(tuple(tokens) in known for tokens in dev.tokens)
