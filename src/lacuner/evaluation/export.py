@@ -1,4 +1,4 @@
-"""Whether an exported model is worth it: F1, size and speed, before and after."""
+"""F1, size and speed of a model before and after export."""
 
 import time
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ _TIMED_WORDS = 4_000
 
 @dataclass(frozen=True)
 class Measured:
-    """What a model does and costs."""
+    """Quality and cost of a model."""
 
     f1: float
     bytes: int
@@ -30,7 +30,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class ExportReport:
-    """A model before and after it was exported."""
+    """A model before and after export."""
 
     backend: BackendName
     before: Measured
@@ -38,7 +38,7 @@ class ExportReport:
 
     @property
     def loss(self) -> float:
-        """Points of F1."""
+        """Loss in points of F1."""
         return 100 * (self.before.f1 - self.after.f1)
 
     @property
@@ -59,7 +59,7 @@ class ExportReport:
 
 
 def compare_models(before: Model, after: Model, corpus: Corpus, backend: BackendName, nested: bool) -> ExportReport:
-    """Measure both on annotated sentences; they are timed in turns, so that a busy machine hurts both alike."""
+    """Measure both models on annotated sentences; timings alternate, so that other load affects both alike."""
     some: list[Sequence[str]] = []
     for tokens in corpus.tokens:
         if sum(map(len, some)) < _TIMED_WORDS:
@@ -72,7 +72,7 @@ def compare_models(before: Model, after: Model, corpus: Corpus, backend: Backend
                 clear()
             began = time.perf_counter()
             find_entities(model, some, nested)
-            if turn:  # the first one warms up
+            if turn:  # the first one is a warm-up
                 times.append(time.perf_counter() - began)
     words = sum(map(len, some))
     measured = [
