@@ -1,7 +1,7 @@
-"""What models predict of a corpus that they have not seen: how much is missing, and what should be looked at.
+"""Statistics of out-of-fold predictions: how many entities are missing, and which spans to review.
 
-Spans are of two kinds: names that the models were taught elsewhere, and new ones. Each kind is calibrated by itself, because
-what is annotated depends on it. Of the names in a dictionary nearly all occurrences are annotated; of the others none is.
+Spans are of two kinds: names that the models were trained on elsewhere, and new names. Each kind is calibrated separately,
+because annotation depends on it. Of the names in a dictionary, nearly all occurrences are annotated; of others, none.
 """
 
 from collections import defaultdict
@@ -37,17 +37,17 @@ _KINDS = (0, 1)
 
 @dataclass(frozen=True)
 class Estimate:
-    """How many entities are missing, with a 95 % interval.
+    """Estimated number of missing entities, with a 95 % interval.
 
     Attributes:
         total: expected number.
         low: of the interval.
         high: of the interval.
         labels: expected number of each label, with intervals: ``{"PER": (total, low, high)}``.
-        annotated_share: of all entities, the share that is annotated.
-        at_least: most of them are names that are annotated nowhere, as where a dictionary made the labels. Names that are
-            not in it may be harder to find than those that are, so there can be more; ``low`` is what can be said, and
-            ``high`` is no 95 % bound: it counts everything that models take for an entity, however improbable.
+        annotated_share: fraction of all entities that are annotated.
+        at_least: most missing entities are names that are annotated nowhere, as with labels from a dictionary. Names missing
+            from it may be harder to find than those in it, so there may be more; then ``low`` is a lower bound, and ``high``
+            is no 95 % bound: it counts every span that models predict as an entity, however improbable.
     """
 
     total: float
@@ -70,21 +70,21 @@ class Estimate:
 
 @dataclass(frozen=True, eq=False)
 class AuditModel:
-    """What models predict of the spans of a corpus that they have not seen, beside what is annotated.
+    """Out-of-fold predictions for the spans of a corpus, compared with its annotation.
 
     Attributes:
         predicted: label probabilities of annotated spans, and of all that are probable enough.
         labels: their names; the first is ``O``.
-        annotated: ``(N,)`` number of the label that each span has in the corpus; 0: none.
-        unknown: ``(N, L)`` which labels nobody has said of a span that it has them not; never ``O``.
-        sought: ``(N, L)`` which of these may be annotated where the span is, because somebody has looked for them.
-        counts: ``(N,)`` whether the span tells how often entities are annotated.
+        annotated: ``(N,)`` index of each span's label in the corpus; 0: none.
+        unknown: ``(N, L)`` labels that have not been ruled out for each span; never ``O``.
+        sought: ``(N, L)`` labels that were annotated where the span is.
+        counts: ``(N,)`` whether the span is used to estimate how often entities are annotated.
         unannotated: ``(N,)`` whether the span overlaps no annotated one, so that it may be missing.
-        detected: ``(N,)`` whether a model notices the span: others are there because they are annotated, or because the same
-            words may be noticed elsewhere, and say nothing about how often such spans are.
-        new_names: ``(N,)`` whether the models were taught no entity with the same words.
-        calibrations: of the probability of being an entity at all, and of an entity with each label to be annotated; of
-            spans with names that were taught, and of those with new ones.
+        detected: ``(N,)`` whether a model detects the span: others are included because they are annotated, or because the
+            same words may be detected elsewhere, and say nothing about the frequency of such spans.
+        new_names: ``(N,)`` whether the models were trained on no entity with the same words.
+        calibrations: of the probabilities of being an entity, and of being annotated given the label; for spans with names
+            that were trained on, and for those with new names.
     """
 
     predicted: SpanProbabilities
@@ -107,14 +107,14 @@ class AuditModel:
         known: Collection[str] | None = None,
         new_names: Flags | None = None,
     ) -> "AuditModel":
-        """Compare what models predict with what is annotated.
+        """Compare predictions with the annotation.
 
         Args:
-            predicted: what they predict.
-            corpus: what is annotated.
+            predicted: out-of-fold predictions.
+            corpus: the annotation.
             labels: of both, ``O`` first.
-            known: labels that the models can predict; by default all. What is annotated with another one is left out.
-            new_names: ``(N,)`` spans with names that models were not taught; none: nobody knows, and all are alike.
+            known: labels that the models can predict; by default all. Annotations with other labels are omitted.
+            new_names: ``(N,)`` spans with names that the models were not trained on; None: unknown, so all are treated alike.
         """
         kept = _with_known_labels(predicted, corpus, frozenset(labels if known is None else known))
         predicted = predicted[kept]
@@ -136,17 +136,17 @@ class AuditModel:
 
     @property
     def scores(self) -> Floats:
-        """``(N,)`` how much each span looks like an entity."""
+        """Entity score of each span: ``(N,)``."""
         return 1 - self.predicted.probabilities[:, 0].astype(float)
 
     def missing(self) -> Floats:
-        """``(N, L)`` probability that a span which is not annotated is an entity with each label; 0 for ``O``."""
+        """Probability that an unannotated span is an entity of each label: ``(N, L)``; 0 for ``O``."""
         return self._missing(self.calibrations, np.arange(len(self.predicted)))
 
     def estimate(self, seed: int = 1) -> Estimate:
-        """How many entities are missing; the interval is that of a bootstrap over sentences.
+        """Estimate the number of missing entities; the interval is from a bootstrap over sentences.
 
-        Of the annotated entities, models do not notice some; so they do not of the missing ones, and these are added.
+        Models fail to detect some annotated entities, and so some missing ones; the estimate is corrected for these.
         """
         totals = self._count(self.calibrations, np.ones(len(self.predicted)))  # (2, labels)
         sentences, row = np.unique(self.predicted.sentence, return_inverse=True)
@@ -179,32 +179,32 @@ class AuditModel:
         )
 
     def _missing(self, calibrations: tuple[Calibration, Calibration], rows: npt.NDArray[np.int64]) -> Floats:
-        """``(n, L)``: of some spans, the probability of being an entity with each label that is missing."""
+        """Probabilities that spans are missing entities of each label: ``(n, L)``."""
         probabilities = self.predicted.probabilities[rows].astype(float)
         inside = 1 - probabilities[:, 0]
         kind = self.new_names[rows].astype(int)
         entity = np.stack([calibration.entity(inside) for calibration in calibrations])[kind, np.arange(len(kind))]
-        among = probabilities[:, 1:] / np.maximum(inside, 1e-12)[:, None]  # (n, L - 1) which label, if it is one
+        among = probabilities[:, 1:] / np.maximum(inside, 1e-12)[:, None]  # (n, L - 1) label, given an entity
         annotated = np.array([calibration.shares for calibration in calibrations])[kind] * self.sought[rows, 1:]
-        annotated[~self.unknown[rows, 1:]] = 1  # where somebody has looked for all of them, none is overlooked
+        annotated[~self.unknown[rows, 1:]] = 1  # where all of them were annotated, none is missing
         missing = missing_probability(entity[:, None] * among, annotated)
         return np.pad(missing, ((0, 0), (1, 0)))
 
     def _counted(self) -> npt.NDArray[np.int64]:
-        """The spans whose probabilities add up to how many are missing."""
+        """Spans whose probabilities sum to the number of missing entities."""
         return np.flatnonzero(self.unannotated & self.detected)
 
     def _count(self, calibrations: tuple[Calibration, Calibration], weights: Floats) -> Floats:
-        """``(2, labels)``: how many are missing, of names that were taught and of new ones."""
+        """Number of missing entities, with names that were trained on and with new ones: ``(2, labels)``."""
         rows = self._counted()
         missing, new = self._missing(calibrations, rows) * weights[rows, None], self.new_names[rows]
         return np.stack([missing[new == kind].sum(0)[1:] * self._undetected(weights, kind) for kind in _KINDS])
 
     def _at_most(self, label: int | None = None) -> float:
-        """How many were missing if everything were an entity that models notice at all, and no two of them overlapped.
+        """Upper bound: the maximum number of non-overlapping detected spans.
 
         Args:
-            label: count only spans with which it goes best; by default all.
+            label: count only spans for which this is the best label; by default all.
         """
         rows = self._counted()
         if label is not None:
@@ -212,7 +212,7 @@ class AuditModel:
         sentence, start, end = (
             column[rows] for column in (self.predicted.sentence, self.predicted.start, self.predicted.end)
         )
-        order = np.lexsort((end, sentence))  # who takes what ends first has the most spans that do not overlap
+        order = np.lexsort((end, sentence))  # greedy interval scheduling: by earliest end
         everywhere = np.ones(len(self.predicted))
         factors = [self._undetected(everywhere, kind) for kind in _KINDS]
         columns = (sentence[order], start[order], end[order], self.new_names[rows[order]])
@@ -224,21 +224,20 @@ class AuditModel:
         return most
 
     def _undetected(self, weights: Floats, new_names: int) -> float:
-        """How many times as many entities there are as models notice."""
+        """Ratio of entities to detected entities."""
         entities = (self.annotated > 0) & (self.new_names == new_names)
         detected = weights[entities & self.detected].sum()
         return float(weights[entities].sum() / detected) if detected else 1.0
 
     def findings(self, corpus: Corpus, min_probability: float | None = None) -> list[Finding]:
-        """Everything that is at least so probable, best first; of missing spans that overlap, the best.
+        """All findings with at least this probability, best first; of overlapping missing spans, the best.
 
-        What looks like an entity is listed, too, even if hardly anything seems to be missing: that may be a wrong impression.
-        Spans with the same words decide together which of them come first.
+        Spans that look like entities are listed even if hardly anything is estimated to be missing: the estimate may be
+        wrong. Spans with the same words are ranked together.
 
         Args:
             corpus: what was predicted.
-            min_probability: by default 0.1, or as much less as there must be for as many missing entities to be listed as
-                the estimate says there are.
+            min_probability: by default 0.1, or lower if needed to list as many missing entities as estimated.
         """
         least = MIN_PROBABILITY if min_probability is None else min_probability
         expected = self._count(self.calibrations, np.ones(len(self.predicted))).sum() if min_probability is None else 0
@@ -247,7 +246,7 @@ class AuditModel:
         return _with_texts(found, corpus)
 
     def _missing_findings(self, corpus: Corpus, min_probability: float, expected: float) -> Iterator[Finding]:
-        """What is probable enough, or looks like an entity; and if that is less than expected, the most probable others."""
+        """Spans that are probable enough, or look like entities; if fewer than expected, also the most probable others."""
         probable = self.missing()
         best = probable[:, 1:].argmax(1) + 1 if len(self.labels) > 1 else np.zeros(len(probable), dtype=np.int64)
         own = probable[np.arange(len(probable)), best]
@@ -255,7 +254,7 @@ class AuditModel:
         total = np.zeros(len(own))
         total[possible] = _agree(own[possible], self._same_words(possible, corpus), self.detected[possible])
         chosen = (total >= min_probability) | (self.scores >= _LOOKS_LIKE_AN_ENTITY)
-        order = possible[np.lexsort((-total[possible], ~chosen[possible]))]  # those that are chosen first
+        order = possible[np.lexsort((-total[possible], ~chosen[possible]))]  # the chosen ones first
         taken: dict[int, set[int]] = {}
         count = 0
         for row in order.tolist():
