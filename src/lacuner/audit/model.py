@@ -269,12 +269,12 @@ class AuditModel:
                 yield Finding(sentence, start, end, label, float(total[row]), "missing", "")
 
     def _label_findings(self, corpus: Corpus, min_probability: float) -> Iterator[Finding]:
-        """Annotated spans that the models read in another way: with another label, with other borders, or as nothing."""
+        """Annotated spans that the models predict differently: with another label, other boundaries, or as no entity."""
         entity = np.where(self.new_names, *(calibration.entity(self.scores) for calibration in self.calibrations[::-1]))
         among = self.predicted.probabilities[:, 1:].astype(float)
         known = self.annotated > 0
         noise = fit_label_noise(among[known], self.annotated[known] - 1)
-        overlooked = (~self.detected[known]).sum() + 1  # models do not know every entity, so they cannot be sure of O
+        overlooked = (~self.detected[known]).sum() + 1  # models miss some entities, so they cannot be certain of O
         entity = np.maximum(entity, overlooked / (known.sum() + 1))
         rows = {self._place(row): row for row in np.flatnonzero(known).tolist()}
         for sentence in np.unique(self.predicted.sentence).tolist():
@@ -300,14 +300,14 @@ class AuditModel:
                     yield Finding(sentence, start, end, new, probability, kind, "", old)
 
     def _unannotated_spans(self, sentence: int) -> "OverlapIndex[_Rival]":
-        """The spans of a sentence that are not annotated."""
+        """The unannotated spans of a sentence."""
         part = self.predicted.of(sentence)
         rows = part.start + np.flatnonzero(self.annotated[part] == 0)
         columns = rows, self.predicted.start[rows], self.predicted.end[rows], self.predicted.probabilities[rows, 0]
         return OverlapIndex(map(_Rival, *(column.tolist() for column in columns)))
 
     def _same_words(self, rows: npt.NDArray[np.int64], corpus: Corpus) -> npt.NDArray[np.int64]:
-        """A number for each of some spans: the same for the same words, capitalized or not."""
+        """Group index of each span, shared by spans with the same words, ignoring case."""
         words = [" ".join(corpus[s].tokens[i:j]).casefold() for s, i, j in map(self._place, rows.tolist())]
         return np.unique(np.array(words, dtype=object), return_inverse=True)[1]
 
@@ -317,7 +317,7 @@ class AuditModel:
 
 
 class _Rival(NamedTuple):
-    """A span that is not annotated, and may be what an annotated one should be."""
+    """An unannotated span that may be the correct version of an annotated one."""
 
     row: int
     start: int
@@ -326,16 +326,16 @@ class _Rival(NamedTuple):
 
 
 def _agree(probability: Floats, words: npt.NDArray[np.int64], detected: Flags) -> Floats:
-    """The same probabilities, given to other spans: what models say of the same words elsewhere counts, too.
+    """Reorder probabilities between spans, so that predictions for other occurrences of the same words count, too.
 
-    A span has its own log-odds, plus the mean of those with the same words times the logarithm of how many there are: names
-    that models notice many times are more trustworthy than others. Only the order is taken from that, because a sum
-    of log-odds that are not independent is no probability. So as many entities seem to be missing as before.
+    A span is ranked by its own log-odds, plus the mean log-odds of all occurrences of its words times the logarithm of their
+    number: names that models detect many times are more trustworthy. Only the order is changed, because a sum of dependent
+    log-odds is no probability. So the expected number of missing entities stays the same.
 
     Args:
         probability: ``(n,)`` of each span by itself.
-        words: ``(n,)`` the same number for the same words.
-        detected: ``(n,)`` whether models notice the span; others do not speak for their words.
+        words: ``(n,)`` group index, equal for the same words.
+        detected: ``(n,)`` whether models detect the span; others do not contribute to their group.
     """
     inside = np.clip(probability, 1e-4, 1 - 1e-4)
     odds = np.log(inside / (1 - inside))
@@ -348,7 +348,7 @@ def _agree(probability: Floats, words: npt.NDArray[np.int64], detected: Flags) -
 
 
 def _with_texts(findings: Iterable[Finding], corpus: Corpus) -> list[Finding]:
-    """The findings with their words; each sentence is looked at once."""
+    """The findings with their text; each sentence is accessed once."""
     findings = list(findings)
     numbers: dict[int, list[int]] = defaultdict(list)
     for number, finding in enumerate(findings):
@@ -360,7 +360,7 @@ def _with_texts(findings: Iterable[Finding], corpus: Corpus) -> list[Finding]:
 
 
 def _with_known_labels(spans: SpanProbabilities, corpus: Corpus, known: Collection[str]) -> Flags:
-    """``(N,)``: all spans but those whose annotated label the models cannot predict."""
+    """Spans except those whose annotated label the models cannot predict: ``(N,)``."""
     unknown = {
         (index, entity.start, entity.end)
         for index in np.unique(spans.sentence).tolist()
@@ -375,7 +375,7 @@ def _with_known_labels(spans: SpanProbabilities, corpus: Corpus, known: Collecti
 def _against(
     predicted: SpanProbabilities, corpus: Corpus, labels: Sequence[str]
 ) -> tuple[npt.NDArray[np.int64], Flags]:
-    """The label number that each span has in the corpus (0: none), and whether it overlaps no annotated span."""
+    """Index of each span's label in the corpus (0: none), and whether the span overlaps no annotated one."""
     number = {label: index for index, label in enumerate(labels)}
     annotated = np.zeros(len(predicted), dtype=np.int64)
     free = np.ones(len(predicted), dtype=bool)
@@ -386,14 +386,14 @@ def _against(
         start, end = predicted.start[part], predicted.end[part]
         numbers = {(entity.start, entity.end): number[entity.label] for entity in entities}
         annotated[part] = [numbers.get(span, 0) for span in zip(start.tolist(), end.tolist(), strict=True)]
-        reached = np.maximum.accumulate([entity.end for entity in entities])  # they are in the order of their starts
-        before = np.searchsorted([entity.start for entity in entities], end)  # entities that begin before the span ends
+        reached = np.maximum.accumulate([entity.end for entity in entities])  # they are ordered by start
+        before = np.searchsorted([entity.start for entity in entities], end)  # entities that start before the span ends
         free[part] = (before == 0) | (reached[before - 1] <= start)
     return annotated, free
 
 
 def _unsettled(predicted: SpanProbabilities, corpus: Corpus, labels: Sequence[str]) -> tuple[Flags, Flags]:
-    """Which labels each span may have though it is not annotated, and for which of them somebody has looked: ``(N, L)``."""
+    """Labels that each span may have although it is unannotated, and which of these were annotated there: ``(N, L)``."""
     shape = (len(predicted), len(labels))
     unknown, sought = np.zeros(shape, dtype=bool), np.zeros(shape, dtype=bool)
     for index in np.unique(predicted.sentence).tolist():
@@ -413,11 +413,11 @@ def _unsettled(predicted: SpanProbabilities, corpus: Corpus, labels: Sequence[st
 
 @dataclass(frozen=True, eq=False)
 class _Spans:
-    """What a calibration is fitted to; a span without an annotation counts as one of its most probable label."""
+    """Data that a calibration is fitted to; an unannotated span counts as one of its most probable label."""
 
     score: Floats  # (N,)
     annotated: Flags  # (N,)
-    label: npt.NDArray[np.int64]  # (N,) its number, from 0, without O
+    label: npt.NDArray[np.int64]  # (N,) label index from 0, without O
 
     @classmethod
     def of(cls, predicted: SpanProbabilities, annotated: npt.NDArray[np.int64]) -> "_Spans":
@@ -426,5 +426,5 @@ class _Spans:
         return cls(1 - predicted.probabilities[:, 0].astype(float), known, label)
 
     def fit(self, counts: Flags, weights: Floats, start: Calibration | int) -> Calibration:
-        """The calibration of the spans that count."""
+        """Fit the calibration to the spans that count."""
         return calibrate(self.score[counts], self.annotated[counts], self.label[counts], weights[counts], start)
