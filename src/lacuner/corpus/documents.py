@@ -1,4 +1,4 @@
-"""Documents: which one a sentence belongs to, and how one is cut into sentences without cutting a span in two."""
+"""Documents: assigning sentences to documents, and splitting documents into sentences without cutting spans."""
 
 import hashlib
 from bisect import bisect_left
@@ -20,7 +20,7 @@ OFFSET = "offset"
 
 
 def document_of(sentence: Sentence) -> tuple[str, str] | None:
-    """The field that names the document of a sentence, and its name."""
+    """The field that identifies a sentence's document, and its value."""
     meta = sentence.extra.get("meta")
     for fields in (sentence.extra, meta if isinstance(meta, Mapping) else {}):
         for name in DOCUMENT_FIELDS:
@@ -74,7 +74,7 @@ def _digest(text: str) -> str:
 
 
 def slice_sentence(sentence: Sentence, begin: int, end: int) -> Sentence:
-    """The words ``[begin, end)`` and what is known about spans inside of them, without text and other fields."""
+    """The words ``[begin, end)`` and the annotation of spans inside, without text and other fields."""
     return Sentence(
         tokens=sentence.tokens[begin:end],
         entities=_within(sentence.entities, begin, end),
@@ -100,7 +100,7 @@ def _words_within(words: frozenset[int], begin: int, end: int) -> frozenset[int]
 
 
 def words_inside_spans(sentence: Sentence) -> set[int]:
-    """The words that an annotated or rejected span has, but does not begin with: no cut may be before them."""
+    """The words of annotated and rejected spans except their first: no cut may be before these."""
     inside: set[int] = set()
     reached = 0
     annotated = [span for said in sentence.statements() for span in (*said.entities, *said.non_entities)]
@@ -111,7 +111,7 @@ def words_inside_spans(sentence: Sentence) -> set[int]:
 
 
 def _within(spans: Sequence[S], begin: int, end: int) -> tuple[S, ...]:
-    """Of spans in the order in which they begin, those inside of ``[begin, end)``, counted from ``begin``."""
+    """Spans inside ``[begin, end)``, with offsets relative to ``begin``; ``spans`` are ordered by start."""
     first, after = (bisect_left(spans, word, key=attrgetter("start")) for word in (begin, end))
     return tuple(
         replace(span, start=span.start - begin, end=span.end - begin) for span in spans[first:after] if span.end <= end
