@@ -31,13 +31,13 @@ def document_of(sentence: Sentence) -> tuple[str, str] | None:
 
 
 def cut_into_sentences(document: Sentence) -> list[Sentence]:
-    """The sentences of a document whose text is known, with ``offset``, and ``document`` unless a field names it already.
+    """Split a document with known text into sentences, with ``offset``, and ``document`` unless a field identifies it.
 
-    Annotated and rejected spans are not cut in two: where one reaches over the end of a sentence, that is not taken for one.
+    Annotated and rejected spans are never cut: a sentence end inside one is ignored.
 
     Args:
-        document: what is known about its words; a text with one sentence stays as it is. If no field names it, its name
-            is made of its text, so that it is the same wherever, and together with whichever others, it is read.
+        document: with annotation; a text of one sentence is returned unchanged. If no field identifies it, its ID is a hash
+            of its text, so that it does not depend on where and with which others it is read.
     """
     if document.text is None:
         return [document]

@@ -94,14 +94,14 @@ class Dictionary:
     def occurring_in(
         self, sentences: Iterable[Sentence], characters: bool = False, variants: bool = False
     ) -> Iterator[Entry]:
-        """The names whose words are in the sentences, in any case: often few of a long list, which are quickly searched for.
+        """Yield the names whose words all occur in the sentences, ignoring case: often few of a long list, for fast matching.
 
-        Every name that :class:`~lacuner.matching.Matcher` finds there is among them.
+        They include every name that :class:`~lacuner.matching.Matcher` finds there.
 
         Args:
             sentences: the text.
             characters: whether its words are single characters.
-            variants: whether names may be written with other punctuation.
+            variants: whether names may be written with different punctuation.
         """
         cut = (together(s.tokens, s.text) if characters else s.tokens for s in sentences)
         words = set(_runs_of(" ".join(chain.from_iterable(cut))))
