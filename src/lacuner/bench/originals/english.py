@@ -36,12 +36,12 @@ def _roster_pair(corpus: str, split: str) -> tuple[Original, Original]:
 
 
 def _with_digits(distant: Path, texts: Path) -> Corpus:
-    """Top-Neg's file has 0 for every digit; the other one has the digits."""
+    """Restore digits from the texts; Top-Neg's file has 0 for every digit."""
     return with_entities_of(read_texts(texts), read_spans(distant))
 
 
 def _model_labels_of_texts(labels: Path, texts: Path) -> Corpus:
-    """Labels of a language model, one copy of which has 0 for every digit, too."""
+    """Labels of a language model, one copy of which also has 0 for every digit."""
     return with_entities_of(read_texts(texts), read_columns(labels, column=_TAG))
 
 
@@ -140,7 +140,7 @@ WNUT16 = Distribution(
 
 
 def _flags(path: Path) -> Corpus:
-    """Labels without borders between neighbors: 1 is a chemical, 2 a disease, 0 neither."""
+    """Labels without boundaries between adjacent entities: 1 is a chemical, 2 a disease, 0 neither."""
     flags = read_columns(path, scheme="io", column=_FLAG)
     return renamed(flags, {"0": None, "1": "Chemical", "2": "Disease"})
 
