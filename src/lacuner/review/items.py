@@ -1,4 +1,4 @@
-"""What is up for review: a finding of an audit with its number, its status, and how items are selected and counted."""
+"""Review items: findings of an audit with number and status, and how they are filtered and counted."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -45,14 +45,14 @@ ALL_OPEN = Filter()
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """How many items have this status, kind and label.
+    """Number of items with this status, kind and label.
 
     Attributes:
         status: of the items.
         kind: of the items.
-        label: that the audit suggests for them.
-        count: how many there are.
-        expected: how many of them are expected to be right: the sum of their probabilities.
+        label: suggested by the audit.
+        count: number of items.
+        expected: expected number of correct ones: the sum of their probabilities.
     """
 
     status: Status
