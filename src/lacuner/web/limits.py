@@ -1,6 +1,6 @@
-"""How much of the server one client can use: connections, the time of a request, and the size of its body.
+"""Limits per client: connections, the duration of a request, and the size of its body.
 
-uvicorn limits the size of headers and the time between two requests, but waits forever for a request to be completed.
+uvicorn limits the size of headers and the time between two requests, but waits forever for a request to complete.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ _Phase = Literal["request", "answer", "idle"]
 
 
 class LimitedProtocol(H11Protocol):
-    """One connection: closed if its request takes too long, or if it waits while others need its place."""
+    """A connection that is closed if its request takes too long, or if it is idle while others need its slot."""
 
     max_connections: int | None = None
 
@@ -74,7 +74,7 @@ class LimitedProtocol(H11Protocol):
             return "request"
         if self._is_answered():
             return "answer"
-        return "request" if self.conn.trailing_data[0] else "idle"  # between requests, uvicorn has a time-out
+        return "request" if self.conn.trailing_data[0] else "idle"  # between requests, uvicorn has a timeout
 
     def _enter(self, phase: _Phase) -> None:
         if phase == self._phase:
@@ -88,37 +88,37 @@ class LimitedProtocol(H11Protocol):
             self._deadline = self.loop.call_later(seconds, self._end_request if phase == "request" else self._give_up)
 
     def _end_request(self) -> None:
-        """Say that the request took too long, if there is one."""
+        """Respond with a timeout, if there is a request."""
         begun = self.conn.their_state is h11.SEND_BODY or self.conn.trailing_data[0]
         answering = self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete
         if begun and not answering:
             self.transport.write(_TOO_SLOW)
             self.transport.close()
-            self.loop.call_later(1, self.transport.abort)  # whoever does not read it is not waited for
+            self.loop.call_later(1, self.transport.abort)  # do not wait for clients that do not read
             self.connections.discard(self)
         else:
             self._give_up()
 
     def _give_up(self) -> None:
-        self.connections.discard(self)  # it does not count any more, even before the transport is closed
+        self.connections.discard(self)  # no longer counts, even before the transport is closed
         self.transport.abort()
 
 
 class ManyConnections(LimitedProtocol):
-    """The same for programs, which keep connections open between two requests."""
+    """The same for programs, which keep connections open between requests."""
 
     max_connections = 512
 
 
 class BodyLimit:
-    """Refuses requests whose body is large, or of unknown size, before any of it is kept.
+    """Refuses requests with a large body, or one of unknown size, before storing any of it.
 
-    A client that sends without asking would not see the answer if the connection were closed meanwhile, so what it sends is
-    thrown away first, as it comes and for as long as requests may take.
+    A client that sends without waiting would miss the response if the connection were closed early, so its body is read and
+    discarded first, for as long as requests may take.
 
     Args:
-        app: answers the others.
-        max_body: bytes of a body; by default ``MAX_BODY``.
+        app: answers all other requests.
+        max_body: maximum bytes of a body; by default ``MAX_BODY``.
     """
 
     def __init__(self, app: ASGIApp, max_body: int | None = None) -> None:
@@ -140,7 +140,7 @@ class BodyLimit:
 
 
 async def _throw_away(receive: Receive) -> None:
-    """Read the body of a request without keeping it."""
+    """Read and discard the body of a request."""
     thrown = 0
     while thrown < MAX_THROWN_AWAY:
         message = await receive()
@@ -150,5 +150,5 @@ async def _throw_away(receive: Receive) -> None:
 
 
 def _refused(status: int, message: str) -> JSONResponse:
-    """Closes the connection: what the client still sends is not read."""
+    """Refuse and close the connection, without reading the rest."""
     return JSONResponse({"reason": "invalid", "message": message}, status, {"Connection": "close"})

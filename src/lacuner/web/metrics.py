@@ -1,4 +1,4 @@
-"""Figures of a server in the text format of Prometheus. Several processes count in one table, each in a row of its own."""
+"""Server metrics in the Prometheus text format. Several processes share one table, with a row each."""
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
@@ -40,10 +40,10 @@ _SLOTS = {slot: index for index, slot in enumerate(_slots())}
 
 
 class Metrics:
-    """Counts of one process; shows those of all.
+    """Metrics of one process; renders those of all.
 
     Args:
-        table: numbers of all processes, as :meth:`shared_table` makes it; by default of this one only.
+        table: numbers of all processes, from :meth:`shared_table`; by default of this one only.
         row: of this process.
     """
 
@@ -53,11 +53,11 @@ class Metrics:
 
     @staticmethod
     def shared_table(processes: int) -> Any:
-        """Numbers that processes share; each writes its own row only, so that nothing has to be locked."""
+        """Numbers shared between processes; each writes only its own row, so that no lock is needed."""
         return get_context("spawn").RawArray("d", processes * len(_SLOTS))
 
     def count(self, name: str, amount: float = 1, labels: str = "") -> None:
-        """Add to a counter."""
+        """Increment a counter."""
         self._table[self._row * len(_SLOTS) + _SLOTS[name, labels]] += amount
 
     def count_request(self, status: int) -> None:
@@ -78,10 +78,10 @@ class Metrics:
         self.count(f"{name}_count")
 
     def render(self, info: Mapping[str, str] | None = None) -> str:
-        """Everything as text.
+        """Render everything as text.
 
         Args:
-            info: name → version of the models that are served.
+            info: name → version of the served models.
         """
         return "\n".join([*self._lines(), *_info_lines(info or {})]) + "\n"
 
