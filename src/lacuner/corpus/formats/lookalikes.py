@@ -25,12 +25,12 @@ _FEW = 4
 
 
 def refuse_lookalikes(rows: Sequence[Sequence[str]], separator: str, blocks: int, path: str | Path) -> None:
-    """Refuse rows that have no tags, if they look like something else.
+    """Reject rows without tags if they look like something else.
 
     Args:
-        rows: the columns of all lines that were looked at.
+        rows: the columns of all lines examined.
         separator: between the columns.
-        blocks: how many sentences they are.
+        blocks: number of sentences.
         path: for errors.
     """
     if not rows:
@@ -41,7 +41,7 @@ def refuse_lookalikes(rows: Sequence[Sequence[str]], separator: str, blocks: int
         _refuse_format("CoNLL-U", "conllu", path)
     tags = sum(map(_is_sure, last))
     if 2 * sum(any(map(_is_sure, row)) for row in rows) > len(rows):
-        return  # there are tags, in whatever column
+        return  # there are tags, in some column
     if tags:
         if separator == " " and len({len(row) for row in rows}) > 1 and 2 * tags < len(rows):
             _refuse_text(first, path)
@@ -78,14 +78,14 @@ def _is_conllu(rows: Sequence[Sequence[str]]) -> bool:
 
 
 def _is_text(lines: Iterable[str]) -> bool:
-    """Whether lines of one column are rather texts than words: long, or ended like sentences."""
+    """Whether single-column lines are more likely texts than words: long, or ending like sentences."""
     lines = list(lines)
     texts = sum(len(line) > 20 or (len(line) > 1 and line[-1] in "。！？") for line in lines)
     return 2 * texts > len(lines)
 
 
 def _are_labels(values: Sequence[str]) -> bool:
-    """Whether bare words may be labels: in capital letters, or few different ones; and no ends of sentences."""
+    """Whether bare words may be labels: in capitals, or with few distinct values; and not ending sentences."""
     if any(_SENTENCE_END.search(value) for value in values):
         return False
     return all(_UPPER.fullmatch(value) for value in values) or 2 * len(set(values)) <= len(values)
