@@ -1,4 +1,4 @@
-"""A review: hands out items to reviewers, stores each decision at once, overwrites nobody's decision, and undoes in steps."""
+"""A review: assigns items to reviewers, stores decisions at once, never overwrites others' decisions, and undoes steps."""
 
 import time
 from collections import Counter
@@ -20,16 +20,16 @@ OnOverlap = Literal["ask", "replace", "keep"]
 
 @dataclass(frozen=True, slots=True)
 class ItemView:
-    """An item as a reviewer sees it.
+    """An item as shown to a reviewer.
 
     Attributes:
         item: the finding.
         sentence: with all decisions about it so far.
         status: of the item.
-        version: grows with each change of the decision; whoever decides says which one was seen.
-        decision: the one in force, if there is one.
+        version: increases with each change of the decision; a decision must name the version that it is based on.
+        decision: the one in force, if any.
         reviewer: who made it.
-        other_occurrences: number of other open items with the same words, annotated in the same way.
+        other_occurrences: number of other open items with the same words and annotation.
     """
 
     item: ReviewItem
@@ -42,14 +42,14 @@ class ItemView:
 
 
 class Next(NamedTuple):
-    """The next item, if there is a free one, and how many that fit the filter are held by other reviewers."""
+    """The next free item, if any, and how many matching items are held by other reviewers."""
 
     view: ItemView | None
     held_by_others: int
 
 
 class Undone(NamedTuple):
-    """The first item of the undone step, how many decisions were undone, and how many were kept."""
+    """The first item of the undone step, and how many decisions were undone or kept."""
 
     view: ItemView
     undone: int
@@ -62,9 +62,9 @@ class Outcome:
 
     Attributes:
         status: of the item now.
-        decided: number of items that were decided.
-        left_open: number of other occurrences that were not decided, by reason: ``overlap``, ``held_by_others`` or
-            ``different_words`` (the changed span has other words there).
+        decided: number of items decided.
+        left_open: number of other occurrences left open, by reason: ``overlap``, ``held_by_others`` or ``different_words``
+            (the changed span has other words there).
     """
 
     status: Status
