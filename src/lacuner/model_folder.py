@@ -27,7 +27,7 @@ from lacuner.training.settings import RunSettings, settings_from_dict
 from lacuner.version import __version__
 
 FORMAT_VERSION = 4
-"""Of the folder; models are not read by versions before it."""
+"""Version of the folder format; older versions of the package cannot read it."""
 
 CONFIG, CARD = "config.json", "README.md"
 _WEIGHTS, _METRICS, _ONNX = "model.safetensors", "metrics.jsonl", "encoder.onnx"

@@ -41,9 +41,9 @@ from lacuner.training.streaming import of_one_source, refuse_rescoring, stored_c
 logger = logging.getLogger(__name__)
 
 Names = Dictionary | Matcher
-"""Names to find beside the model's entities."""
+"""Names to find in addition to the model's entities."""
 Device = str | torch.device | None
-"""``cpu``, ``cuda``, ``cuda:1``, ``mps``, …; without a name, a GPU if there is one."""
+"""``cpu``, ``cuda``, ``cuda:1``, ``mps``, …; by default a GPU if available."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class TrainingRecord:
     dev: dict[str, Any] | None = None
     fingerprint: str = ""
     reports: dict[str, tuple[dict[str, Any], ...]] = field(default_factory=dict)
-    """What stages of training have found out; each stands in the model folder as a file of JSON Lines."""
+    """Reports of the stages of training, each stored as a JSON Lines file in the model folder."""
 
 
 class Recognizer:

@@ -22,7 +22,7 @@ from lacuner.errors import DataError
 
 _ENDING = ".lacuner"
 _MAX_NAME = 200
-"""Bytes of a name that a temporary one can be made of; systems allow 255."""
+"""Maximum bytes of a name used in a temporary one; systems allow 255."""
 _REMEDIES = {
     errno.ENOSPC: "make room, or choose another disk",
     errno.EDQUOT: "make room, or choose another disk",
@@ -34,7 +34,7 @@ _REMEDIES = {
     errno.ENAMETOOLONG: "choose a shorter name",
 }
 DISK_ERRORS = frozenset(_REMEDIES) - {errno.EPERM}
-"""What is never a mistake of this program."""
+"""System errors that are never caused by a bug of this program."""
 
 
 class WriteError(DataError, OSError):

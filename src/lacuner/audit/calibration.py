@@ -27,16 +27,16 @@ Numbers = npt.NDArray[np.int64]
 
 _ITERATIONS = 200
 _STARTS = (0.2, 0.5, 0.8)
-"""Values of ``c`` that are started from."""
+"""Starting values of ``c``."""
 _CLOSE_ENOUGH = 1e-8
 _EXTREME = 1e-6
-"""Scores are kept so far from 0 and 1."""
+"""Scores are clipped to this distance from 0 and 1."""
 _TRUST = 10.0
-"""Pulls slopes towards 1 and the shift towards 0: where the data cannot tell, scores are right as they are."""
+"""Prior precision that pulls slopes towards 1 and the shift towards 0, i.e. towards calibrated scores."""
 _FLATTEST = 0.1
-"""Slopes are at least this: what looks more like an entity is more probably one."""
+"""Minimum of slopes, so that a higher score never means a lower probability."""
 _ALIKE, _UNSURE = 0.5, 0.05
-"""Pull the ``c`` of labels together (on the scale of their logits), and towards one half."""
+"""Priors that pull the ``c`` of labels together (on the logit scale), and towards one half."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from lacuner.corpus.formats.records import entity_from_record
 from lacuner.errors import DataError
 
 Kind = Literal["missing", "label", "boundary"]
-"""What a finding is about: nothing is annotated there, or another label, or other boundaries."""
+"""Kind of a finding: nothing is annotated there, or another label, or other boundaries."""
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 

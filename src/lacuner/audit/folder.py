@@ -19,7 +19,7 @@ from lacuner.errors import DataError
 FORMAT_VERSION = 1
 CORPUS, FINDINGS, SUMMARY, REPORT, EXPORTS = "corpus.jsonl", "findings.jsonl", "summary.json", "report.html", "exports"
 DECISIONS = "review.sqlite"
-"""The decisions of reviewers about the findings; ``lacuner review`` writes it."""
+"""Reviewers' decisions about the findings; written by ``lacuner review``."""
 
 
 @dataclass(frozen=True)

@@ -28,11 +28,11 @@ from lacuner.training.settings import RunSettings
 from lacuner.training.tasks import run_tasks
 
 MIN_PROBABILITY = 0.0005
-"""Spans that are less probably an entity are not looked at, unless they are annotated."""
+"""Minimum entity probability of unannotated spans."""
 _GROUPS = 10
-"""Names are divided into so many groups; each model learns without the labels of one of them."""
+"""Number of groups of names; each model is trained without the labels of one group."""
 _ENOUGH_NAMES = 50
-"""With fewer different names than that, models learn from all of them: there is nothing to spare."""
+"""With fewer distinct names, models are trained on all of them."""
 _NAME = "fold"
 _RESUMING = "the same command continues"
 

@@ -24,7 +24,7 @@ Numbers = npt.NDArray[np.int64]
 _TEMPERATURES = np.exp(np.linspace(np.log(0.2), np.log(3.0), 28))
 _ROUNDS = 60
 _SEEN, _SEEN_WRONG = 100.0, 2.0
-"""Before any annotation is looked at: as if of so many, so many had been wrong."""
+"""Prior pseudo-counts of annotations, and of wrong ones."""
 _EXTREME = 1e-6
 
 

@@ -21,18 +21,18 @@ from lacuner.corpus.overlaps import OverlapIndex
 from lacuner.supervision.posterior import SpanProbabilities
 
 MIN_PROBABILITY = 0.1
-"""Findings that are less probable are left out, unless told otherwise, and unless too few would be left."""
+"""Default minimum probability of findings, lowered if there would be too few."""
 NOTICED = 0.02
-"""A span with a lower score says nothing about how many entities are missing: models have not noticed it."""
+"""Spans with a lower score count as not detected, and are not used to estimate the number of missing entities."""
 _RESAMPLES = 100
 _LOOKS_LIKE_AN_ENTITY = 0.5
-"""A span with so high a score is a finding, however few entities seem to be missing."""
+"""Spans with at least this score are findings, however few entities seem to be missing."""
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
 _KINDS = (0, 1)
-"""Of spans: names that were taught, and new ones."""
+"""Kinds of spans: names that were trained on, and new ones."""
 
 
 @dataclass(frozen=True)

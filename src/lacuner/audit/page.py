@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from lacuner.audit.model import Estimate
 
 _MAX_SHOWN = 300
-"""Findings of each label that the page shows; ``findings.jsonl`` has all of them."""
+"""Maximum number of findings per label on the page; ``findings.jsonl`` has all of them."""
 _AROUND = 256
-"""Words to either side of a finding that the page shows with it."""
+"""Words of context on either side of a finding."""
 FEW_ENTITIES = "So few are annotated that these numbers say little; look at the findings."
 _STYLE = """
 nav a { margin-right: .8rem }

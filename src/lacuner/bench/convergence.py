@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 TAIL = 0.2
-"""Fraction of the planned epochs in which a model should not get much better any more."""
+"""Fraction of the planned epochs in which a converged model no longer improves much."""
 MAX_GAIN = 0.01
-"""Of dev F1 in the tail, over the best epoch before it; a standard error of F1, where that is more."""
+"""Maximum gain of dev F1 in the tail over the best earlier epoch; or a standard error of F1, if greater."""
 
 
 def tail_length(planned: int) -> int:

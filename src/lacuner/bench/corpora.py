@@ -30,9 +30,9 @@ class Corpora:
     dev: Corpus
     test: Corpus
     gold: Corpus | None = None
-    """The training sentences with all labels, where they are known."""
+    """The training sentences with complete labels, if available."""
     hidden: list[SpanSet] | None = field(default=None, repr=False)
-    """The entities that each training sentence lacks, where that is known."""
+    """The entities missing from each training sentence, if known."""
 
 
 def read_corpora(run: Run, paths: PathTemplates) -> Corpora:

@@ -36,9 +36,9 @@ from lacuner.training.loop import Observer
 from lacuner.version import __version__
 
 _REVIEWED = 200
-"""Findings that are reviewed in the experiment about reviews."""
+"""Number of findings reviewed in the review experiment."""
 _MAX_VECTORS = 400
-"""Entities, and as many other spans, that are drawn as points."""
+"""Number of entities, and of other spans, drawn as points."""
 
 
 def run_experiment(run: Run, paths: PathTemplates, observer: Observer) -> dict[str, Any]:

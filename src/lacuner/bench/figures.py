@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 _FOLDER = "figures"
 _WIDE = 3
-"""Panels beside each other."""
+"""Maximum number of panels per row."""
 _LEGEND_COLUMNS = 4
 _LEAST = 5
-"""Points of F1 that a panel shows at least: where all curves are at 0, nothing looks like a difference."""
+"""Minimum range of a panel in points of F1, so that small differences do not look large."""
 _AFTER = 3
 """The epoch after which O-values are shown in detail."""
 _Curves = dict[str, list[tuple[float, list[float]]]]
-"""The points of every curve of a panel: where, and a value of each seed."""
+"""The points of every curve of a panel: x, and the value of each seed."""
 
 
 def check_drawing() -> None:

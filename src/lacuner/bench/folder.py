@@ -16,10 +16,10 @@ logger = logging.getLogger(__name__)
 
 RESULTS, RECIPE, RUNS = "results.jsonl", "recipe.json", "runs"
 RESULT = "result.json"
-"""In the folder of a run."""
+"""Result file in the folder of a run."""
 _FAILURES, _LOCK = "failures.json", ".lock"
 _NEEDED = {"key", "data", "hidden", "method", "encoder", "seed", "version"}
-"""What a report needs to know about every result."""
+"""Fields of a result that a report needs."""
 
 
 @contextmanager

@@ -14,9 +14,9 @@ from lacuner.matching import Dictionary, Matcher
 from lacuner.parts import Settings, validate
 
 METHOD = "kb"
-"""What it is called among the methods of a recipe."""
+"""Its name among the methods of a recipe."""
 EXPERIMENT = "kb"
-"""What it is called in the configuration of a run."""
+"""Its name in the configuration of a run."""
 
 
 class MatchSettings(Settings):

@@ -19,7 +19,7 @@ from lacuner.corpus.corpus import open_for_writing
 from lacuner.errors import ConfigError
 
 MAX_COLUMNS = 7
-"""Of a table whose columns are chosen: a page has no room for more."""
+"""Maximum number of selected columns that fit on a page."""
 _COMMENT = re.compile(r"^<!-- lacuner bench: ([^;\n]+);([^\n]+) -->\n\n*(?:\|.*\n)*\n*", re.MULTILINE)
 _COLUMNS = "columns:"
 _MEAN = "mean"

@@ -27,7 +27,7 @@ from lacuner.training.prepare import check_training
 from lacuner.training.settings import RunSettings, parse_assignments, resolve_settings
 
 _POSSIBLE = 1e-9
-"""Smallest chance of hiding all labels for which a seed is checked."""
+"""Seeds are checked if the probability of hiding all labels is at least this."""
 
 
 def plan(recipe: Recipe, paths: PathTemplates) -> list[Run]:

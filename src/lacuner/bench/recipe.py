@@ -13,28 +13,28 @@ from lacuner.errors import ConfigError
 from lacuner.parts import Settings, validate
 
 ALL_LABELS = ", all labels"
-"""What follows the name of a method in the row of its model that is trained on complete labels."""
+"""Suffix of a method's name in the row of its model trained on complete labels."""
 SAMPLE = "sample"
-"""The dataset that is part of the package."""
+"""The built-in dataset."""
 TRANSFORMER = "transformer"
-"""The profile of all recipes, and their encoder, that is a small pretrained transformer."""
+"""Name of the profile and encoder of all recipes for a small pretrained transformer."""
 PROFILES = ("quick", "standard", TRANSFORMER, "full")
 Experiment = Literal["training", "uncertainty", "o-values", "audit", "review"]
 Measure = Literal["missampling", "vectors", "threshold-size"]
 
 _RECIPES = Path(__file__).parent / "recipes"
-"""Recipes that come with the package."""
+"""Built-in recipes."""
 _CORPORA = Path(__file__).parent / "corpora.toml"
 """Tables that recipes can include."""
 _NAMED = {"dataset": "data", "method": "methods", "encoder": "encoders"}
-"""Kinds of tables, and the lists with their names."""
+"""Kinds of tables, and the lists that refer to them by name."""
 _QUICK: dict[str, Any] = {
     "data": [SAMPLE], "encoders": ["recurrent"], "seeds": [1, 2], "sentences": {"train": 240, "dev": 60, "test": 60},
     "when": [], "settings": {"training": {"epochs": 15, "batch_tokens": 64}},
 }  # fmt: skip
-"""What ``quick`` changes in any recipe: minutes, and no data but the built-in sample; long enough to find something."""
+"""Changes of the profile ``quick`` to any recipe: runs in minutes on the built-in sample, long enough to find something."""
 _TRANSFORMER: dict[str, Any] = {"encoders": [TRANSFORMER], "seeds": [1, 2]}
-"""What ``transformer`` changes in ``standard``."""
+"""Changes of the profile ``transformer`` to ``standard``."""
 _QUICK_HIDDEN = 0.5
 
 

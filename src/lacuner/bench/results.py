@@ -21,7 +21,7 @@ from lacuner.parts import validate
 DIGITS = 1
 """Decimals of percentages."""
 MIN_SEEDS = 3
-"""Fewer seeds tell nothing about how much they differ, and so nothing about significance."""
+"""Minimum number of seeds to estimate their variation, and so significance."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Title:
     profile: str
     recipe: Recipe
     runs: int | None = None
-    """How many the recipe has; none: unknown."""
+    """Number of runs in the recipe; None: unknown."""
 
     def write(self, folder: Path) -> None:
         """Write to the folder of the results."""

@@ -13,13 +13,13 @@ from lacuner.training.settings import RunSettings, settings_from_dict
 from lacuner.training.version import TRAINING_VERSION
 
 _DESCRIBED = ("name", "paper", "summary")
-"""What a method says about itself, which does not change its models."""
+"""Descriptive fields of a method, which do not affect its models."""
 _FILES = ("train", "trusted", "gold", "dev", "test", "dictionary")
 """Fields of a dataset that name files."""
 _SAID = ("folder", "language", "unseen_labels", "other_dictionary")
-"""Fields of a dataset that change no result."""
+"""Fields of a dataset that do not affect results."""
 _LEARNED = ("train", "trusted", "gold")
-"""Those that only training reads."""
+"""Files read only by training."""
 
 
 @dataclass(frozen=True)

@@ -17,11 +17,11 @@ from lacuner.evaluation.scores import comparable_entities
 
 RESAMPLES = 2000
 _CHUNK = 200
-"""Resamples that are drawn at a time."""
+"""Number of resamples drawn at a time."""
 
 Numbers = npt.NDArray[np.uint16]
 Counts = npt.NDArray[np.float64]
-"""Of each sentence: entities that are right, found, annotated: ``(S, 3)``."""
+"""Correct, predicted and annotated entities of each sentence: ``(S, 3)``."""
 
 
 def sentence_counts(pairs: Iterable[tuple[Sentence, Iterable[Entity]]]) -> dict[str, Numbers]:

@@ -11,12 +11,12 @@ from lacuner.bench.results import DIGITS, MIN_SEEDS, Results, best_rows, is_trai
 from lacuner.bench.significance import RESAMPLES, Difference
 
 _SURE = 0.05
-"""Greatest p that counts as a difference."""
+"""Maximum p of a significant difference."""
 _SMALLEST_GAP = 5.0
-"""Points of F1 that gaps must cost, so that a fraction of them can be told from noise."""
+"""Minimum gap in points of F1, so that the fraction closed is distinguishable from noise."""
 _BETTER, _WORSE, _FEWER = "↑", "↓", "†"
 NOT_CONVERGED = "‡"
-"""After a figure that a longer run would have changed."""
+"""Marks figures of runs that have not converged."""
 
 
 def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

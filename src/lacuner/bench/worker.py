@@ -18,7 +18,7 @@ from lacuner.errors import LacunerError
 from lacuner.training.loop import Observer
 
 RUN, FAILURE, PROGRESS, LOG = "run.json", "failure.txt", "progress.txt", "log.txt"
-"""In the folder of a run."""
+"""Files in the folder of a run."""
 
 
 @dataclass(frozen=True)

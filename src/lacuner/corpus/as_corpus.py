@@ -24,9 +24,9 @@ class Dataset(Protocol):
 
 
 Data = Corpus | Iterable[Sentence] | Dataset | str | Path
-"""What can be trained on: a corpus, sentences, a dataset, or the path of a file."""
+"""Data accepted by training: a corpus, sentences, a dataset, or the path of a file."""
 LabelSets = Sequence[Data] | Mapping[str, Data]
-"""Several annotations of the same text, with the names of their sources or without."""
+"""Several annotations of the same text, with or without the names of their sources."""
 
 
 def as_corpus(data: Data, name: str = "data", split: Splitting = "words") -> Corpus:

@@ -31,7 +31,7 @@ from lacuner.storage import new_file, new_folder, reporting
 logger = logging.getLogger(__name__)
 
 _SHOWN_SENTENCES = 10
-"""How many a notebook shows."""
+"""Number of sentences shown in notebooks."""
 
 A = TypeVar("A", Sentence, SourceAnnotation)
 

@@ -14,9 +14,9 @@ from lacuner.corpus.tokenize import sentence_ends
 
 S = TypeVar("S", Entity, Span)
 DOCUMENT_FIELDS = ("document", "document_id", "doc_id", "doc", "docid", "id")
-"""Fields that name the document of a sentence, the first that is there; also inside of ``meta``."""
+"""Fields that identify a sentence's document, in order of precedence; also in ``meta``."""
 OFFSET = "offset"
-"""Field of a sentence that was cut out of a document: where its text begins there, in characters."""
+"""Field of a sentence split from a document: the offset of its text there, in characters."""
 
 
 def document_of(sentence: Sentence) -> tuple[str, str] | None:

@@ -21,14 +21,15 @@ logger = logging.getLogger(__name__)
 
 STANDARD_INPUT = "-"
 _PIPE = 1 << 16
-"""Bytes that are read from standard input at a time, if they are there: what a pipe holds."""
+"""Maximum bytes read from standard input at a time: the capacity of a pipe."""
 _SHOWN_FIELDS = 20
-"""How many fields the report names; a file may have a different one in every record."""
+"""Number of fields named in a report; a file may have different ones in every record."""
 COMPRESSED = (".gz", ".bz2", ".zst")
-"""Endings of compressed files, which come after the ending that tells the format."""
+"""Extensions of compressed files, which follow that of the format."""
 Unit = Literal["line", "block", "row group", "file"]
-"""What is never cut: a line of text or JSON Lines; a block of lines between empty ones, as in column files; a row group of
-Parquet; or the whole file."""
+"""What is never split: a line of text or JSON Lines; a block of lines between empty ones, as in column files; a Parquet row
+group; or the whole file.
+"""
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,10 @@ from lacuner.corpus.voting import Candidate, Ties, Trust, decide
 from lacuner.errors import ConfigError, DataError
 
 REJECTED_BY = "rejected_by"
-"""Field of an entity that others have rejected: who they are."""
+"""Field of an entity with the sources that have rejected it."""
 Words = tuple[str, ...]
 _Key = tuple[Words, int]
-"""The words of a sentence, and how many sentences with the same words are before it."""
+"""The words of a sentence, and the number of earlier sentences with the same words."""
 
 
 @dataclass(frozen=True)

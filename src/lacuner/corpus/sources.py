@@ -6,11 +6,11 @@ from dataclasses import replace
 from lacuner.corpus.sentence import OUTSIDE, Entity, Sentence, Source, SourceAnnotation, Span
 
 UNNAMED = "unnamed"
-"""The source of what names none, where there is no name of a file."""
+"""The default source, if there is no file name either."""
 JOINED = "+"
-"""Between the sources of an entity that several have annotated."""
+"""Separator of the sources of an entity annotated by several."""
 Votes = Mapping[str, frozenset[str]]
-"""What each source says about a span: its labels, ``O`` alone if it says that it is none, nothing if it says nothing."""
+"""Each source's vote on a span: its labels, ``O`` alone for a rejection, or empty for no vote."""
 
 
 def annotations_of(sentence: Sentence, name: str = UNNAMED) -> tuple[SourceAnnotation, ...]:

@@ -15,7 +15,7 @@ from lacuner.errors import ConfigError, DataError
 Unit = Literal["auto", "document", "sentence"]
 """What stays whole, besides equal sentences; ``auto``: documents, unless too many of them share sentences."""
 _TOLERANCE = 0.05
-"""How far from what was asked sizes may be, as a fraction of all sentences, before documents are cut."""
+"""Maximum deviation of part sizes, as a fraction of all sentences, before documents are split."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple, get_args
 Splitting = Literal["words", "whitespace", "characters", "single-characters"]
 SPLITTINGS: tuple[Splitting, ...] = get_args(Splitting)
 CHARACTER_SPLITTINGS: frozenset[Splitting] = frozenset({"characters", "single-characters"})
-"""Those after which the words of a text without spaces are its characters."""
+"""Tokenizations that split a text without spaces into characters."""
 
 _CJK = (
     "\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3038-\u303b\u3040-\u30ff\u3100-\u312f\u31f0-\u31ff"
@@ -35,17 +35,17 @@ _UNSPACED = "\u0e00-\u109f\u1780-\u17ff\u2e80-\u31ff\u3400-\u9fff\uf900-\ufaff\u
 """Scripts without spaces between words: Thai to Burmese, Khmer, Japanese, Chinese."""
 _ONE_UNSPACED = re.compile(f"[{_UNSPACED}]")
 _MARKS = "\u0300-\u036f\u0483-\u0489\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0900-\u0dff"
-"""Accents and signs that belong to the letter before them."""
+"""Accents and signs that belong to the preceding letter."""
 _RUN = rf"[^\W_{_UNSPACED}](?:[^\W_{_UNSPACED}]|[{_MARKS}])+"
 LETTER_RUN = re.compile(_RUN)
 """Two or more adjacent letters and digits of a script with spaces: ``iPhone15``."""
 _CHARACTER = re.compile(rf"{_RUN}|\S")
 _PATTERNS = {"words": _WORD, "whitespace": _NON_SPACE, "characters": _CHARACTER}
 _SHORT, _REMEMBERED = 40, 500_000
-"""Letters between two spaces that are worth remembering, and how many of them at most."""
+"""Maximum length of cached strings between two spaces, and maximum size of the cache."""
 _FULL_STOPS, _CLOSING = "。！？", "\"'”’»)]」』》）】"
 _SINGLE = 0.995
-"""Share of words of one character, or of a run of letters, that only a text has that was cut into characters."""
+"""Minimum fraction of tokens that are single characters or letter runs, in a text tokenized into characters."""
 
 
 def is_unspaced(character: str) -> bool:

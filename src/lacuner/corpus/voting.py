@@ -7,9 +7,9 @@ from typing import Literal
 from lacuner.corpus.sentence import Entity, Sentence, SourceAnnotation, Span
 
 Trust = Mapping[str, float]
-"""How much the vote of a source weighs; 1 for those that are not there."""
+"""Weight of each source's vote; 1 by default."""
 Ties = Literal["all", "first"]
-"""What stays of different labels of a span with as many votes: all of them, or that of the first source."""
+"""Which of a span's tied labels are kept: all of them, or that of the first source."""
 
 
 @dataclass(frozen=True)

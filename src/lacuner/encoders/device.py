@@ -10,7 +10,7 @@ import torch
 from lacuner.errors import ConfigError
 
 Precision = Literal["fp32", "bf16"]
-"""``bf16`` is mixed precision: matrices are multiplied in bfloat16; weights, their gradients and sums stay float32."""
+"""``bf16`` is mixed precision: matrix products in bfloat16; weights, gradients and sums in float32."""
 _chosen: ContextVar[torch.device | None] = ContextVar("device", default=None)
 
 

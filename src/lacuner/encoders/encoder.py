@@ -43,11 +43,11 @@ class Encoder(nn.Module, ABC):
     index: Index
     size: int
     precision: Precision = "fp32"
-    """What it is trained in; :meth:`train_in` sets it."""
+    """Training precision; set by :meth:`train_in`."""
     draws_rows: ClassVar[bool] = False
-    """Whether all that it draws in training is drawn by :func:`~lacuner.encoders.rows.draw`, a row for each sentence.
+    """Whether all its random numbers in training come from :func:`~lacuner.encoders.rows.draw`, one row per sentence.
 
-    Then processes that divide a batch draw what one process would draw. Otherwise each draws for itself.
+    If so, processes that divide a batch draw the same numbers as a single process. Otherwise each draws its own.
     """
 
     @property
@@ -80,15 +80,15 @@ class EncoderConfig(Part, ABC):
     """Settings of an encoder."""
 
     epochs: ClassVar[int]
-    """How often it reads a corpus of ordinary size."""
+    """Number of epochs for a corpus of ordinary size."""
     min_steps: ClassVar[int] = 400
-    """A small corpus is read so often that there are as many batches."""
+    """A small corpus is trained on for at least this many steps."""
     training: ClassVar[dict[str, Any]]
-    """What else of the settings of training depends on it."""
+    """Other training settings that depend on the encoder."""
     precisions: ClassVar[tuple[Precision, ...]] = ("fp32",)
-    """What it can be trained in: more than float32 if it computes its pretrained layers in :meth:`Encoder.autocast`."""
+    """Supported training precisions: more than float32 only if pretrained layers run in :meth:`Encoder.autocast`."""
     auto_precision: ClassVar[Precision] = "fp32"
-    """The one that ``auto`` chooses where hardware has it: it has to be known that the models are as good."""
+    """The precision chosen by ``auto`` if supported by the hardware; models must be known to be equally good."""
 
     @property
     def title(self) -> str:

@@ -18,9 +18,9 @@ from lacuner.features.lexicon import Lattice, LatticeIndex, Lexicon
 from lacuner.features.vocabulary import PADDING, Vocabulary
 
 _AT_ONCE = 2**22
-"""Number of scores that are computed at once, of which those that are needed are kept."""
+"""Maximum number of scores computed at once, from which the needed ones are gathered."""
 _WIDENING = 3
-"""How much wider than a node the hidden layer of the feed-forward network is."""
+"""Ratio of the feed-forward network's hidden size to that of a node."""
 
 
 class FlatConfig(LexiconConfig, VocabularyConfig):

@@ -13,9 +13,9 @@ from lacuner.features.stored import StoredTensor, no_more_than, not_finite, read
 
 _RUNS_CODE = frozenset({"auto_map", "attn_implementation", "_attn_implementation", "_attn_implementation_internal"})
 _MAKES_LISTS = frozenset({"num_labels", "id2label", "label2id"})
-"""Of classifiers; an encoder has no use for them, and the lists that are made of them can be of any length."""
+"""Settings of classifiers, not used by encoders, which could create lists of any length."""
 _MAX_COUNT = 10_000
-"""Layers or labels: configurations make lists of them before there is a model."""
+"""Maximum number of layers or labels, since configurations build lists of them before there is a model."""
 
 
 def load_pretrained(name: str) -> Any:

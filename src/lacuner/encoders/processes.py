@@ -29,7 +29,7 @@ from lacuner.errors import ConfigError, ProcessLostError, TrainingError
 Item = TypeVar("Item")
 
 _TIMEOUT = timedelta(hours=12)
-"""How long one process may be busy with something that the others wait for; one that has ended is noticed at once."""
+"""Maximum time that processes wait for a busy one; one that has ended is noticed immediately."""
 _LOST = re.compile(r"gloo|nccl|by peer|process ?group|broken pipe|store", re.IGNORECASE)
 
 

@@ -12,9 +12,9 @@ from lacuner.corpus.sources import annotations_of
 from lacuner.evaluation.scores import LabelScores, ScoreCounts
 
 _COMMONEST = 5
-"""How many disagreements of a kind are shown."""
+"""Number of disagreements of a kind that are shown."""
 Kind = tuple[str, str]
-"""The label that the first source gives, and that of the second."""
+"""The labels given by the first and the second source."""
 
 
 @dataclass

@@ -11,9 +11,9 @@ from lacuner.matching.dictionary import Dictionary
 from lacuner.matching.matcher import Matcher, are_cut_into_characters
 
 Pairs = Sequence[tuple[Sentence, list[Entity]]]
-"""Annotated sentences, and what a model finds in them."""
+"""Annotated sentences with a model's predictions."""
 MIN_SCORES = (0.0, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98)
-"""Least scores that are tried on dev data."""
+"""Minimum scores tried on dev data."""
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,10 @@ from lacuner.inference.predict import find_entities
 from lacuner.models.model import Model
 
 MAX_LOSS = 0.2
-"""Points of F1 that an export may cost."""
+"""Maximum loss of an export in points of F1."""
 _ROUNDS = 3
 _TIMED_WORDS = 4_000
-"""Words of the check data that both models read in turns."""
+"""Words of the evaluation data that both models process alternately."""
 
 
 @dataclass(frozen=True)

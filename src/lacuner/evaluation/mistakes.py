@@ -10,7 +10,7 @@ from lacuner.evaluation.scores import comparable_entities
 
 Kind = Literal["missed", "spurious", "wrong-label", "wrong-boundary"]
 _AROUND = 256
-"""Words to either side of a mistake that are shown with it."""
+"""Words of context on either side of an error."""
 
 
 class _Mistake(NamedTuple):

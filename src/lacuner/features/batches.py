@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 _POOL = 64
-"""How many batches' worth of sentences are sorted together: similar lengths in a batch, yet new company every epoch."""
+"""Number of batches whose sentences are sorted together: similar lengths per batch, but different batches every epoch."""
 
 
 def plan_batches(lengths: Sequence[int], budget: int, shuffle: tuple[int, int] | None = None) -> list[list[int]]:

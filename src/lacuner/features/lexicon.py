@@ -15,12 +15,12 @@ from lacuner.features.subwords import PieceIndex, PieceInputs
 from lacuner.features.vocabulary import PADDING, Vocabulary
 
 _CACHE_SIZE = 4096
-"""Sentences whose words are remembered."""
+"""Number of sentences whose matches are cached."""
 _MIN_LENGTH = 2
-"""Characters of a word."""
+"""Minimum length of a word in characters."""
 
 Match = tuple[int, int, int]
-"""A word's number, and the tokens ``[begin, end)`` that it covers."""
+"""A word's index, and the tokens ``[begin, end)`` that it covers."""
 
 
 class Lexicon:

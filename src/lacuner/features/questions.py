@@ -46,7 +46,7 @@ ENGLISH: Mapping[str, str] = MappingProxyType(
         "species": "Find species: names of animals, plants, bacteria and viruses.",
     }
 )
-"""What is asked about labels that many corpora have, in lower case; worded like the guidelines of annotators."""
+"""Questions about common labels, by label in lower case; worded like annotation guidelines."""
 CHINESE: Mapping[str, str] = MappingProxyType(
     {
         "per": "找出人名：真实或虚构的人物的姓名。",
@@ -119,7 +119,7 @@ class QuestionIndex(PieceIndex):
 
 
 _LOOKED_AT = 200
-"""Sentences that are enough to see which script they are in."""
+"""Number of sentences examined to detect the script."""
 
 
 def _question(label: str, chinese: bool) -> str:

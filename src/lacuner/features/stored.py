@@ -17,7 +17,7 @@ from lacuner.errors import ModelError
 from lacuner.storage import WriteError, reporting
 
 _SPARE_TENSORS, _SPARE_ELEMENTS = 1_000, 50_000_000
-"""What a model may register beyond four times of what it keeps: poolers and decoders are built, and dropped."""
+"""Allowance for a model beyond four times what it stores, for poolers and decoders that are built, then dropped."""
 _SYSTEM_ERROR = re.compile(r"\(os error (\d+)\)")
 
 

@@ -16,11 +16,11 @@ if TYPE_CHECKING:  # imported only by encoders that need them, and only when the
     from tokenizers import Encoding, Tokenizer
 
 _CACHE_SIZE = 2048
-"""Half the number of sentences whose pieces are remembered."""
+"""Half the number of sentences whose pieces are cached."""
 _KEPT_PIECES = 16
-"""Of a word with more than twice as many pieces, the first and the last ones are kept: it must fit into a window."""
+"""Longer words are truncated to this many pieces at either end, to fit into a window."""
 MIN_ROOM = 4 * _KEPT_PIECES
-"""Pieces of words that a window has to have room for."""
+"""Minimum number of word pieces that a window must have room for."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from lacuner.features.stored import strings_of
 PADDING, UNKNOWN = 0, 1
 _DIGIT = re.compile(r"\d")
 _KEPT_CHARACTERS = 24
-"""Of a word with more than twice as many characters, the first and the last ones are kept (a URL, a hash)."""
+"""Longer words (a URL, a hash) are truncated to this many characters at either end."""
 
 
 def word_keys(word: str) -> tuple[str, str, str]:

@@ -12,7 +12,7 @@ from lacuner.heads.scores import SEARCH_CHUNK, SpanScores
 from lacuner.supervision.spans import Spans, enumerate_spans
 
 Probabilities = Callable[[SpanScores], Tensor]
-"""Scores of spans → ``(N, L)`` probabilities of their labels."""
+"""Span scores → label probabilities ``(N, L)``."""
 
 
 def softmax_of_logits(scores: SpanScores) -> Tensor:
@@ -88,7 +88,7 @@ def decode(
     rows, starts, ends, _, scores = columns
     order = np.lexsort((ends, starts, -scores, rows))
     entities: list[list[Entity]] = [[] for _ in lengths]
-    taken = [bytearray(length) for length in lengths.tolist()]  # 1: the word is in an entity
+    taken = [bytearray(length) for length in lengths.tolist()]  # 1: the word is part of an entity
     for row, start, end, kind, score in zip(*(column[order].tolist() for column in columns), strict=True):
         if not nested:
             if 1 in taken[row][start:end]:

@@ -16,9 +16,9 @@ from lacuner.encoders.device import exact_dtype
 from lacuner.features.order import backwards, rearrange
 
 _MIN_SCORE = -1e30
-"""Instead of minus infinity, where gradients must flow."""
+"""Replaces minus infinity where gradients must flow."""
 _MODERATE = 300.0
-"""Scores that differ by no more can be added as exponentials: a double holds those of twice as much."""
+"""Scores that differ by no more than this can be summed as exponentials: a double can represent twice that exponent."""
 
 
 class ForwardBackward(NamedTuple):

@@ -13,9 +13,9 @@ from lacuner.parts import Part
 from lacuner.supervision.spans import Spans
 
 CHUNK = 32_768
-"""Spans scored at once. More are scored chunk by chunk, and computed again for the backward pass instead of being kept."""
+"""Spans scored at once in training. More are scored in chunks, and recomputed for the backward pass instead of stored."""
 SEARCH_CHUNK = 2_048
-"""Spans scored at once when no gradient is needed: so few that what is computed for them stays in the processor's cache."""
+"""Spans scored at once without gradient: few enough for intermediate results to fit into the processor's cache."""
 
 
 class SpanScores(NamedTuple):
@@ -54,11 +54,11 @@ class SpanHead(nn.Module, ABC):
     """
 
     hidden_size: int
-    """Of the last hidden layer."""
+    """Size of the last hidden layer."""
     outside_bias: float = 0.0
     """Added to the logit of ``O``."""
     needs_only_ends: bool = False
-    """Whether scores depend on a span's first and last word and ``spans.width`` only: see :meth:`project_ends`."""
+    """Whether scores depend only on a span's first and last word and ``spans.width``: see :meth:`project_ends`."""
 
     def project(self, words: EncodedWords) -> Any:
         """Project each word as the first and as the last word of a span."""

@@ -20,7 +20,7 @@ class TagHeadConfig(Part, ABC):
     """Settings of a head that tags words."""
 
     scores_outside: ClassVar[bool] = True
-    """Whether ``O`` has a score that differs from word to word, and not only the other tags."""
+    """Whether the score of ``O`` varies between words."""
 
     scheme: TagScheme = Field(
         "bioes", description="tagging scheme: bioes, bio2 or io; in io, neighbors of one label become one entity"

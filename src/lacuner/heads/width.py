@@ -11,7 +11,7 @@ from lacuner.heads.scores import SpanHead, SpanHeadConfig, SpanScores, gather
 from lacuner.supervision.spans import Spans
 
 _MAX_WIDTH = 64
-"""Without a maximal width, this and every greater width share one embedding."""
+"""Without a maximum width, this and all greater widths share one embedding."""
 
 
 class WidthConfig(SpanHeadConfig):

@@ -25,7 +25,7 @@ from lacuner.streams.resumable import Work
 from lacuner.streams.shards import Batch, Shard
 
 _CHUNK = 1024
-"""Texts that a worker gets at a time; a model sorts as many by length."""
+"""Texts per work item; a model sorts as many by length."""
 
 
 class Predictor(Protocol):

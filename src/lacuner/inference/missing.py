@@ -10,12 +10,12 @@ from lacuner.models.model import EncodedBatch, Model, evaluating
 from lacuner.models.tag_model import TagModel
 
 _MIN_PROBABILITY = 0.01
-"""Spans that are less probably an entity are not counted."""
+"""Minimum entity probability of candidate spans."""
 _LOWER_THRESHOLD = 4.0
-"""How much less an entity must weigh to be thought of, where a tagger has no probabilities of all spans."""
+"""Decrease of the threshold to get more candidates from a tagger, which has no probabilities of all spans."""
 
 Candidate = tuple[int, int, float]
-"""``[start, end)`` in words, and the probability that it is an entity."""
+"""``[start, end)`` in words, and entity probability."""
 
 
 def missing_probability(

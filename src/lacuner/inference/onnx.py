@@ -16,9 +16,9 @@ from lacuner.features.stored import StoredTensor
 
 INPUTS, OUTPUT = ("pieces", "attention"), "hidden"
 _MAX_BYTES = 2**31 - 1
-"""What one ONNX file can hold; more would have to stand in files beside it, which are refused."""
+"""Maximum size of an ONNX file; larger models would need external files, which are rejected."""
 _SHAPES = ((1, 8), (3, 37), (5, 12))
-"""Windows and pieces on which an export is compared with torch; it was made with others."""
+"""Windows and pieces on which an export is compared with torch; different from those used for the export."""
 _TOLERANCE = 1e-3
 _NOT_OURS = frozenset({"If", "Loop", "Scan", "SequenceMap"})
 

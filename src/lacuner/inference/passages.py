@@ -12,7 +12,7 @@ from lacuner.corpus.lazy import LazySentences
 from lacuner.corpus.tokenize import Passage, sentence_ends, split_passages
 
 MAX_PASSAGE = 256
-"""A text with more words is searched in passages that end where sentences do."""
+"""Maximum number of words in a passage; longer texts are split at sentence ends."""
 
 
 def passages_of(words: Sequence[str]) -> list[Passage]:

@@ -15,7 +15,7 @@ from lacuner.matching.matcher import Matcher
 from lacuner.models.model import Model, batches_of, evaluating
 
 _READ_AHEAD = 1024
-"""Texts that are sorted by length at a time; a stream never holds more."""
+"""Texts sorted by length at a time, which limits the memory for a stream."""
 
 
 def find_entities(

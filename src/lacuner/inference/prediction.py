@@ -11,7 +11,7 @@ from lacuner.corpus.display.markup import notebook_output, text_block
 
 Text = str | Sequence[str] | Sentence
 _SHOWN = 20
-"""How many predictions a notebook shows."""
+"""Number of predictions shown in notebooks."""
 
 
 class Prediction(list[Entity]):

@@ -9,7 +9,7 @@ from lacuner.inference.passages import SearchPassages
 from lacuner.models.model import Decodable, Model, batches_of, evaluating
 
 _STEPS = (1.0, 0.5, 0.25)
-"""Thresholds from -4 to 4 are tried, then closer ones."""
+"""Step sizes of the search: thresholds from -4 to 4, then finer ones."""
 
 Pairs = Iterable[tuple[Sentence, list[Entity]]]
 

@@ -17,9 +17,9 @@ from lacuner.models.model import EncodedBatch, Model, batches_of, evaluating
 from lacuner.sample import read_sample
 
 _PROBES = 24
-"""Sentences that are encoded alone and in company."""
+"""Number of sentences that are encoded alone and in batches."""
 _COMPANY = (2, 3, 8, _PROBES)
-"""Sizes of batches that are tried."""
+"""Batch sizes to test."""
 
 
 class EncodedTogether:

@@ -12,15 +12,15 @@ from lacuner.models.span_model import SpanModel
 from lacuner.models.word_filter import WordFilter
 
 _WORDS = 20_000
-"""Words that a filter is fitted to; more change little."""
+"""Words that a filter is fitted to; more make little difference."""
 _MIN_ENTITIES = 200
-"""Of fewer entities not enough is known to leave anything out."""
+"""Minimum number of entities for a filter."""
 _SLACK = 3.0
-"""How much less than the least of all entities' words a word must score to be skipped."""
+"""Margin below the lowest score of boundary words; words below it are skipped."""
 _MIN_KEPT = 0.2
-"""Fraction of words that is always kept: those that look most like it."""
+"""Minimum fraction of words that are kept, those with the highest scores."""
 _MAX_PAIRS = 0.5
-"""A filter that leaves more of all pairs of words saves nothing."""
+"""Maximum fraction of word pairs that a useful filter keeps."""
 _DECAY = 1e-4
 _STEPS = 60
 

@@ -20,7 +20,7 @@ from lacuner.matching.entry import Entry
 from lacuner.matching.matcher import Matcher
 
 _LOOKED_AT = 200
-"""Texts that decide how others are cut into words."""
+"""Number of texts examined to choose the tokenization."""
 
 
 @dataclass

@@ -11,7 +11,7 @@ from lacuner.matching.dictionary import Dictionary
 from lacuner.matching.matcher import Matcher
 
 _FEW = 5000
-"""So many names are searched for a second time; of a longer list, up to a tenth."""
+"""Maximum number of names to search for a second time; or a tenth of the dictionary, if more."""
 
 
 class SpreadSample:

@@ -20,7 +20,7 @@ from lacuner.matching.name_tables import UNTYPED, Lines, read_phrase_table, read
 from lacuner.matching.variants import runs, together
 
 Reader = Callable[[Lines, str | Path, ReadingReport], Iterator[tuple[int, Entry]]]
-"""Names of a file, with the numbers of their lines."""
+"""Names of a file, with their line numbers."""
 _ASCII_RUN = re.compile("[a-z0-9]+")
 
 

@@ -26,19 +26,19 @@ AMBIGUOUS: tuple[Ambiguous, ...] = get_args(Ambiguous)
 
 Numbers = np.ndarray[tuple[int], np.dtype[np.int64]]
 _Found = tuple[Numbers, Numbers, Numbers, np.ndarray[tuple[int], np.dtype[np.object_]]]
-"""Of each match: the number of its first word, how many words it has, its spelling's number and label."""
+"""For each match: index of its first word, number of words, and indices of its spelling and label."""
 _Tables = dict[bool, dict[Words, list[int]]]
-"""The numbers of the names that are spelled with the same words; by whether case is ignored."""
+"""Indices of the names with the same word sequence, by whether case is ignored."""
 _Meaning = tuple[list[int], str | None]
-"""The numbers of names that are spelled alike, and their label, unless there are several; ``O``: none of them is here."""
+"""Indices of the names with the same spelling, and their label, unless there are several; ``O``: no match."""
 _BEGIN, _END, _BORDER = "\x01", "\x02", "\n"
-"""What is put before and after a word, and between sentences."""
+"""Delimiters before and after a word, and between sentences."""
 _BETWEEN = _END + _BEGIN
 _NO_MARKS = str.maketrans(_BEGIN + _END, "\x00\x00")
 
 
 _LOOKED_AT = 200
-"""Sentences that tell whether words are single characters."""
+"""Number of sentences examined to detect single-character tokens."""
 
 
 class Matches(NamedTuple):
@@ -48,14 +48,14 @@ class Matches(NamedTuple):
     """
 
     rows: list[int]
-    """In which sentence, counted from 0."""
+    """Sentence index, from 0."""
     starts: list[int]
     ends: list[int]
-    """In words ``[start, end)`` of it."""
+    """Words ``[start, end)`` of the sentence."""
     labels: list[str | None]
-    """None: it may have several."""
+    """None: several possible labels."""
     spellings: list[int]
-    """Numbers; :meth:`Matcher.names` tells who is spelled so."""
+    """Spelling indices; see :meth:`Matcher.names`."""
 
 
 class Matcher:

@@ -14,7 +14,7 @@ from lacuner.matching.name_tables import NAME_COLUMNS, Lines
 
 _LABEL_KEYS = ("label", "type")
 _TOKEN_CASES: dict[str, Case] = {"LOWER": "ignore", "TEXT": "exact", "ORTH": "exact"}
-"""What token patterns may say about a word, and whether its case matters then."""
+"""Supported token attributes of patterns, and their case sensitivity."""
 _REMEDY = 'write {"name": …, "label": …}'
 
 

@@ -13,16 +13,16 @@ from lacuner.errors import DataError
 from lacuner.matching.entry import CASES, Entry
 
 Lines = Sequence[tuple[int, str]]
-"""Lines that are not blank, with their numbers."""
+"""Non-blank lines with their numbers."""
 NAME_COLUMNS = ("surface", "name", "text", "pattern", "term", "phrase", "mention", "alias", "entity", "word")
-"""What a header, or a JSON object, calls names; the first that is there counts."""
+"""Column or field names of names, in order of precedence."""
 LABEL_COLUMNS = ("label", "type", "entity_type", "entity_label", "ner_tag", "tag", "category", "class")
 UNTYPED = "?"
 """The label of names that need none."""
 _SEPARATORS = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "bars"}
 _LOOKED_AT = 1000
 _MOST, _MANY = 0.8, 20
-"""Share of rows that tells how all are to be read, and how many rows tell that a column has no labels."""
+"""Fraction of rows that determines how all are read, and number of rows needed to conclude that there are no labels."""
 _SPACED = re.compile(r"\S.*\s(\S+)")
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?(?:[eE]-?[0-9]+)?")
 _KNOWN_LABELS = frozenset(

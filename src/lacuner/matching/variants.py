@@ -16,7 +16,7 @@ _STOP = re.compile(r"(?<=\w)\.(?=\s|,|$)")
 _COMMA = re.compile(r"\s*,\s*")
 _AND = re.compile(r"\s*&\s*")
 _MOST_HYPHENATED = 3
-"""Words that may be tied together by hyphens."""
+"""Maximum number of words joined by hyphens."""
 Words = tuple[str, ...]
 
 

@@ -34,7 +34,7 @@ from lacuner.models.tag_model import TagModel
 from lacuner.supervision.tags import TagTargets, TokenSupervision
 
 CONFIDENCE = "confidence"
-"""Under this name words have the probability of being part of an entity."""
+"""Name of the per-word probability of being inside an entity."""
 _ENTITY = "entity"
 
 

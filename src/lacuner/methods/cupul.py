@@ -27,7 +27,7 @@ from lacuner.models.tag_model import TagModel
 from lacuner.supervision.tags import TagTargets, TokenSupervision
 
 DIFFICULTY = "difficulty"
-"""Under this name words have the fraction of all words that are easier."""
+"""Name of the per-word difficulty: the fraction of all words that are easier."""
 
 
 class Voters(Stage):

@@ -17,9 +17,9 @@ from lacuner.methods.parts import Regularizer, TrainingData
 from lacuner.methods.token import Likelihood
 
 USUAL_RATIO = 0.15
-"""The paper's ratio, for all its corpora."""
+"""The ratio used in the paper for all corpora."""
 _MIN_WORDS = 100
-"""Fewer do not tell how many words belong to entities."""
+"""Minimum number of words to estimate the entity ratio."""
 
 
 class EntityRatio(Regularizer):

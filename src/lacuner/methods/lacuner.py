@@ -32,13 +32,13 @@ from lacuner.supervision.tags import TokenSupervision
 logger = logging.getLogger(__name__)
 
 _NOTICED = 0.4
-"""Models of an ensemble are asked about spans that are less probable by this factor: the mean may be higher."""
+"""Factor on the minimum probability for single models of an ensemble, since the mean may be higher."""
 _MAX_OVERLAPPING = 0.02
-"""Where more of the annotated entities overlap others, no tagger is asked: it would learn that they are none."""
+"""With a greater fraction of overlapping entities, no tagger is used, since it would learn some of them as non-entities."""
 _MIN_AGREED, _MIN_AGREEMENT = 50, 0.05
-"""Sources are compared for labels of which a majority says so many entities, and this fraction of all that anybody says.
+"""Minimum number of entities of a label with a majority, and minimum fraction of all its entities, to compare sources on it.
 
-Otherwise one of them has perhaps never looked for the label, or at these sentences, and its silence means nothing.
+Otherwise, one of them may never have annotated the label, or these sentences, and its missing labels mean nothing.
 """
 
 
@@ -193,7 +193,7 @@ class FoldTeacher(Stage):
 
     @property
     def streams(self) -> bool:
-        return self.train_on == "trusted"  # which are in memory
+        return self.train_on == "trusted"  # complete sentences are in memory
 
     def check(self, method: Method, data: TrainingData) -> None:
         if all(sentence.complete for sentence in data.corpus):

@@ -46,7 +46,7 @@ class Method(Part, ABC):
     """A method's metadata and its interface to training; subclasses add their parts as fields."""
 
     part_types: ClassVar[dict[str, type[Part]]]
-    """The kinds of parts that it consists of, and their base classes."""
+    """The kinds of parts, and their base classes."""
 
     level: Literal["span", "token"]
     paper: str = Field(description="where it was published")

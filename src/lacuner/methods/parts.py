@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from lacuner.methods.method import Method
 
 State = Mapping[str, Tensor]
-"""What a part keeps."""
+"""State of a part."""
 
 
 class Step(NamedTuple):
@@ -83,9 +83,9 @@ class MethodPart(Part):
     """Base of every part of a method."""
 
     levels: ClassVar[tuple[str, ...]] = ("span", "token")
-    """Of the methods that it can be a part of."""
+    """Levels of the methods that it can be a part of."""
     teaches_outside: ClassVar[bool] = False
-    """Whether it teaches what is no entity, even if nobody has said so of any word."""
+    """Whether it trains non-entities even if no word is known to be one."""
 
     def check(self, method: "Method", data: TrainingData) -> None:
         """Reject data, or other parts of the method, that are incompatible with this part.

@@ -21,7 +21,7 @@ from lacuner.methods.parts import Contrast, Inference, State, StateSizes, Step, 
 from lacuner.methods.uniform import Uniform
 
 _MAX_PAIRS = 2**20
-"""Pairs of spans that are compared at once."""
+"""Maximum number of span pairs compared at once."""
 
 
 class SpanContrast(Contrast):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lacuner.methods.method import Method
 
 Compute = Callable[[], dict[str, Tensor]]
-"""Part of what a stage does, of which the result is kept."""
+"""Part of a stage's work, whose result is cached."""
 
 
 class Fit(Protocol):

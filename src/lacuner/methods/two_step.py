@@ -23,7 +23,7 @@ from lacuner.supervision.spans import Spans
 from lacuner.supervision.tags import TokenSupervision
 
 _SHOWN = 4
-"""Words around a removed one that its report shows on each side."""
+"""Words of context in the report on each side of a removed word."""
 
 
 class RandomSpans(Sampling):

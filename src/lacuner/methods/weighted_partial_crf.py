@@ -21,7 +21,7 @@ from lacuner.models.tag_model import TagModel
 from lacuner.supervision.tags import TokenSupervision
 
 _MIN_WEIGHT = 1e-9
-"""No tag that a word may have counts less: one that a model says is impossible must not make the sum empty."""
+"""Minimum weight of possible tags, so that the sum is never empty because a model rules out a tag."""
 
 
 class WeightedFolds(Stage):

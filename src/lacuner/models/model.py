@@ -15,9 +15,9 @@ from lacuner.supervision.spans import Spans
 from lacuner.supervision.tags import TokenSupervision
 
 _BATCH_TOKENS = 4096
-"""Tokens of a batch outside of training, padding included."""
+"""Tokens per batch outside of training, including padding."""
 _DOT = "/"
-"""Names of buffers have no dots; those of weights, of which a part may keep copies, do."""
+"""Replaces dots in buffer names, where they are not allowed; names of weights that a part may copy contain them."""
 
 
 class EncodedBatch(NamedTuple):

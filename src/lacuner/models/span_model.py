@@ -25,7 +25,7 @@ from lacuner.supervision.spans import Spans, SpanTargets, build_targets, pair_wo
 from lacuner.supervision.tags import TokenSupervision
 
 MAX_THRESHOLD = 4.75
-"""Thresholds are looked for between minus and plus this; a span that is no entity with the lowest one never is."""
+"""Maximum absolute threshold; spans that are no entity at the lowest threshold never are."""
 
 
 class SpanInference(Protocol):

@@ -15,7 +15,7 @@ from lacuner.errors import DataError
 APPLICATION = 0x4C41434E  # "LACN"
 SCHEMA_VERSION = 2
 BUSY_SECONDS = 10.0
-"""How long to wait for another process that writes."""
+"""Seconds to wait for another writing process."""
 _SCHEMA = """
 CREATE TABLE files (name TEXT PRIMARY KEY, hash TEXT NOT NULL);
 CREATE TABLE sentences (number INTEGER PRIMARY KEY, record TEXT NOT NULL);

@@ -9,10 +9,10 @@ from lacuner.corpus import Span
 Status = Literal["open", "accepted", "rejected", "skipped"]
 
 MAX_NUMBER = 2**63 - 1
-"""The largest number that an item can have: SQLite stores signed 64-bit integers."""
+"""The largest number of an item: SQLite stores signed 64-bit integers."""
 
 LEASE_SECONDS = 60.0
-"""How long an item is held for the reviewer who looks at it, unless a heartbeat extends it."""
+"""Seconds for which an item is held for a reviewer, unless extended by a heartbeat."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from lacuner.streams.resumable import Work
 from lacuner.streams.shards import Shard
 
 _CHUNK, _CHUNK_CHARACTERS = 2000, 1_000_000
-"""Texts that are worked on at a time, and how many characters at most, unless one text has more."""
+"""Maximum number of texts and characters per chunk, unless a single text is longer."""
 
 
 def annotate_stream(

@@ -348,7 +348,7 @@ def _killed(item: object) -> LacunerError:
 # In the worker
 
 _state: dict[str, Any] = {}
-"""How this worker begins, and, once it has begun, what it does with an item."""
+"""This worker's start function, and once started, its work function."""
 
 
 def _start_worker(start: Packed, threads: int) -> None:

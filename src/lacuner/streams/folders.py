@@ -18,7 +18,7 @@ from lacuner.streams.locks import exclusive
 
 _LOCK = ".lock"
 _PATIENCE = 10.0
-"""Seconds in which the workers of a run that was killed notice it, and give its lock back."""
+"""Seconds for workers of a killed run to notice it, and release its lock."""
 
 
 class Folder(Protocol):

@@ -10,7 +10,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 PATIENCE = 0.02
-"""Seconds that an item waits for others to come with it."""
+"""Seconds that an item waits for others."""
 
 
 def chunks_as_they_come(items: Iterable[T], size: int, patience: float = PATIENCE) -> Iterator[list[T]]:

@@ -12,9 +12,9 @@ from lacuner.errors import ConfigError
 
 _PATIENCE = 10.0  # seconds for the head of a cluster to respond
 _OBJECT_STORE = 256 * 2**20
-"""Bytes for what Ray hands to workers, where we start it: a dictionary, and names of files. Results are small."""
+"""Bytes for Ray's object store, if we start it: for a dictionary, and file names. Results are small."""
 _PRIVATE = "lacuner_private"
-"""A resource that tells a Ray that one command has started for itself from a cluster."""
+"""A resource that distinguishes a Ray instance started by a command for itself from a cluster."""
 
 
 def import_ray() -> Any:

@@ -32,7 +32,7 @@ _SUMMARIES = "_summaries"
 _PART = re.compile(r"part-(\d+)(?:-(\d+))?(\..+)")
 
 Work = Callable[[Sequence[Shard], TextIO], Any]
-"""Works on shards, writes their result to the file, and returns a summary that JSON can hold."""
+"""Processes shards, writes their result to the file, and returns a summary for JSON."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 ATTEMPTS = 3
-"""How often an item is tried whose worker dies, and how many workers in a row may die as they start."""
+"""Maximum attempts at an item whose worker dies, and maximum number of consecutive workers that die on start."""
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from lacuner.corpus.ranges import lines_of, locating
 from lacuner.errors import DataError
 
 DEFAULT_SIZE = 16 * 2**20
-"""Bytes of a shard. What a killed worker was doing is done again, so that it should take minutes at most."""
+"""Default bytes of a shard. The work of a killed worker is repeated, so a shard should take minutes at most."""
 _MAX_SHARDS = 1000
-"""Shards that are worked on together, however small they are."""
+"""Maximum number of shards in a batch."""
 
 
 @dataclass(frozen=True)

@@ -27,13 +27,13 @@ Flags = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.int64]
 
 NOT_ASKED = -1
-"""Instead of a label: the source has not looked at the span, or nobody knows the truth."""
+"""Instead of a label: the source has not annotated the span, or the truth is unknown."""
 _RIGHT, _NOTHING = 0.6, 0.3
-"""Before anything is counted, a source labels an entity rightly, or not at all, with these probabilities."""
+"""Prior probabilities that a source labels an entity correctly, or not at all."""
 _SPURIOUS = 0.02
-"""… and labels what is no entity with this one."""
+"""Prior probability that it labels a non-entity."""
 _PSEUDO_COUNT = 20.0
-"""As if so many spans of each true label had been counted already."""
+"""Number of pseudo-counts for each true label."""
 _IMPOSSIBLE = 1e-12
 _ROUNDS, _CLOSE_ENOUGH = 100, 1e-5
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from lacuner.corpus import Corpus
 
 _EXPECTED = 5
-"""A label that dev data of this size would have so often by chance is not merely rare there: it is called something else."""
+"""A label expected this often in the dev data but missing from it is not merely rare: it probably has another name there."""
 _REPEATED = 0.2
-"""Fraction of dev sentences that are in the training data, too, from which on it is worth a word."""
+"""Fraction of dev sentences also in the training data that triggers a warning."""
 
 
 def remarks_on_dev(train: Corpus, dev: Corpus) -> Iterator[str]:

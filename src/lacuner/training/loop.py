@@ -34,7 +34,7 @@ METRICS: dict[str, Callable[[Scores], float]] = {
     "f1": lambda scores: scores.f1,
     "pu": lambda scores: scores.pu_estimate,
 }
-"""What dev data can choose an epoch or a threshold by."""
+"""Metrics for selecting an epoch or a threshold on dev data."""
 
 
 class Observer:
@@ -63,7 +63,7 @@ class TrainingResult:
     best_epoch: int
     history: tuple[dict[str, Any], ...]
     best_quality: float = -1.0
-    """The best epoch's ``training.metric``."""
+    """``training.metric`` of the best epoch."""
 
 
 class _Objective(nn.Module):

@@ -16,7 +16,7 @@ from lacuner.training.settings import RunSettings
 logger = logging.getLogger(__name__)
 
 _HARDLY_A_SENTENCE = 2000
-"""Words from which on a sentence is more likely a file without blank lines."""
+"""Number of words above which a sentence is probably a file without blank lines."""
 
 
 def check_training(train: Corpus, dev: Corpus | None, settings: RunSettings, trusted: Corpus | None = None) -> None:

@@ -32,7 +32,7 @@ from lacuner.training.tasks import run_tasks
 logger = logging.getLogger(__name__)
 
 _MAX_STRETCH = 2.0
-"""Models of a stage that learn from less than the model does read it more often; at most so many times as often."""
+"""Maximum factor on the epochs of a stage's models that train on less data than the final model."""
 
 
 class Trained(NamedTuple):
@@ -54,11 +54,11 @@ class TrainingRun:
     resume: bool
     observer: Observer
     workers: int = 1
-    """Models of a stage that are trained at a time."""
+    """Number of a stage's models trained in parallel."""
     reports: dict[str, Sequence[dict[str, Any]]] = field(default_factory=dict)
-    """What stages have found out, for people to look at."""
+    """Reports of stages, for inspection."""
     stage_models: dict[str, Trained] = field(default_factory=dict)
-    """Models that stages have trained in this process, by name; those that a stage's result does not need are forgotten."""
+    """Models trained by stages in this process, by name; those not needed by a stage's result are discarded."""
 
     @cached_property
     def labels(self) -> tuple[str, ...]:

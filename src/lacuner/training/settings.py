@@ -22,11 +22,11 @@ DEFAULT_ENCODER = "recurrent"
 _EXAMPLES = {"method": DEFAULT_METHOD, "encoder": DEFAULT_ENCODER, "split": "words"}
 _MAX_EPOCHS = 200
 _ENOUGH_STEPS = 4000
-"""A corpus so large that the usual epochs have more steps is read less often, but at least half as often."""
+"""A corpus for which the usual epochs have more steps gets fewer epochs, but at least half."""
 
 
 class TrainingConfig(Settings):
-    """How a model is fitted. What is not given depends on the encoder."""
+    """How a model is trained. Defaults depend on the encoder."""
 
     epochs: int | None = Field(
         None,
@@ -103,7 +103,7 @@ class TrainingConfig(Settings):
 
 
 class TrustedConfig(Settings):
-    """What complete sentences weigh beside those with gaps."""
+    """The weight of complete sentences relative to incomplete ones."""
 
     fraction: float | None = Field(
         None, gt=0, lt=1, description="fraction of complete sentences in an epoch; none: as in the data"

@@ -19,7 +19,7 @@ from lacuner.streams.engine import Engine, make_engine
 logger = logging.getLogger(__name__)
 
 Keep = Callable[[str, Compute], dict[str, Tensor]]
-"""``keep(name, compute)``: what ``compute()`` returns; after an interruption, what it returned before."""
+"""``keep(name, compute)`` returns ``compute()``, or its stored result after an interruption."""
 
 
 def run_tasks(

@@ -13,7 +13,7 @@ from lacuner.errors import LacunerError
 Query = TypeVar("Query")
 Answer = TypeVar("Answer")
 IsWanted = Callable[[int], bool]
-"""Whether somebody still waits for the answer to the query with this number."""
+"""Whether the answer to the query with this index is still wanted."""
 
 
 @dataclass(frozen=True)

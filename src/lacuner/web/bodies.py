@@ -32,7 +32,7 @@ _WANTED = {
     "literal_error": "{expected}",
     "missing": "given",
 }
-"""What a field must be, by the type of pydantic's error."""
+"""Expected value of a field, by type of pydantic's error."""
 
 
 async def content_of(request: Request) -> Any:

@@ -13,24 +13,24 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 MAX_CONNECTIONS = 100
-"""Connections at once. Half of the 256 files that some systems allow a process must do for them."""
+"""Maximum number of connections, within the 256 files that some systems allow per process."""
 ACCEPT_AT_ONCE = 32
-"""Connections that are accepted before the first of them is looked at."""
+"""Connections accepted before the first of them is processed."""
 REQUEST_SECONDS = 10.0
-"""From the first byte of a request to its last, and from a connection to its first request."""
+"""Maximum seconds from the first to the last byte of a request, and from a connection to its first request."""
 ANSWER_SECONDS = 60.0
-"""From the last byte of a request to the last byte of its answer, which the client must read."""
+"""Maximum seconds from the last byte of a request to the last byte of its response, including the client's reading."""
 MAX_BODY = 65_536
-"""Bytes of a request's body. The largest that the page sends has less than a thousandth of it."""
+"""Maximum bytes of a request body. The largest one sent by the page is less than a thousandth of it."""
 MAX_THROWN_AWAY = 2**30
-"""Bytes of a body that is too large; after so many the connection is closed."""
+"""Maximum bytes of a too large body that are discarded before the connection is closed."""
 
 _SLOW = json.dumps({"reason": "late", "message": f"The request took more than {REQUEST_SECONDS:g} seconds to arrive."})
 _TOO_SLOW = (
     "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Type: application/json\r\n"
     f"Content-Length: {len(_SLOW)}\r\n\r\n{_SLOW}"
 ).encode()
-"""Written as it is, because the application may not know of the request yet."""
+"""Written directly, because the application may not know of the request yet."""
 
 _Phase = Literal["request", "answer", "idle"]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import cache
 
 EVERY = 5.0
-"""Seconds between two times that memory is given back: it takes some milliseconds, and some more to get pages again."""
+"""Seconds between releases: each takes some milliseconds, and some more to get pages again."""
 
 
 class MemoryRelease:

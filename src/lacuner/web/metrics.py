@@ -9,9 +9,9 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _SIZES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 CLIENT_LEFT = 499
-"""Counted for a request whose client did not wait for the answer."""
+"""Status counted for a request whose client has disconnected."""
 STATUSES = (200, 201, 202, 304, 400, 401, 403, 404, 405, 411, 413, 421, 422, 429, CLIENT_LEFT, 500, 504)
-"""Statuses of responses that are counted by themselves; others are ``other``."""
+"""Response statuses with their own counter; others are ``other``."""
 _COUNTERS = {
     "texts_total": "Texts that were searched.",
     "entities_total": "Entities that were found.",

@@ -35,9 +35,9 @@ from lacuner.web.review_app import STATIC
 from lacuner.web.served_models import Answer, Query, ServedModel, ServedModels, answer_together
 
 PAGES = ("/", "/docs", "/openapi.json", "/health", "/models/*/health")
-"""What needs no token."""
+"""Paths that need no token."""
 _DIALECTS: tuple[Dialect[Any], ...] = (LABEL_STUDIO, HUGGING_FACE, GLINER, OWN)
-"""What is understood at one path; the first whose fields are in a body is meant, and otherwise the last."""
+"""Dialects on the shared path; the first one whose keys are in a body is used, otherwise the last."""
 
 T = TypeVar("T")
 
@@ -272,7 +272,7 @@ _STATUSES: dict[type[Exception], tuple[int, str]] = {
     HTTPException: (500, "request"),
     Exception: (500, "server"),
 }
-"""Statuses and reasons of responses to errors."""
+"""Statuses and reasons of error responses."""
 
 
 def _answer_error(known: tuple[int, str]) -> Callable[[Request, Exception], JSONResponse]:

@@ -26,10 +26,10 @@ from lacuner.web.work_queue import BusyError, WorkQueue
 STATIC = Path(__file__).parent / "static"
 
 Reviewer = Annotated[str, Header(alias="X-Reviewer", pattern=r"^[\w-]{8,64}$")]
-"""Tells browsers apart; it gives no access."""
+"""Distinguishes browsers; it grants no access."""
 
 Number = Annotated[int, Field(ge=-MAX_NUMBER, le=MAX_NUMBER)]
-"""Of an item."""
+"""Number of an item."""
 
 
 class FilterBody(BaseModel):

@@ -19,7 +19,7 @@ from lacuner.models.model import EncodedBatch
 from lacuner.recognizer import Device, Recognizer
 
 _TRIES = 3
-"""How often a folder is read that is replaced meanwhile."""
+"""Maximum attempts to read a folder that is being replaced."""
 
 
 @dataclass(frozen=True)

@@ -15,13 +15,13 @@ from lacuner.errors import LacunerError
 
 _LOOK_EVERY = 0.1
 _STOP_SECONDS = 5.0
-"""Beyond the grace that requests have, after which a process is killed."""
+"""Seconds after the grace period of requests before a process is killed."""
 
 _RETRY_FIRST, _RETRY_LAST = 1.0, 60.0
-"""Seconds until a process that ended before it could answer is started again: more each time, up to the last."""
+"""Seconds until a process that ended before it was ready is restarted: increasing, up to the last."""
 
 Work = Callable[[int, int, Event], None]
-"""Answers until a signal comes; gets its number, the supervisor's process, and what to set once it answers."""
+"""Serves requests until a signal; gets its index, the supervisor's process ID, and an event to set when ready."""
 
 
 def supervise(

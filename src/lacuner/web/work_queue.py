@@ -10,9 +10,9 @@ from typing import Any, ParamSpec, TypeVar
 from lacuner.errors import LacunerError
 
 MAX_WAITING = 64
-"""Pieces of work in the queue."""
+"""Maximum number of queued pieces of work."""
 MAX_SECONDS = 10.0
-"""How long a piece waits for its turn."""
+"""Maximum seconds that a piece waits for its turn."""
 
 Work = Callable[[], Any]
 _Given = ParamSpec("_Given")

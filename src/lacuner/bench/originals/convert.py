@@ -14,7 +14,7 @@ from lacuner.corpus.files import refuse_overwriting
 from lacuner.errors import ConfigError, DataError, LacunerError
 
 DISTRIBUTIONS = {one.name: one for one in (EC, NEWS, CONLL03, WIKIGOLD, WNUT16, BC5CDR, WEIBO, RESUME)}
-"""All corpora, by the names of their folders."""
+"""All corpora, by folder name."""
 
 
 class Status(StrEnum):
@@ -22,11 +22,11 @@ class Status(StrEnum):
 
     MADE = "made"
     KEPT = "kept"
-    """It was there already."""
+    """It existed already."""
     MISSING = "missing"
     """An original is not in the folder."""
     FAILED = "failed"
-    """An original, or a file that was there already, cannot be read."""
+    """An original, or an existing file, cannot be read."""
 
 
 @dataclass(frozen=True)

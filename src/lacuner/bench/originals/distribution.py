@@ -10,9 +10,9 @@ from lacuner.corpus.files import read_lines
 NOT_STATED = "not stated"
 
 Content = Corpus | list[str]
-"""What a file is made of: sentences, or lines of text."""
+"""Content of a file: sentences, or lines of text."""
 Counts = Mapping[str, int]
-"""How much a file holds: sentences, tokens and entities of a corpus, lines of any other file."""
+"""Counts of a file: sentences, tokens and entities of a corpus, or lines of any other file."""
 
 
 @dataclass(frozen=True)

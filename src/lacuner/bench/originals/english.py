@@ -27,7 +27,7 @@ _AUTONER = Repository("shangjingbo1226/AutoNER", "75f8d09", "Apache-2.0")
 _MODEL_LABELS = Repository("yyDing1/DS-NER", "5019477")
 
 _TAG, _FLAG = 1, 2
-"""Columns: a tag (the human one in Conf-MPU's files, that of a language model in DS-NER's), and the number of a label."""
+"""Columns: tags (human ones in Conf-MPU's files, those of a language model in DS-NER's), and label numbers."""
 
 
 def _roster_pair(corpus: str, split: str) -> tuple[Original, Original]:

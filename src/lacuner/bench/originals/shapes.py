@@ -15,7 +15,7 @@ from lacuner.corpus.formats.tag_schemes import Scheme, decode_tags
 from lacuner.errors import DataError
 
 SPACE = "␣"
-"""Stands for a token that is white space: column files could not show it."""
+"""Replaces whitespace tokens, which column files cannot represent."""
 _AS_IT_IS = "take the file of the repository as it is"
 
 

@@ -9,22 +9,21 @@ from types import MappingProxyType
 from lacuner.corpus.sentence import OUTSIDE
 
 HUES = (210, 25, 140, 320, 48, 265, 185, 0)
-"""Degrees of each color; ``review.css`` has the same."""
+"""Hue of each color in degrees, as in ``review.css``."""
 ANSI_COLORS = (
     "bright_blue", "yellow", "bright_green", "bright_magenta", "bright_yellow", "magenta", "bright_cyan", "bright_red",
 )  # fmt: skip
-"""The same for terminals that have sixteen colors."""
+"""The same for terminals with sixteen colors."""
 LIGHT = {
     "tint-s": "85%", "tint-l": "88%", "strong-s": "70%", "strong-l": "28%",
     "on-tint": "#1b1d21", "on-strong": "#fff", "none-tint": "#e3e4e8", "none-strong": "#4b4f58",
 }  # fmt: skip
-"""On light paper: saturation and lightness of an entity (tint) and of its label (strong), what is written on them, and
-the two for what is no entity."""
+"""Light mode: saturation and lightness of an entity (tint) and its label (strong), the text color, and both for ``O``."""
 DARK = {
     "tint-s": "45%", "tint-l": "23%", "strong-s": "75%", "strong-l": "78%",
     "on-tint": "#eceae6", "on-strong": "#14161a", "none-tint": "#34373f", "none-strong": "#c3c7d0",
 }  # fmt: skip
-"""The same on dark paper."""
+"""The same in dark mode."""
 _USUAL = (
     ("loc", "location", "gpe", "place", "chemical", "drug"),
     ("misc", "miscellaneous", "disease", "norp", "event"),
@@ -35,7 +34,7 @@ _USUAL = (
     ("work_of_art", "title", "quantity", "cell_line"),
     ("cardinal", "ordinal", "percent", "number", "mutation"),
 )
-"""Usual labels by their color, those that choose first in front."""
+"""Common labels by color, in order of precedence."""
 _USUAL_COLOR = {name: color for color, names in enumerate(_USUAL) for name in names}
 _RANK = {name: rank for names in _USUAL for rank, name in enumerate(names)}
 

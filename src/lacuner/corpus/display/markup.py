@@ -39,7 +39,7 @@ STYLE = f"""
 }}
 @media (forced-colors: active) {{ .lacuner mark, .lacuner .tag {{ forced-color-adjust: none }} }}
 """
-"""Inside an element of the class ``lacuner``, texts look like this."""
+"""Style of texts in an element of the class ``lacuner``."""
 
 PAGE_STYLE = """
 :root { color-scheme: light dark; --ink: #1a1a1a; --paper: #fff; --faint: #5f5f5f; --line: #ddd }
@@ -57,7 +57,7 @@ a { color: inherit }
 .about { color: var(--faint); font-size: .9rem; display: block }
 @media print { body { max-width: none; padding: 0; font-size: 11pt } }
 """
-"""How our pages look around the texts."""
+"""Style of a page around the texts."""
 
 
 def begin_page(title: str, style: str = "") -> str:

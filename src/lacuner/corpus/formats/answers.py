@@ -24,9 +24,9 @@ from lacuner.corpus.sentence import OUTSIDE, Sentence
 from lacuner.errors import DataError
 
 UNUSABLE = "answers that cannot be used"
-"""What a report calls those of which nothing is read."""
+"""Report category of unusable answers."""
 ANSWER_KEYS = ("answer", "response", "output")
-"""Where answers are that nobody has parsed."""
+"""Keys of unparsed answers."""
 _ENTITIES = "entities"
 _SURFACES = ("text", "name", "surface", "mention", "word", "span", "value", "entity")
 _LABELS = ("label", "type", "entity_type", "entity_group", "category", "class", "tag", "entity")

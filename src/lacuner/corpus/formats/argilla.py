@@ -25,7 +25,7 @@ from lacuner.errors import DataError
 _OWN, _QUESTION = "lacuner", "entities"
 _OWN_KEYS = ("tokens", "non_entities", "complete", "annotated_labels", "unknown_tokens")
 _CHARACTERS = "characters"
-"""What offsets of a response count that we have written."""
+"""Unit of offsets in responses that we wrote."""
 _NAMED = ("vectors", "status", "_server_id")
 _HELD_PARTS = {"text_field": str, "question": str, "response": Mapping, "suggestion": Mapping} | {
     "fields": Mapping, "suggestions": Mapping, "responses": Mapping, "record": Mapping,

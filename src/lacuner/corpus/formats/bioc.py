@@ -32,10 +32,10 @@ from lacuner.corpus.sentence import Entity, Sentence
 from lacuner.errors import DataError
 
 INFONS, PASSAGES, RELATIONS = "infons", "passages", "relations"
-"""Fields with what documents, passages and annotations have besides; they are handed on."""
+"""Fields for other content of documents, passages and annotations, which is passed through."""
 _TYPE, _OWN = "type", "lacuner"
 _LONGEST_GAP = 1000
-"""Characters between two passages; where offsets leave more, they count something else."""
+"""Maximum number of characters between two passages; greater offsets are in another unit."""
 _NUMBER = re.compile(r"[0-9]{1,12}")
 _NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _ID = re.compile("[^\x00-\x1f\ud800-\udfff\ufffe\uffff]+")

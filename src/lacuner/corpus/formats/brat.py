@@ -27,7 +27,7 @@ from lacuner.corpus.sentence import Sentence
 from lacuner.errors import DataError
 
 LINES = "brat"
-"""Field of a sentence with the lines of its annotation that are no entities."""
+"""Field of a sentence with the annotation lines that are not entities."""
 _KINDS = {
     "R": "relations", "E": "events", "A": "attributes", "M": "attributes",
     "N": "normalizations", "*": "equivalences", "#": "notes",

@@ -17,7 +17,7 @@ from lacuner.errors import DataError
 _SEPARATORS = ("\t", " ", ",", ";", "|")
 _COMMENT = "#"
 _BETWEEN_WORDS = re.compile(r"[0-9]+[-.][0-9]+")
-"""CoNLL-U numbers a word that is made of several as ``1-2``, and one that is not in the text as ``1.1``."""
+"""CoNLL-U IDs of multiword tokens (``1-2``), and of empty nodes (``1.1``)."""
 _ONLY_TWO = "write two columns, the word and its tag"
 
 

@@ -25,13 +25,13 @@ from lacuner.corpus.sentence import Sentence
 from lacuner.errors import DataError
 
 LOOK_AHEAD = 10_000
-"""How many sentences are looked at to tell separator and scheme; the rest is streamed."""
+"""Number of sentences examined to detect separator and scheme; the rest is streamed."""
 LOOK_AHEAD_CHARACTERS = 10_000_000
-"""Where the look ahead ends if the sentences are very long."""
+"""Maximum number of characters examined, if sentences are very long."""
 
 _BREAKS = re.compile(r"[\t\n\r]")
 DOCUMENT_MARK = "-DOCSTART-"
-"""The line that begins a document, and the field that the first sentence of one has."""
+"""The line that begins a document, and a field of its first sentence."""
 _DOCUMENT_LINE = re.compile(r"-DOCSTART-(?:[\s,;|]|$)")
 _TAGGED_DOCUMENT = re.compile(r"[\s,;|][BIESMLUW]-[^\s,;|]+\s*$")
 

@@ -24,7 +24,7 @@ from lacuner.errors import DataError
 
 COLUMNS = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
 OTHERS = "conllu"
-"""Field of a sentence with its comments, and with the lines between its words."""
+"""Field of a sentence with its comments, and the lines between its words."""
 _LOOK_AHEAD = 10_000
 _MISC_KEYS = ("ner", "ne", "name")
 _NAMED = re.compile(r"(?:.*:)?(?:ner|ne|iob|bio|named[_-]?entity|entity)(?:[_-]?tags?)?(?::.*)?", re.IGNORECASE)

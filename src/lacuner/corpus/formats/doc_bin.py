@@ -17,7 +17,7 @@ from lacuner.corpus.sentence import NO_FIELDS
 from lacuner.errors import DataError
 
 INSIDE, OUTSIDE_WORD, BEGIN = 1, 2, 3
-"""Values of ``Token.ent_iob``; 0 is a word about which nothing is said."""
+"""Values of ``Token.ent_iob``; 0 is a missing value."""
 _SPAN = struct.Struct(">QQQllll")
 """A span of a group: id, kb_id, label, words [start, end), characters [start, end)."""
 _OURS = ("ORTH", "ENT_IOB", "ENT_TYPE", "ENT_KB_ID", "ENT_ID")

@@ -21,7 +21,7 @@ from lacuner.corpus.sentence import Sentence
 from lacuner.errors import DataError
 
 SPAN_KEYS = ("label", "labels")
-"""Where doccano has its spans; with relations, they are objects under ``entities``."""
+"""Keys of doccano's spans; with relations, they are objects under ``entities``."""
 
 
 def is_shape(key: str, record: Mapping[str, Any]) -> bool:

@@ -17,7 +17,7 @@ from lacuner.corpus.tokenize import Splitting, cut_words
 from lacuner.errors import DataError
 
 FRAGMENTS = "fragments"
-"""Field of an entity that was annotated in several pieces: ``[start, end]`` of each, in characters."""
+"""Field of a discontinuous entity: ``[start, end]`` of each fragment, in characters."""
 _IN_SPANS = ("start", "end", "label", "text")
 
 

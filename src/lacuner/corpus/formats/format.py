@@ -23,7 +23,7 @@ Content = Literal[
     "score",
     "entity_extra",
 ]
-"""What a sentence may hold besides labeled spans: fields of ``Sentence``, and fields of its entities."""
+"""Content of a sentence besides labeled spans: fields of ``Sentence``, and of its entities."""
 CONTENTS: tuple[Content, ...] = get_args(Content)
 
 
@@ -73,13 +73,13 @@ class WriteOptions:
 
 
 Reader = Callable[[str | Path, ReadingReport, ReadOptions], Iterator[Sentence]]
-"""Sentences of a file or folder, one by one, in constant memory."""
+"""Yields sentences of a file or folder, in constant memory."""
 Writer = Callable[[Iterable[Sentence], TextIO, WriteOptions], None]
-"""Writes sentences to a text file as they come."""
+"""Writes a stream of sentences to a text file."""
 BinaryWriter = Callable[[Iterable[Sentence], BinaryIO, WriteOptions], None]
-"""Writes sentences to a file of bytes, which may be a pipe: it need not be possible to go back in it."""
+"""Writes sentences to a binary file, which may be a non-seekable pipe."""
 FolderWriter = Callable[[Iterable[Sentence], Path, WriteOptions], None]
-"""Fills an empty folder, which takes its name when it is whole."""
+"""Fills an empty folder, which is renamed when complete."""
 
 
 @dataclass(frozen=True)

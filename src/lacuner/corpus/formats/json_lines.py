@@ -12,7 +12,7 @@ from lacuner.corpus.files import read_lines
 from lacuner.errors import DataError
 
 MAX_DEPTH = 100
-"""How deep lists and objects of a record may be nested, so that whatever is read can be written, too."""
+"""Maximum nesting depth of records, so that whatever is read can also be written."""
 _JSON_SPACE = " \t\n\r"
 _HALF_A_PAIR = re.compile("[\ud800-\udfff]")
 

@@ -17,7 +17,7 @@ from lacuner.corpus.sentence import Sentence
 from lacuner.errors import DataError
 
 KEPT = "lacuner"
-"""Name of the field or column that holds it."""
+"""Name of the field or column with the preserved data."""
 
 
 def kept_record(sentence: Sentence, plain: Sentence) -> str | None:

@@ -8,7 +8,7 @@ from lacuner.corpus.formats.records import has_offsets
 from lacuner.corpus.sentence import Entity, Sentence, Source
 
 OWN = "lacuner"
-"""Key of what only we know."""
+"""Key of data specific to Lacuner."""
 _NAMES = {"from_name": "label", "to_name": "text"}
 _OF_RESULTS = frozenset({"value", "type", "score", "meta", "source"})
 _OF_ENTITIES = frozenset({"start", "end", "label", "text", "score", "source", "start_offset", "end_offset"})

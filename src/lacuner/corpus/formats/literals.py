@@ -7,7 +7,7 @@ from typing import Any
 from lacuner.corpus.formats.json_lines import UnfitJSONError, decode_json
 
 MAX_LENGTH = 300_000
-"""Characters of a Python literal; its tree takes a hundred times as much memory."""
+"""Maximum length of a Python literal; its syntax tree takes a hundred times as much memory."""
 
 
 def parse_literal(cell: str) -> Any:

@@ -1,4 +1,4 @@
-"""What is given as a column file and is none: raw text, a dictionary, another format. It is refused, and not misread."""
+"""Detection of files that are not column files: raw text, dictionaries, other formats, which are rejected, not misread."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -21,7 +21,7 @@ _SENTENCE_END = re.compile(r"[.!?…。！？:;,][\"'”’)\]]*")
 _UPPER = re.compile(r"[A-Z][A-Z0-9_.:/-]*")
 _LOWER_TAG = re.compile(r"o|[biesmluw][-_].+")
 _FEW = 4
-"""Rows of which one may doubt what they are, if none is tagged ``O``."""
+"""Fewer rows than this are ambiguous, if none is tagged ``O``."""
 
 
 def refuse_lookalikes(rows: Sequence[Sequence[str]], separator: str, blocks: int, path: str | Path) -> None:

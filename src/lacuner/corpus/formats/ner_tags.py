@@ -22,11 +22,11 @@ from lacuner.corpus.sentence import Sentence
 from lacuner.errors import DataError
 
 WORD_COLUMNS, TAG_COLUMNS = ("tokens", "words"), ("ner_tags", "tags", "ner")
-"""Where words and their tags are; the first that is there is read."""
+"""Columns of words and tags, in order of precedence."""
 UNKNOWN_NUMBER = -100
-"""The number of a word about which nothing is known; losses ignore it."""
+"""The number of an unknown word, which losses ignore."""
 RESERVED = frozenset({*WORD_COLUMNS, *TAG_COLUMNS, *SENTENCE_KEYS, KEPT, ""})
-"""Names that fields of a sentence cannot have as columns."""
+"""Column names that are not available for other fields."""
 _UNKNOWN_NUMBERS = (UNKNOWN_NUMBER, -1)
 _UNKNOWN_TAG = "?"
 _LOOK_AHEAD = 10_000

@@ -15,7 +15,7 @@ from lacuner.errors import DataError
 
 SPAN_KEYS = ("spans",)
 _ONE_BY_ONE = "ner"
-"""The page that asks about single spans; on others, people mark spans themselves."""
+"""The view that asks about single spans; in others, people mark spans themselves."""
 
 
 def with_answer(

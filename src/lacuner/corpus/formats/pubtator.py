@@ -17,9 +17,9 @@ from lacuner.corpus.sentence import Sentence
 from lacuner.errors import DataError
 
 IDENTIFIER = "identifier"
-"""Field of an entity with the concept in a knowledge base that it means."""
+"""Field of an entity with its concept ID in a knowledge base."""
 COLUMNS = "columns"
-"""Field of an entity with what follows the identifier on its line."""
+"""Field of an entity with the rest of its line after the identifier."""
 _RELATIONS = "relations"
 _SECTION = re.compile(r"([^|\t]+)\|([at])\|(.*)")
 _ID = re.compile(r"[^|\t\n\r]+")

@@ -18,7 +18,7 @@ SENTENCE_KEYS = frozenset(
         "by_source",
     }
 )  # fmt: skip
-"""Keys of a record that we know; all others are handed on."""
+"""Known keys of a record; all others are passed through."""
 _SOURCE_KEYS = frozenset(
     {"source", "entities", "non_entities", "complete", "annotated_labels", "unknown_tokens", "weight"}
 )

@@ -22,10 +22,10 @@ from lacuner.corpus.sentence import Entity, Sentence, Span
 from lacuner.errors import DataError
 
 OVERLAPPING, REJECTED = "sc", "incorrect_spans"
-"""Groups of spans: where spaCy's span categorizer looks by default, and where its documentation has rejected spans."""
+"""Span groups: the default of spaCy's span categorizer, and the documented one for rejected spans."""
 _EXTENSION = "._."
 _EXTENSIONS, _CATEGORIES = "_", "cats"
-"""Where ``Doc.to_json`` has custom attributes of a document, and its categories."""
+"""Keys of custom attributes and categories in ``Doc.to_json``."""
 _LARGEST = 2**63
 
 

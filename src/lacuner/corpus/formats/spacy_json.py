@@ -23,7 +23,7 @@ from lacuner.corpus.sentence import Sentence
 from lacuner.errors import DataError
 
 _USED = frozenset({"text", "tokens", *SPAN_KEYS, *TAG_KEYS, KEPT, TOKEN_FIELDS})
-"""Names that other fields of a document cannot have."""
+"""Names that are not available for other fields of a document."""
 _REMEDY = 'write objects of Doc.to_json, or [text, {"entities": [[start, end, label], …]}]'
 
 

@@ -11,25 +11,25 @@ from lacuner.corpus.sentence import OUTSIDE
 from lacuner.errors import DataError
 
 SPAN_KEYS = ("entities", "spans", "ents", "label", "labels")
-"""Where spans are: ours and spaCy's, Prodigy's, Doc.to_json's, doccano's."""
+"""Keys of spans: ours and spaCy's, Prodigy's, Doc.to_json's, doccano's."""
 TAG_KEYS = ("ner_tags", "tags")
-"""Where other tools have a tag for each word, which we do not read."""
+"""Keys used by other tools for a tag per word, which are not read."""
 TOKEN_FIELDS = "token_fields"
-"""Key under which fields of single tokens that we do not know are handed on, one object a word."""
+"""Key of unknown fields of single tokens, which are passed through, as one object per word."""
 LABEL_STUDIO_FIELDS, ARGILLA_FIELDS = "label_studio", "argilla"
-"""Keys under which parts of these tools' records that a sentence has no place for are handed on."""
+"""Keys of these tools' record parts that a sentence cannot represent, which are passed through."""
 _CATEGORY_KEYS = ("label", "labels")
-"""They may also hold the category of the whole text, as a string or a list of strings."""
+"""Keys that may also contain the category of the whole text, as a string or a list of strings."""
 _RELATIONS = "relations"
-"""Prodigy repeats there the spans that are related."""
+"""Prodigy repeats related spans here."""
 LABEL_NAMES = ("type", "entity_group", "entity_type", "entity", "class", "category", "tag")
-"""What other tools call the label of an entity."""
+"""Names of the label field in other tools."""
 _STARTS = ("start", "start_offset", "begin", "start_char", "startOffset")
 _ENDS = ("end", "end_offset", "stop", "end_char", "endOffset")
 _LABELS = ("label", "labels", *LABEL_NAMES)
 _LIKE_ANNOTATION = re.compile(r"annotation|entit|span|mention|label|tag|\bner\b", re.IGNORECASE)
 _DEPTH = 5
-"""How deep spans are searched for: Label Studio has lists of annotations with lists of results."""
+"""Maximum depth to search for spans: Label Studio has lists of annotations with lists of results."""
 
 
 def find_span_key(record: Mapping[str, Any], keys: Collection[str], path: str | Path, line: int) -> str:

@@ -9,7 +9,7 @@ from functools import lru_cache
 from lacuner.corpus.tokenize import is_unspaced
 
 _ALIKE = ("-\u2010\u2011\u2012\u2013\u2014\u2212", "'\u2019\u2018\u02bc`\u00b4", '"\u201c\u201d\u201e\u00ab\u00bb')
-"""Signs that models write for each other: dashes, apostrophes, quotation marks."""
+"""Characters that models interchange: dashes, apostrophes, quotation marks."""
 _SPACE = re.compile(r"\s+")
 
 

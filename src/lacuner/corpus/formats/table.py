@@ -41,7 +41,7 @@ _SENTENCES = (
 _DOCUMENTS = ("document", "documentid", "docid", "doc", "file", "filename")
 _TEXTS = ("text", "sentence", "content")
 _OWN = "lacuner"
-"""Column with what text and spans cannot say, as JSON."""
+"""Column with everything that text and spans cannot represent, as JSON."""
 _NAME = re.compile(r"[\w #:.()/-]{0,60}")
 _MAX_CELL = 10_000_000
 _LOOK_AHEAD = 10_000

@@ -10,7 +10,7 @@ Scheme = Literal["io", "iob1", "bio2", "bioes", "bmes", "bilou"]
 SCHEMES: tuple[Scheme, ...] = get_args(Scheme)
 UNKNOWN_TAGS = frozenset({"-", "?"})
 NO_TAG = "_"
-"""What CoNLL-U writes where there is nothing; it says neither that a word is outside nor that nobody looked."""
+"""CoNLL-U's empty value, which means neither outside nor unknown."""
 
 _PREFIXED = re.compile(r"([BIESMLUW])[-_](.+)", re.DOTALL)
 _BARE_PREFIX = re.compile(r"[BI]|[BIESMLUW][-_]")

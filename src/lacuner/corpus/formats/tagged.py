@@ -15,7 +15,7 @@ from lacuner.errors import DataError
 STATUS_LINE = "# lacuner: "
 WRITE_JSONL = "write JSON Lines (.jsonl) instead"
 _IN_COLUMNS = ("tokens", "entities")
-"""What the columns say, and no status line may say otherwise."""
+"""Fields given by the columns, which a status line must not contain."""
 _IN_TAGS = frozenset({"start", "end", "label", "source"})
 
 

@@ -10,7 +10,7 @@ from lacuner.corpus.files import open_binary
 from lacuner.errors import DataError
 
 LINE = "lacuner-line"
-"""Attribute of each element with the number of its line."""
+"""Attribute with each element's line number."""
 MAX_DEPTH = 50
 _CHUNK = 1 << 16
 _NO_ENTITIES = "write the characters themselves"
