@@ -27,7 +27,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Load what needs torch only when it is asked for: ``lacuner inspect`` and ``import lacuner`` stay quick."""
+    """Import what needs torch lazily, so that ``lacuner inspect`` and ``import lacuner`` stay fast."""
     if name == "Recognizer":
         from lacuner.recognizer import Recognizer
 

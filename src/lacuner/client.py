@@ -1,4 +1,4 @@
-"""Ask a server that ``lacuner serve`` has started, with nothing but the standard library."""
+"""Client for a server started by ``lacuner serve``, using only the standard library."""
 
 import json
 import time
@@ -13,10 +13,10 @@ from lacuner.corpus.sentence import Entity
 from lacuner.errors import LacunerError
 
 _AT_ONCE = 100
-"""Texts of a request; servers take 256, unless they are told otherwise. What they do not take is sent in halves."""
+"""Texts per request; servers accept 256 by default. Requests that are too large are halved."""
 _TOO_LARGE = 413
 _AGAIN = (429, 502, 503)
-"""Statuses of a server that is busy or starting."""
+"""HTTP statuses of a server that is busy or starting."""
 
 
 class ServerError(LacunerError):
@@ -24,7 +24,7 @@ class ServerError(LacunerError):
 
     Attributes:
         status: of the response; 0 if there was none.
-        retry_after: seconds after which to ask again.
+        retry_after: seconds to wait before a retry.
     """
 
     def __init__(self, message: str, status: int = 0, retry_after: float = 0.5) -> None:
@@ -33,17 +33,17 @@ class ServerError(LacunerError):
 
 
 class Client:
-    """Predicts as :class:`~lacuner.Recognizer` does, on a server.
+    """Predicts like :class:`~lacuner.Recognizer`, on a server.
 
-    A busy server is asked again when it says, and one that does not answer, because it is being restarted, after a moment:
-    the same texts always get the same answer, so nothing is lost by asking twice.
+    Requests are retried if the server is busy, after the delay that it asks for, or does not respond, for instance because it
+    is being restarted. This is safe, because the same texts always get the same answer.
 
     Args:
-        address: of the server, as ``lacuner serve`` prints it; the token may be part of it.
-        token: that the server wants.
+        address: of the server, as printed by ``lacuner serve``, possibly including the token.
+        token: required by the server.
         model: name of a model; by default the server's first.
-        timeout: seconds until a request is given up.
-        patience: seconds for which a server that is busy, or does not answer, is asked again.
+        timeout: seconds after which a request is given up.
+        patience: seconds of retrying while the server is busy or does not respond.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Client:
         self._token = token or (unquote(fragment.removeprefix("token=")) if fragment.startswith("token=") else None)
         self._model, self._timeout, self._patience = model, timeout, patience
 
-    @overload  # a string is an iterable of strings, too, but nobody means that
+    @overload  # a string is also an iterable of strings
     def predict(  # type: ignore[overload-overlap]
         self, text: str, *, nested: bool = ..., min_score: float = ...
     ) -> list[Entity]: ...
@@ -73,7 +73,7 @@ class Client:
     def predict(
         self, text: str | Iterable[str], *, nested: bool = False, min_score: float = 0.0
     ) -> list[Entity] | list[list[Entity]]:
-        """The entities of a text, or of each text of several; offsets count characters."""
+        """The entities of a text, or of each of several texts; offsets are in characters."""
         options = {"nested": nested, "min_score": min_score} | ({"model": self._model} if self._model else {})
         if isinstance(text, str):
             (only,) = self._predict([text], options)
@@ -90,12 +90,12 @@ class Client:
     def _predict(
         self, texts: Sequence[str], options: Mapping[str, Any], first: int | None = None
     ) -> list[list[Entity]]:
-        """The entities of texts that are sent together, or in halves, if the server does not take so many.
+        """The entities of texts sent in one request, or in halves, if the server rejects so many.
 
         Args:
             texts: at least one.
             options: of the request.
-            first: number of the first, for errors; ``None`` if there is but one.
+            first: number of the first text, for errors; ``None`` for a single text.
         """
         try:
             answer = self._ask("/predict", {"texts": texts, **options})
@@ -117,24 +117,24 @@ class Client:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """What the model can find."""
+        """The labels that the model predicts."""
         path = "/labels" if self._model is None else f"/models/{quote(self._model, safe='')}/labels"
         return tuple(self._ask(path)["labels"])
 
     def models(self) -> list[dict[str, Any]]:
-        """The models that the server has."""
+        """The models of the server."""
         listed: list[dict[str, Any]] = self._ask("/models")["models"]
         return listed
 
     def is_up(self) -> bool:
-        """Whether the server answers."""
+        """Whether the server responds."""
         try:
             return bool(self._ask("/health", patience=0)["status"] == "UP")
         except ServerError:
             return False
 
     def _ask(self, path: str, body: Mapping[str, Any] | None = None, patience: float | None = None) -> Any:
-        """The answer to a request; asked again as long as there is patience."""
+        """Send a request, with retries."""
         deadline = time.monotonic() + (self._patience if patience is None else patience)
         while True:
             try:
@@ -161,7 +161,7 @@ class Client:
             raise ServerError(
                 f"{self._base}{path}: there is no response ({reason}) — check that it is running"
             ) from None
-        except Exception as error:  # http.client has errors of its own for answers that break off
+        except Exception as error:  # http.client has its own errors for truncated responses
             raise ServerError(f"{self._base}{path}: the response was cut off ({type(error).__name__})") from None
 
 
@@ -170,7 +170,7 @@ def _entities(records: Sequence[Mapping[str, Any]]) -> list[Entity]:
 
 
 def _message(error: urllib.error.HTTPError) -> str:
-    """What the server says of a refused request."""
+    """The server's error message."""
     try:
         return str(json.loads(error.read())["message"])
     except Exception:

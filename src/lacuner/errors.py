@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 class LacunerError(Exception):
-    """Base of every error that Lacuner raises on purpose. The command line prints it without a traceback."""
+    """Base of all errors that Lacuner raises on purpose. The command line prints them without a traceback."""
 
 
 class DataError(LacunerError):
@@ -18,11 +18,11 @@ class DataError(LacunerError):
         self.what, self.remedy, self.path, self.line = what, remedy, path, line
 
     def __reduce__(self) -> tuple[type["DataError"], tuple[str, str, str | Path | None, int | None]]:
-        return type(self), (self.what, self.remedy, self.path, self.line)  # worker processes raise it, too
+        return type(self), (self.what, self.remedy, self.path, self.line)  # picklable, for worker processes
 
 
 class ConfigError(LacunerError):
-    """A setting that does not exist, or has a value that makes no sense."""
+    """A setting that does not exist, or has an invalid value."""
 
 
 class ModelError(LacunerError):
@@ -34,11 +34,11 @@ class TrainingError(LacunerError):
 
 
 class ProcessLostError(TrainingError):
-    """Another process that trains the same model has ended, and this one cannot go on without it."""
+    """Another process training the same model has ended, and this one cannot continue without it."""
 
 
 def described(error: BaseException) -> str:
-    """What an error says; one that nobody has thought of says what it is, too.
+    """The message of an error, preceded by its type unless it is a :class:`LacunerError`.
 
     >>> described(ConfigError("there is no such setting")), described(ValueError("seven"))
     ('there is no such setting', 'ValueError: seven')
@@ -47,7 +47,7 @@ def described(error: BaseException) -> str:
 
 
 def did_you_mean(name: object, known: Iterable[str]) -> str:
-    """What to put after a name that is not known: the one that was probably meant.
+    """Suggestion to append to an unknown name: the one that was probably meant.
 
     >>> did_you_mean("unifrom", ["full", "uniform"])
     ' (did you mean uniform?)'

@@ -1,8 +1,8 @@
-"""Models on the Hugging Face hub: model folders of JSON, safetensors and ONNX, and nothing that could be run.
+"""Models on the Hugging Face hub: model folders of JSON, safetensors and ONNX, without executable content.
 
-``huggingface_hub.ModelHubMixin`` would do less: its ``save_pretrained`` writes into the target and removes the old
-configuration first, where ours replaces a model in one step; and its ``from_pretrained`` hands what the configuration of a
-stranger says to the constructor. So folders are fetched and sent here, and read and written where all others are.
+``huggingface_hub.ModelHubMixin`` is not used: its ``save_pretrained`` writes into the target after deleting the old
+configuration, whereas ours replaces a model atomically; and its ``from_pretrained`` passes an untrusted configuration to the
+constructor. So only downloads and uploads are handled here; folders are read and written by the same code as all others.
 """
 
 import logging
@@ -27,16 +27,16 @@ logger = logging.getLogger(__name__)
 _NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*", re.ASCII)
 _FILES = ["*.json", "*.jsonl", "*.safetensors", "*.onnx", CARD]
 _NOT_IN_FOLDERS = ["*/*", "*\\*"]
-"""A model folder has no folders in it; a name with a slash may lead anywhere."""
+"""Model folders contain no subfolders; a name with a slash could lead anywhere."""
 
 
 def find_model_folder(name: str | Path, revision: str | None = None, token: str | bool | None = None) -> Path:
-    """The folder of a model, which is fetched from the hub if there is none of this name on the disk.
+    """The folder of a model, downloaded from the hub if there is no local one of this name.
 
     Args:
-        name: a folder, or a name on the hub such as ``user/model``. A folder comes first; a ``Path`` is always one.
+        name: a folder, or a name on the hub such as ``user/model``. A folder takes precedence; a ``Path`` is always one.
         revision: a branch, tag or commit on the hub.
-        token: for models that are not public; by default the one that ``hf auth login`` has kept.
+        token: for private models; by default the one stored by ``hf auth login``.
     """
     recover_folder(name)
     if Path(name).is_dir():
@@ -61,14 +61,14 @@ def push_to_hub(
     language: str | Sequence[str] | None = None,
     license: str | None = None,
 ) -> str:
-    """Send a model to the hub, in one commit, and return the address of that commit.
+    """Upload a model to the hub in one commit, and return the URL of that commit.
 
     Args:
         content: the model.
-        name: where, such as ``user/model``; a repository that is not there is created.
-        private: whether a repository that is created is private; by default as the account has it.
-        token: with the permission to write; by default the one that ``hf auth login`` has kept.
-        revision: a branch, which is created if need be; by default the main one.
+        name: repository, such as ``user/model``; created if it does not exist.
+        private: whether a new repository is private; by default the account's setting.
+        token: with write permission; by default the one stored by ``hf auth login``.
+        revision: a branch, created if needed; the main one by default.
         message: of the commit.
         language: for the model card, such as ``en``.
         license: for the model card, such as ``apache-2.0``.
@@ -94,7 +94,7 @@ def push_to_hub(
 
 
 def _fetch(name: str, revision: str | None, token: str | bool | None) -> Path:
-    """What the hub has under a name, in its cache on this disk; its configuration first, which says whether it is ours."""
+    """Download to the hub's cache; the configuration comes first, to check that the model is one of ours."""
     from huggingface_hub.errors import HfHubHTTPError
 
     with _errors_about(name, revision):
@@ -102,7 +102,7 @@ def _fetch(name: str, revision: str | None, token: str | bool | None) -> Path:
             files = {file.rfilename for file in _api(token).model_info(name, revision=revision).siblings or ()}
         except HfHubHTTPError:
             raise
-        except Exception as error:  # whatever its library makes of a connection that cannot be made
+        except Exception as error:  # the library may raise anything if there is no connection
             return _from_cache(name, revision, error)
         if CONFIG not in files or not is_model_folder(_snapshot(name, [CONFIG], revision, token)):
             raise ModelError(f"{name} on the hub is not a Lacuner model — check the name")
@@ -111,7 +111,7 @@ def _fetch(name: str, revision: str | None, token: str | bool | None) -> Path:
 
 
 def _from_cache(name: str, revision: str | None, reason: Exception) -> Path:
-    """What was fetched before, now that the hub cannot be reached."""
+    """The cached download, if the hub is unreachable."""
     from huggingface_hub import constants
 
     why = "HF_HUB_OFFLINE is set" if constants.HF_HUB_OFFLINE else _first_line(reason)
@@ -129,7 +129,7 @@ def _from_cache(name: str, revision: str | None, reason: Exception) -> Path:
 def _snapshot(
     name: str, files: list[str], revision: str | None, token: str | bool | None = None, cached: bool = False
 ) -> Path:
-    """A folder in the hub's cache with files of a model; those that are there already are not fetched again."""
+    """A folder in the hub's cache with files of a model, downloading only missing ones."""
     from huggingface_hub import snapshot_download
 
     folder = snapshot_download(
@@ -153,12 +153,12 @@ def _api(token: str | bool | None) -> Any:
 
 @contextmanager
 def _errors_about(name: str, revision: str | None = None, writing: bool = False) -> Iterator[None]:
-    """What the hub refuses, in one sentence."""
+    """Translate errors of the hub to one sentence."""
     try:
         yield
     except LacunerError:
         raise
-    except Exception as error:  # of the hub's library, and of the one that it speaks to the hub with
+    except Exception as error:  # of the hub's library, or its HTTP client
         _raise_about(error, name, revision, writing)
 
 
@@ -195,7 +195,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _without_paths(settings: RunSettings) -> RunSettings:
-    """Settings that do not tell the world the folders of this machine: what was a path is the name of a file or folder."""
+    """Settings without local folders: paths are replaced by the name of the file or folder."""
     local = {
         key: Path(value).name for key, value in settings.encoder if isinstance(value, str) and os.path.exists(value)
     }

@@ -1,4 +1,4 @@
-"""The model card: ``README.md`` of a model folder, which the Hugging Face hub shows as the page of the model."""
+"""The model card: ``README.md`` of a model folder, displayed by the Hugging Face hub as the model's page."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,15 +15,15 @@ _TASK = "token-classification"
 
 @dataclass(frozen=True)
 class ModelCard:
-    """What is said about a model.
+    """Content of a model card.
 
     Args:
-        labels: what it finds.
-        settings: how it was made.
-        record: how its training went, as in ``config.json``, with ``history``.
-        name: what it is loaded by: its folder, or its name on the hub.
-        language: codes such as ``en``, if its maker has said so; nothing in the data tells.
-        license: such as ``apache-2.0``, if its maker has said so.
+        labels: that the model predicts.
+        settings: of its training.
+        record: of its training, as in ``config.json``, with ``history``.
+        name: by which it is loaded: its folder, or its name on the hub.
+        language: codes such as ``en``, if given by the author; not derivable from the data.
+        license: such as ``apache-2.0``, if given by the author.
     """
 
     labels: Sequence[str]
@@ -38,7 +38,7 @@ class ModelCard:
         return "\n\n".join((f"---\n{self.metadata()}\n---", *filter(None, sections))) + "\n"
 
     def metadata(self) -> str:
-        """What the hub searches and sorts models by, as YAML."""
+        """YAML metadata used by the hub for search."""
         from huggingface_hub import EvalResult, ModelCardData
 
         scores = self._shown_scores()
@@ -157,7 +157,7 @@ nlp("Ada Lovelace moved to Turin.").ents
         return "\n".join(["## Limits", "", *(f"* {line}" for line in lines)])
 
     def _shown_scores(self) -> dict[str, float]:
-        """Scores that mean something: where dev data has gaps, precision does not."""
+        """The meaningful scores: precision is not, if dev data is incomplete."""
         kinds = ("precision", "recall", "f1") if self._complete_dev() else ("recall",)
         dev = self.record.get("dev")
         return {kind: dev[kind] for kind in kinds} if dev else {}
@@ -169,7 +169,7 @@ nlp("Ada Lovelace moved to Turin.").ents
         return "Named-entity recognizer" if self.name == type(self).name else Path(self.name).name
 
     def _base_model(self) -> str | None:
-        """The hub's name of the pretrained encoder; none if it came from a folder."""
+        """The hub name of the pretrained encoder; None if it was loaded from a folder."""
         model = getattr(self.settings.encoder, "model", None)
         if not isinstance(model, str) or Path(model).is_dir() or Path(model).is_absolute():
             return None
@@ -182,5 +182,5 @@ nlp("Ada Lovelace moved to Turin.").ents
 
 
 def _cell(text: str) -> str:
-    """A label that does not end its cell of a table."""
+    """Escape a label for use in a table cell."""
     return " ".join(text.split()).replace("|", "\\|")

@@ -1,4 +1,4 @@
-"""A model as a folder: JSON, safetensors, a vocabulary or tokenizer, a model card. No pickle: loading runs nobody's code."""
+"""Model folders: JSON, safetensors, a vocabulary or tokenizer, and a model card. No pickle: loading executes no code."""
 
 import json
 import re
@@ -27,7 +27,7 @@ from lacuner.training.settings import RunSettings, settings_from_dict
 from lacuner.version import __version__
 
 FORMAT_VERSION = 4
-"""Of the folder; models are not read by versions before it."""
+"""Version of the folder format; older versions of the package cannot read it."""
 
 CONFIG, CARD = "config.json", "README.md"
 _WEIGHTS, _METRICS, _ONNX = "model.safetensors", "metrics.jsonl", "encoder.onnx"
@@ -63,7 +63,7 @@ class _Config(BaseModel):
 
 @dataclass(frozen=True)
 class ModelFolder:
-    """What stands in a model folder."""
+    """Content of a model folder."""
 
     model: Model
     settings: RunSettings
@@ -73,16 +73,16 @@ class ModelFolder:
 
 
 def write_model_folder(folder: Path, content: ModelFolder) -> None:
-    """Write the folder as a whole or not at all; a model that is there already is replaced at once."""
+    """Write the folder atomically; an existing model is replaced."""
     check_target(folder)
     with new_folder(folder) as unfinished, reporting(folder):
         _write(unfinished, content)
 
 
 def read_model_folder(folder: Path) -> ModelFolder:
-    """Load a model, or say in one sentence what is wrong with its folder.
+    """Load a model, or raise an error that says what is wrong with its folder.
 
-    What the configuration describes is compared with what the weights are said to be before memory is taken for either.
+    The architecture described by the configuration is compared with the header of the weights before memory is allocated.
     """
     recover_folder(folder)
     config = _read_config(folder)
@@ -113,7 +113,7 @@ def read_model_folder(folder: Path) -> ModelFolder:
         raise ModelError(f"{folder / CONFIG}: {error} — or install the package that brings what is missing") from error
     except LacunerError:
         raise
-    except Exception as error:  # whatever the packages that build it make of values that make no sense
+    except Exception as error:  # the packages involved may raise anything on invalid values
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise ModelError(
             f"{folder / CONFIG} describes a model that cannot be built ({reason}) — copy the folder again"
@@ -125,7 +125,7 @@ def read_model_folder(folder: Path) -> ModelFolder:
 
 
 def check_target(folder: Path) -> None:
-    """Refuse to write a model over something that is none, or where none can be written."""
+    """Refuse to overwrite anything but a model folder, or to write where that is impossible."""
     recover_folder(folder)
     if folder.exists() and not is_model_folder(folder) and (not folder.is_dir() or any(folder.iterdir())):
         raise ModelError(f"{folder} exists and is not a model folder — choose another place for the model")
@@ -133,7 +133,7 @@ def check_target(folder: Path) -> None:
 
 
 def is_model_folder(folder: Path) -> bool:
-    """Whether ``folder`` holds a model of ours, and not, say, a Hugging Face one."""
+    """Whether ``folder`` contains a Lacuner model, as opposed to, say, a Hugging Face one."""
     try:
         return isinstance(read_json(folder, CONFIG).get("format_version"), int)
     except ModelError:
@@ -188,13 +188,13 @@ def _write(folder: Path, content: ModelFolder) -> None:
 
 
 def _without_memory(build: Callable[[], Model]) -> Model:
-    """The model with shapes in place of numbers."""
+    """Build the model with shapes but no data."""
     with torch.device("meta"):
         return build()
 
 
 def _compare(path: Path, stored: Mapping[str, StoredTensor], model: Model) -> None:
-    """Refuse weights that are not those of the model."""
+    """Reject weights that do not match the model."""
     expected = model.state_dict()
     for name, tensor in expected.items():
         if name not in stored:
@@ -213,7 +213,7 @@ def _compare(path: Path, stored: Mapping[str, StoredTensor], model: Model) -> No
 def _read_lines(path: Path) -> list[dict[str, Any]]:
     if not path.is_file():
         return []
-    try:  # str.splitlines would cut words in two that hold one of the rarer line ends
+    try:  # str.splitlines would also split at rarer line ends inside words
         return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
     except (ValueError, RecursionError) as error:
         raise ModelError(f"{path} is damaged ({error}) — remove it; the model works without") from error

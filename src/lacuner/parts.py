@@ -1,4 +1,4 @@
-"""Parts: typed, named, frozen bundles of parameters out of which encoders, heads and methods are composed."""
+"""Parts: typed, named, frozen bundles of parameters from which encoders, heads and methods are composed."""
 
 from collections.abc import Mapping, Sequence
 from types import NoneType
@@ -10,7 +10,7 @@ from lacuner.errors import ConfigError, did_you_mean
 
 
 class Settings(BaseModel):
-    """Frozen, typed settings that know no other field. Where a setting may be absent, ``"none"`` says so."""
+    """Frozen, typed settings without extra fields. ``"none"`` unsets an optional setting."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
 
@@ -24,7 +24,7 @@ class Settings(BaseModel):
 
 
 class Part(Settings):
-    """Base of every part. A subclass gives its parameters as fields; ``name`` is what users call it."""
+    """Base of every part. A subclass declares its parameters as fields; ``name`` is its user-facing name."""
 
     name: str
 
@@ -34,7 +34,7 @@ AnyModel = TypeVar("AnyModel", bound=BaseModel)
 
 
 def build_part(kind: str, value: object, choices: Mapping[str, type[AnyPart]]) -> AnyPart:
-    """The part that a setting names, as ``"uniform"`` or ``{"name": "uniform", "ratio": 0.5}``."""
+    """Build a part from a setting, such as ``"uniform"`` or ``{"name": "uniform", "ratio": 0.5}``."""
     if isinstance(value, str):
         value = {"name": value}
     if not isinstance(value, Mapping):
@@ -47,7 +47,7 @@ def build_part(kind: str, value: object, choices: Mapping[str, type[AnyPart]]) -
 
 
 def _innermost(model: type[BaseModel], path: Sequence[int | str]) -> tuple[type[BaseModel], str]:
-    """The model that the last name of a path should belong to, and the path to it."""
+    """Find the model that the last name of a path should belong to, and the path to it."""
     inside = ""
     for name in path[:-1]:
         field = model.model_fields.get(str(name))
@@ -58,7 +58,7 @@ def _innermost(model: type[BaseModel], path: Sequence[int | str]) -> tuple[type[
 
 
 def validate(model: type[AnyModel], value: Mapping[str, Any], prefix: str = "") -> AnyModel:
-    """Build a pydantic model, or say in one sentence which setting is wrong."""
+    """Build a pydantic model, or raise an error that says which setting is wrong."""
     try:
         return model.model_validate(dict(value))
     except ValidationError as error:

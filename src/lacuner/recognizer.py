@@ -41,14 +41,14 @@ from lacuner.training.streaming import of_one_source, refuse_rescoring, stored_c
 logger = logging.getLogger(__name__)
 
 Names = Dictionary | Matcher
-"""Names to find beside the model's entities."""
+"""Names to find in addition to the model's entities."""
 Device = str | torch.device | None
-"""``cpu``, ``cuda``, ``cuda:1``, ``mps``, …; without a name, a GPU if there is one."""
+"""``cpu``, ``cuda``, ``cuda:1``, ``mps``, …; by default a GPU if available."""
 
 
 @dataclass(frozen=True)
 class TrainingRecord:
-    """What a model remembers of its making."""
+    """Record of a model's training."""
 
     best_epoch: int = 0
     seconds: float = 0.0
@@ -57,18 +57,18 @@ class TrainingRecord:
     dev: dict[str, Any] | None = None
     fingerprint: str = ""
     reports: dict[str, tuple[dict[str, Any], ...]] = field(default_factory=dict)
-    """What stages of training have found out; each stands in the model folder as a file of JSON Lines."""
+    """Reports of the stages of training, each stored as a JSON Lines file in the model folder."""
 
 
 class Recognizer:
-    """Finds named entities. Made by :meth:`train` or :meth:`from_pretrained`.
+    """Finds named entities. Created by :meth:`train` or :meth:`from_pretrained`.
 
     Attributes:
-        labels: what it can find.
+        labels: the labels that it predicts.
         settings: everything that it was trained with.
         split: how it splits raw text into words.
         record: how its training went.
-        backend: what computes word vectors: ``torch``, or what the model was exported for.
+        backend: what computes word vectors: ``torch``, or the backend that the model was exported to.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class Recognizer:
         return self.model.device
 
     def to(self, device: Device) -> "Recognizer":
-        """Move to another device; by default to a GPU, if there is one."""
+        """Move to another device; by default to a GPU, if available."""
         self.model.to(find_device(device))
         return self
 
@@ -125,31 +125,32 @@ class Recognizer:
         progress: bool | None = None,
         observer: Observer | None = None,
     ) -> "Recognizer":
-        """Train a recognizer on annotation with gaps.
+        """Train a recognizer on incompletely annotated data.
 
         Args:
-            train: a corpus, sentences, or the path of a file; what is not annotated is unknown, unless a sentence is
-                ``complete``. With ``same_text``, several of them.
-            same_text: ``train`` is a list of several annotations of the same text, or a mapping with the names of their
-                sources, as in ``{"dict": …, "llm": …}``. They are merged, and who said what is kept in ``by_source``.
-            trust: how many votes a source has where sources contradict each other; 1 unless it is given.
-            dev: annotated sentences on which the best epoch is chosen. Without them the last epoch is kept.
+            train: a corpus, sentences, or the path of a file; unannotated text is unknown, unless a sentence is ``complete``.
+                With ``same_text``, several of them.
+            same_text: ``train`` is a list of several annotations of the same text, or a mapping from source names to these,
+                as in ``{"dict": …, "llm": …}``. They are merged, and ``by_source`` keeps the annotation of each source.
+            trust: votes of each source where sources contradict each other; 1 by default.
+            dev: annotated sentences, on which the best epoch is selected. Without them, the last epoch is kept.
             method: a preset (``lacuner methods`` lists them).
             encoder: ``recurrent``, ``flat``, ``bert-word``, ``lebert``, or the name or folder of a Hugging Face encoder.
-            trusted: sentences that are annotated completely: what is not annotated in them is no entity.
+            trusted: completely annotated sentences: unannotated text in them is no entity.
             epochs: short for ``settings={"training.epochs": …}``.
             seed: short for ``settings={"training.seed": …}``.
-            dev_incomplete: the dev sentences have gaps, too; short for ``settings={"training.metric": "pu"}``.
-            settings: dotted keys and values as with ``--set``; or everything, as :func:`resolve_settings` returns it.
-            out: the model folder to write. A checkpoint of each epoch is kept beside it until training has ended.
-            resume: continue from that checkpoint, if there is one.
-            streaming: do not hold the training data in memory: it is read once, written beside ``out``, and read from there
-                a batch at a time. ``train`` may be a generator of sentences.
-            workers: how many models of a stage (teachers, voters, an ensemble) are trained at a time, each in a process.
-            device: where to train, such as ``cpu`` or ``cuda:1``; by default on a GPU if there is one.
-            progress: show how training goes. By default only in a terminal or a notebook; ``True`` also writes plain lines
-                elsewhere, ``False`` is silent.
-            observer: told about progress, instead of showing it.
+            dev_incomplete: the dev sentences are incomplete, too; short for ``settings={"training.metric": "pu"}``.
+            settings: dotted keys and values as with ``--set``; or everything, as returned by :func:`resolve_settings`.
+            out: the model folder to write. A checkpoint of each epoch is kept next to it until training has finished.
+            resume: continue from that checkpoint, if any.
+            streaming: do not hold the training data in memory: it is read once, written next to ``out``, and read from there
+                batch by batch. ``train`` may be a generator of sentences.
+            workers: number of a stage's models (teachers, voters, an ensemble) that are trained in parallel, each in a
+                process.
+            device: where to train, such as ``cpu`` or ``cuda:1``; by default a GPU if available.
+            progress: display progress. By default only in a terminal or notebook; ``True`` also writes plain lines elsewhere,
+                ``False`` is silent.
+            observer: receives progress instead.
         """
         with ExitStack() as stack:
             chosen = stack.enter_context(on_device(device))
@@ -171,7 +172,7 @@ class Recognizer:
             settings = settings.for_data(corpus, dev)
             prepared = prepare_passages(corpus, dev, settings)
             key = fingerprint(settings.model_dump_json(), [prepared.corpus, dev], settings.encoder.files)
-            # Of several processes that train together, one holds the folder for all, and shows how it goes.
+            # Of several processes that train together, one locks the folder for all, and shows progress.
             processes.agree(key, "processes read different data or settings — give all of them the same files")
             is_main, folder = processes.is_main, None
             if out is not None:
@@ -191,7 +192,7 @@ class Recognizer:
                 observer = stack.enter_context(shown_progress(progress if is_main else False, settings.training.metric))
             with torch.random.fork_rng(
                 [chosen] if chosen.type == "cuda" else []
-            ):  # the caller's randomness stays what it was
+            ):  # the caller's random state is restored
                 run = TrainingRun(prepared.corpus, dev, settings, folder, resume, observer, workers)
                 model, result, trained_with = run.train()
             settings = settings.with_method(trained_with)
@@ -218,7 +219,7 @@ class Recognizer:
 
     @classmethod
     def _finished(cls, out: str | Path, key: str) -> "Recognizer":
-        """The model of a run that is resumed although it has ended."""
+        """Load the model of a resumed run that has already finished."""
         recognizer = cls.from_pretrained(out)
         if recognizer.record.fingerprint != key:
             raise TrainingError(
@@ -228,7 +229,7 @@ class Recognizer:
         logger.info("%s is already finished; there is nothing to resume.", out)
         return recognizer
 
-    @overload  # a string is a sequence of strings, too, but nobody means that
+    @overload  # a string is also a sequence of strings
     def predict(  # type: ignore[overload-overlap]
         self,
         text: str | Sentence,
@@ -282,18 +283,18 @@ class Recognizer:
     ) -> Any:
         """Find entities.
 
-        One text gives a list of entities, a list of texts a list of such lists, an iterator or generator of texts an
-        iterator that works in constant memory. A text is a string, or words: a :class:`Sentence` or a list of words
-        inside a list of texts; with ``tokens=True`` the argument itself is one list of words.
+        One text gives a list of entities, a list of texts a list of such lists, an iterator or generator of texts an iterator
+        that works in constant memory. A text is a string, or words: a :class:`Sentence`, or a list of words inside a list of
+        texts; with ``tokens=True`` the argument itself is one list of words.
 
-        Offsets count characters where raw text was given, words where words were. Notebooks show the lists as texts with
-        their entities; ``to_pandas`` gives them as a data frame.
+        Offsets are in characters for raw text, in words for tokenized text. Notebooks display the lists as texts with their
+        entities; ``to_pandas`` converts them to a data frame.
 
-        With a ``dictionary``, its names are entities, too (:func:`~lacuner.inference.combination.combine`);
-        ``min_score`` does not concern them. A :class:`~lacuner.matching.Matcher` is built once, a
-        :class:`~lacuner.matching.Dictionary` is made into one in each call.
+        With a ``dictionary``, its names are entities, too (:func:`~lacuner.inference.combination.combine`), regardless of
+        ``min_score``. A :class:`~lacuner.matching.Matcher` is reused, a :class:`~lacuner.matching.Dictionary` is compiled in
+        each call.
 
-        A ``device`` moves the model there first, where it stays; without one it runs where it is.
+        A ``device`` moves the model there first, where it stays; by default it runs where it is.
         """
         if device is not None:
             self.to(device)
@@ -315,9 +316,9 @@ class Recognizer:
         nested: bool = False,
         dictionary: Names | None = None,
     ) -> Scores:
-        """Exact-match precision, recall and F1 on annotated sentences, of the model or of model and dictionary together.
+        """Exact-match precision, recall and F1 on annotated sentences, of the model, combined with a dictionary if given.
 
-        ``data`` is what training takes, or an iterator of sentences, which is streamed. ``nested`` keeps entities that
+        ``data`` is what :meth:`train` accepts, or an iterator of sentences, which is streamed. ``nested`` keeps entities that
         overlap better ones.
         """
         sentences = data if isinstance(data, Iterator) else as_corpus(data, "data", self.split)
@@ -330,7 +331,7 @@ class Recognizer:
         min_score: float = 0.0,
         dictionary: Names | None = None,
     ) -> Iterator[tuple[Sentence, list[Entity]]]:
-        """Each sentence with what is found in it, in words; streamed."""
+        """Yield each sentence with its predicted entities, in word offsets; streaming."""
         return predict_pairs(self.model, corpus, nested, min_score, dictionary=self._matcher(dictionary))
 
     def _predict_all(
@@ -339,7 +340,7 @@ class Recognizer:
         return predict_texts(self.model, texts, self.split, nested, min_score, dictionary=dictionary)
 
     def _matcher(self, dictionary: Names | None) -> Matcher | None:
-        """Finds the names in text that is cut as the training data was."""
+        """A matcher that tokenizes names as the training data was tokenized."""
         if isinstance(dictionary, Dictionary):
             return Matcher(dictionary, characters=self.split in CHARACTER_SPLITTINGS)
         if dictionary is not None and not isinstance(dictionary, Matcher):
@@ -350,7 +351,7 @@ class Recognizer:
         return dictionary
 
     def save_pretrained(self, folder: str | Path) -> None:
-        """Write the model folder. It takes its name when it is whole; one that is there already is replaced."""
+        """Write the model folder atomically; an existing model is replaced."""
         write_model_folder(Path(folder), self._content())
 
     def export(
@@ -362,10 +363,10 @@ class Recognizer:
         allow_loss: float = MAX_LOSS,
         nested: bool = False,
     ) -> ExportReport:
-        """Write a model folder whose encoder runs in another backend, unless it finds less on annotated sentences.
+        """Write a model folder whose encoder runs in another backend, unless F1 on annotated sentences drops too far.
 
         Args:
-            folder: to write; everything loads it as any other model folder.
+            folder: to write; it can be loaded like any other model folder.
             check: annotated sentences, such as the dev data: a corpus, sentences, or the path of a file.
             backend: ``onnx`` or ``onnx-int8``; both for Hugging Face encoders only.
             allow_loss: points of F1 that may be lost.
@@ -386,7 +387,7 @@ class Recognizer:
         return report
 
     def push_to_hub(self, name: str, **options: Any) -> str:
-        """Send the model to the Hugging Face hub as ``user/model``, and return the address of the commit.
+        """Upload the model to the Hugging Face hub as ``user/model``, and return the URL of the commit.
 
         Options are those of :func:`lacuner.hub.push_to_hub`: ``private``, ``token``, ``revision``, ``message``, and for the
         model card ``language`` and ``license``.
@@ -406,9 +407,9 @@ class Recognizer:
 
         Args:
             folder: the folder; or, if there is none of that name, a model on the hub: ``user/model``.
-            device: where the model runs; by default on a GPU if there is one.
+            device: where the model runs; by default a GPU if available.
             revision: a branch, tag or commit on the hub.
-            token: for models on the hub that are not public; by default the one that ``hf auth login`` has kept.
+            token: for private models on the hub; by default the one stored by ``hf auth login``.
         """
         loaded = read_model_folder(find_model_folder(folder, revision, token))
         known = {item.name for item in fields(TrainingRecord)}
@@ -423,7 +424,7 @@ class Recognizer:
 def _training_data(
     train: Data | LabelSets, same_text: bool, trust: Mapping[str, float] | None, split: Splitting
 ) -> Corpus:
-    """What is trained on, as one corpus in which sources are told apart if there are several."""
+    """Training data as one corpus, with named sources if there are several."""
     if same_text:
         return merge_same_text(cast(LabelSets, train), trust, "train", split)
     if trust:
@@ -442,7 +443,7 @@ def _check_streaming(settings: RunSettings, out: str | Path | None, same_text: b
 def _stream_training_data(
     train: Data | LabelSets, trusted: Corpus | None, trust: Mapping[str, float] | None, split: Splitting
 ) -> Iterator[Sentence]:
-    """What :func:`_training_data` with trusted sentences before it has, one by one."""
+    """Yield the sentences of :func:`_training_data`, preceded by trusted ones."""
     if trust:
         raise ConfigError("trust applies to several annotations of the same text — give these with same_text=True")
     yield from () if trusted is None else trusted.as_complete()
@@ -464,7 +465,7 @@ def _resolve(
     seed: int | None,
     dev_incomplete: bool,
 ) -> RunSettings:
-    """Settings from the arguments of :meth:`Recognizer.train`."""
+    """Resolve settings from the arguments of :meth:`Recognizer.train`."""
     if isinstance(settings, RunSettings):
         if (method, encoder, epochs, seed) != (None,) * 4 or dev_incomplete:
             raise TypeError(

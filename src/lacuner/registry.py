@@ -1,4 +1,4 @@
-"""Open registries: what a package's own modules list, and what installed packages add through entry points."""
+"""Open registries: the entries of a package's own modules, and those that installed packages add through entry points."""
 
 import importlib
 import logging
@@ -17,20 +17,20 @@ Tables = dict[str, dict[str, Any]]
 
 
 class Registry:
-    """Named entries of some kinds, found when somebody asks for them.
+    """Named entries of several kinds, discovered on demand.
 
-    A module lists the part classes that it defines in ``PARTS``, and named instances (presets) under the names that
-    ``presets`` gives. To add an entry to a package of ours, add a module to its folder; another package names its module in
-    the entry-point group. A foreign module that cannot be imported, or whose entries clash with others, is left out with a
+    A module lists the part classes that it defines in ``PARTS``, and named instances (presets) under the names given by
+    ``presets``. To add an entry to one of our packages, add a module to its folder; another package names its module in the
+    entry-point group. A third-party module that cannot be imported, or whose entries conflict with others, is skipped with a
     warning.
 
     Args:
-        package: whose modules are searched, subpackages not included.
-        kinds: what users call each kind of part, and the base class of its parts.
+        package: whose modules are searched, excluding subpackages.
+        kinds: user-facing names of the kinds of parts, and the base class of each.
         presets: for each further list of a module, such as ``METHODS``, the class of its instances, which have a ``name``.
-        group: of entry points; by default, it is called like the package.
-        conflict: says why two entries of a kind, whose names differ, exclude each other, if they do.
-        includes: registries whose entries are entries of this one, too.
+        group: of entry points; by default the name of the package.
+        conflict: says why two entries of a kind with different names exclude each other, if they do.
+        includes: registries whose entries are included in this one.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Registry:
         self.lists = ("PARTS", *self.presets) if self.kinds else tuple(self.presets)
 
     def entries(self, kind: str) -> Mapping[str, Any]:
-        """The part classes of a kind, or the instances of a list of presets, by name."""
+        """The part classes of a kind, or the presets of a list, by name."""
         assert kind in self.kinds or kind in self.presets, kind
         return _Entries(self, kind)
 
@@ -84,12 +84,12 @@ class Registry:
                 if not any(hasattr(module, name) for name in self.lists):
                     raise ConfigError(f"it has no {' or '.join(self.lists)}")
                 self._add(tables, module)
-            except Exception as error:  # somebody else's package must not keep ours from working
+            except Exception as error:  # a broken third-party package must not break ours
                 logger.warning("%s (entry point %r of %s) is left out: %s", point.value, point.name, self.group, error)
         return tables
 
     def _add(self, tables: Tables, module: Any) -> None:
-        """Add everything that a module lists, or nothing if something is wrong with it."""
+        """Add all entries of a module, or none if any is invalid."""
         found: list[tuple[str, str, Any]] = []
         for kind, entry in self._listed(module):
             name = _name_of(entry)
@@ -105,7 +105,7 @@ class Registry:
             tables.setdefault(kind, {})[name] = entry
 
     def _listed(self, module: Any) -> Iterator[tuple[str, Any]]:
-        """The entries of a module, each with its kind."""
+        """Yield the entries of a module with their kinds."""
         for part in getattr(module, "PARTS", ()) if self.kinds else ():
             bases = self.kinds.items() if isinstance(part, type) else ()
             kind = next((kind for kind, base in bases if issubclass(part, base)), None)
@@ -128,7 +128,7 @@ def _name_of(entry: Any) -> str:
 
 
 class _Entries(Mapping[str, Any]):
-    """The entries of one kind. Other packages are imported only if a name is none of ours, or all names are wanted."""
+    """The entries of one kind. Other packages are imported only for names that are not ours, or to list all names."""
 
     def __init__(self, registry: Registry, kind: str) -> None:
         self._registry = registry

@@ -1,8 +1,8 @@
-"""Files and folders that are written as a whole or not at all, also if the process is killed or the power fails.
+"""Atomic writing of files and folders, safe against killed processes and power failures.
 
-Everything is written under a temporary name beside its target (``.NAME.RANDOM.lacuner``), brought to the disk with
-``fsync``, and renamed; the rename counts once its folder is on the disk, too. A writer holds a lock on what it writes, so
-that the next one can tell what a killed process has left behind from what another is still writing.
+Everything is written under a temporary name next to its target (``.NAME.RANDOM.lacuner``), flushed to disk with ``fsync``,
+and renamed; the rename is durable once its folder is flushed, too. A writer locks what it writes, so that the next one can
+tell leftovers of a killed process from files that are still being written.
 """
 
 import ctypes
@@ -22,7 +22,7 @@ from lacuner.errors import DataError
 
 _ENDING = ".lacuner"
 _MAX_NAME = 200
-"""Bytes of a name that a temporary one can be made of; systems allow 255."""
+"""Maximum bytes of a name used in a temporary one; systems allow 255."""
 _REMEDIES = {
     errno.ENOSPC: "make room, or choose another disk",
     errno.EDQUOT: "make room, or choose another disk",
@@ -34,11 +34,11 @@ _REMEDIES = {
     errno.ENAMETOOLONG: "choose a shorter name",
 }
 DISK_ERRORS = frozenset(_REMEDIES) - {errno.EPERM}
-"""What is never a mistake of this program."""
+"""System errors that are never caused by a bug of this program."""
 
 
 class WriteError(DataError, OSError):
-    """A file or folder that could not be written, and was left as it was."""
+    """A file or folder that could not be written, and was left unchanged."""
 
     def __init__(self, error: OSError | str, path: str | Path, remedy: str | None = None) -> None:
         self._arguments = (error, path, remedy)
@@ -48,12 +48,12 @@ class WriteError(DataError, OSError):
         self.errno = number
 
     def __reduce__(self) -> Any:
-        return type(self), self._arguments  # worker processes raise it, too
+        return type(self), self._arguments  # must be picklable: worker processes raise it, too
 
 
 @contextmanager
 def reporting(path: str | Path) -> Iterator[None]:
-    """Errors of the system inside are about writing ``path``."""
+    """Turn system errors in this context into errors about writing ``path``."""
     try:
         yield
     except WriteError:
@@ -63,13 +63,13 @@ def reporting(path: str | Path) -> Iterator[None]:
 
 
 def target_of(path: str | Path) -> Path:
-    """Where something called ``path`` is written: a symbolic link stays, and what it points to is replaced."""
+    """The target of ``path``: a symbolic link is kept, and the file that it points to is replaced."""
     return Path(os.path.realpath(path))
 
 
 @contextmanager
 def new_file(path: str | Path) -> Iterator[BinaryIO]:
-    """A file that takes its name when the context ends without an error; until then, what had that name stays.
+    """Yield a temporary file, renamed to ``path`` if the context ends without an error; until then, an existing file stays.
 
     Raises:
         WriteError: it could not be written. Errors of other files that the context reads or writes pass unchanged.
@@ -96,11 +96,11 @@ def new_file(path: str | Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def new_folder(path: str | Path, replace: bool = True) -> Iterator[Path]:
-    """A folder to fill, which takes its name when the context ends without an error.
+    """Yield a temporary folder to fill, renamed to ``path`` if the context ends without an error.
 
     Args:
-        path: its name.
-        replace: whether it takes the place of a folder that has this name; otherwise that is an error.
+        path: its final name.
+        replace: whether it replaces an existing folder; otherwise that is an error.
     """
     with reporting(path):
         target = target_of(path)
@@ -115,14 +115,14 @@ def new_folder(path: str | Path, replace: bool = True) -> Iterator[Path]:
             temporary.chmod(0o777 & ~umask())
             _put_in_place(temporary, target) if replace else os.rename(temporary, target)
             sync_folder(target.parent)
-    finally:  # what is left under the temporary name is an unfinished folder, or the one that was replaced
+    finally:  # the temporary name now holds an unfinished folder, or the one that was replaced
         shutil.rmtree(temporary, ignore_errors=True)
         os.close(descriptor)
 
 
 @contextmanager
 def scratch_folder(path: str | Path) -> Iterator[Path]:
-    """An empty folder beside ``path`` that is gone when the context ends; what killed processes have left there is, too."""
+    """Yield an empty folder next to ``path``, deleted on exit, along with leftovers of killed processes."""
     with reporting(path):
         target = target_of(path)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -136,16 +136,16 @@ def scratch_folder(path: str | Path) -> Iterator[Path]:
 
 
 def try_writing(path: str | Path, folder: bool = False) -> None:
-    """See before long work that its result can be written.
+    """Check before long work that its result can be written.
 
     Args:
-        path: the file or folder that will be.
-        folder: whether it will be a folder, which replaces one that is there.
+        path: the file or folder to be written.
+        folder: whether it will be a folder, which replaces an existing one.
     """
     with reporting(path):
         target = target_of(path)
         if not folder and target.exists() and not target.is_file():
-            return  # a device or a pipe is written, but not replaced
+            return  # a device or a pipe is written, not replaced
         if folder:
             target.parent.mkdir(parents=True, exist_ok=True)
             if target.is_dir() and (os.path.ismount(target) or target == Path.cwd()):
@@ -158,16 +158,16 @@ def try_writing(path: str | Path, folder: bool = False) -> None:
 
 
 def recover_folder(path: str | Path) -> None:
-    """Give a folder its name back that a killed process had taken away to replace it.
+    """Restore a folder that a killed process had renamed in order to replace it.
 
-    Only needed where the system cannot exchange two folders: there is a moment then in which neither has the name.
+    Only needed where the system cannot exchange two folders atomically, so that for a moment neither has the name.
     """
     target = target_of(path)
     if os.path.lexists(target):
         return
     for previous in _temporary_names(target, ".previous"):
         with suppress(OSError):
-            descriptor = _lock(previous, wait=True)  # whoever is replacing it has finished, or is dead
+            descriptor = _lock(previous, wait=True)  # the process that was replacing it has finished or died
             try:
                 if not os.path.lexists(target) and previous.is_dir():
                     os.rename(previous, target)
@@ -177,7 +177,7 @@ def recover_folder(path: str | Path) -> None:
 
 
 def remove_leftovers(path: str | Path) -> None:
-    """Remove what killed processes have left behind when they wrote ``path``; what is being written is locked, and stays."""
+    """Remove leftovers of killed processes that were writing ``path``; files being written are locked, and kept."""
     target = target_of(path)
     replaced = _temporary_names(target, ".previous") if os.path.lexists(target) else []
     for left in [*_temporary_names(target), *replaced]:
@@ -190,26 +190,26 @@ def remove_leftovers(path: str | Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Bring the names in a folder to the disk."""
+    """Flush a folder's entries to disk."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some network file systems have no such thing
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # not supported by some network file systems
             raise
     finally:
         os.close(descriptor)
 
 
 def umask() -> int:
-    """The permissions that the user takes away from new files; temporary ones do not follow it by themselves."""
+    """The process's umask, which temporary files do not follow by themselves."""
     mask = os.umask(0)
     os.umask(mask)
     return mask
 
 
 class _File(io.FileIO):
-    """Its errors name the file that it will be."""
+    """A file whose errors name the final path."""
 
     def __init__(self, descriptor: int, path: str | Path) -> None:
         super().__init__(descriptor, "wb")
@@ -221,7 +221,7 @@ class _File(io.FileIO):
 
 
 def _put_in_place(new: Path, target: Path) -> None:
-    """Afterwards ``target`` is what ``new`` was; ``new`` is what ``target`` was, or gone."""
+    """Rename ``new`` to ``target``; afterwards ``new`` is the previous target, or gone."""
     if not os.path.lexists(target):
         os.rename(new, target)
     elif not _exchange(new, target):
@@ -240,7 +240,7 @@ def _put_in_place(new: Path, target: Path) -> None:
 
 
 def _exchange(one: Path, other: Path) -> bool:
-    """Give two folders each other's names at once; false if the system or the disk cannot."""
+    """Exchange two folders atomically; False if the system or file system cannot."""
     name, swap = {"linux": ("renameat2", 2), "darwin": ("renameatx_np", 2)}.get(sys.platform, (None, 0))
     function = getattr(ctypes.CDLL(None, use_errno=True), name, None) if name else None
     if function is None:
@@ -261,7 +261,7 @@ def _sync_tree(folder: Path) -> None:
             path = os.path.join(parent, name)
             descriptor = os.open(path, os.O_RDONLY)
             try:
-                os.chmod(path, mode)  # safetensors writes files that nobody else may read
+                os.chmod(path, mode)  # safetensors writes files readable by their owner only
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
@@ -274,9 +274,9 @@ def _stem(target: Path) -> str:
 
 
 def _temporary_names(target: Path, kind: str = "") -> list[Path]:
-    """Temporary files and folders of ``target``, of any process; ``kind`` is the end of their names."""
+    """Temporary files and folders of ``target``, of any process; ``kind`` is their suffix."""
     stem, found = _stem(target), []
-    with suppress(OSError):  # whoever writes there says what is wrong with the folder
+    with suppress(OSError):  # errors of the folder are reported when writing to it
         for name in os.listdir(target.parent):
             middle = name.removeprefix(stem).removesuffix(kind + _ENDING)
             if name == f"{stem}{middle}{kind}{_ENDING}" and "." not in middle and len(middle) == 16:
@@ -285,7 +285,7 @@ def _temporary_names(target: Path, kind: str = "") -> list[Path]:
 
 
 def _new_locked(target: Path, folder: bool) -> tuple[int, Path]:
-    """A new temporary file or folder beside ``target``; nobody takes it for a leftover as long as the descriptor is open."""
+    """Create a locked temporary file or folder next to ``target``; while the descriptor is open, it is no leftover."""
     while True:
         temporary = target.with_name(f"{_stem(target)}{secrets.token_hex(8)}{_ENDING}")
         if folder:
@@ -295,7 +295,7 @@ def _new_locked(target: Path, folder: bool) -> tuple[int, Path]:
         try:
             return _lock(temporary, os.O_RDONLY if folder else os.O_RDWR), temporary
         except (FileNotFoundError, BlockingIOError):
-            continue  # somebody who cleans up was faster
+            continue  # another process has cleaned it up
         except BaseException:
             with suppress(OSError):
                 temporary.rmdir() if folder else temporary.unlink()
@@ -303,7 +303,7 @@ def _new_locked(target: Path, folder: bool) -> tuple[int, Path]:
 
 
 def _lock(path: Path, flags: int = os.O_RDONLY, wait: bool = False) -> int:
-    """A descriptor of ``path`` that holds a lock on it, as long as it is open and the process lives."""
+    """Open and lock ``path``; the lock is held while the descriptor is open and the process lives."""
     import fcntl
 
     descriptor = os.open(path, flags | getattr(os, "O_CLOEXEC", 0))

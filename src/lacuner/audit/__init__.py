@@ -1,1 +1,1 @@
-"""Which entities did the annotators, or the dictionary, miss?"""
+"""Audits: find missing and wrong annotations in a corpus."""

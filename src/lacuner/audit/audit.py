@@ -1,4 +1,4 @@
-"""The audit of a corpus: predicted by models that have not seen it, written into a folder that can be reviewed."""
+"""The audit of a corpus: out-of-fold predictions, written to a folder for review."""
 
 import json
 import logging
@@ -44,13 +44,13 @@ _LEAST_RECOVERED = 0.3
 
 @dataclass(frozen=True)
 class Audit:
-    """What was found in a corpus.
+    """Results of an audit.
 
     Attributes:
-        corpus: what was audited, with the numbers that findings refer to.
+        corpus: the audited corpus, with the indices used by findings.
         findings: best first.
-        estimate: how many entities are missing.
-        about: where the corpus came from, and which models were asked.
+        estimate: number of missing entities.
+        about: origin of the corpus, and the models used.
     """
 
     corpus: Corpus
@@ -60,7 +60,7 @@ class Audit:
 
     @property
     def caveats(self) -> list[str]:
-        """Reasons not to trust the numbers, as sentences."""
+        """Reasons to distrust the numbers, as sentences."""
         found = []
         if int(self.about["entities"]) < _FEW:
             found.append("So few entities are annotated that these numbers say little; look at the findings.")
@@ -72,7 +72,7 @@ class Audit:
         return found
 
     def write(self, folder: Path) -> None:
-        """Everything, into a folder; the summary last, so that a folder with one is whole."""
+        """Write everything to a folder; the summary last, so that a folder with a summary is complete."""
         with reporting(folder):
             folder.mkdir(parents=True, exist_ok=True)
             (folder / SUMMARY).unlink(missing_ok=True)
@@ -99,7 +99,7 @@ class Audit:
 
     @classmethod
     def read(cls, folder: Path) -> "Audit":
-        """As :meth:`write` wrote it."""
+        """Read an audit written by :meth:`write`."""
         written = AuditFolder.open(folder)
         found = written.summary["estimated_missing"]
         labels = {label: (n["total"], n["low"], n["high"]) for label, n in found["labels"].items()}
@@ -120,18 +120,18 @@ def audit_corpus(
     observer: Callable[[str], Observer | None] = lambda title: None,
     workers: int = 1,
 ) -> Audit:
-    """Find what is missing in a corpus, or looks wrong.
+    """Find missing and suspicious annotations in a corpus.
 
     Args:
-        corpus: annotation with gaps.
-        predictor: how models are trained on parts of it; or a model that is there already, which should not have seen it.
-        folds: parts, if models are trained.
-        min_probability: findings that are less probable are left out; by default 0.1, or as much less as there must be for as
-            many missing entities to be listed as the estimate says there are.
-        folder: where unfinished work is kept, so that it can be resumed after an interruption.
-        about: what is to be remembered with it.
-        observer: makes an observer for each training.
-        workers: models that are trained at a time, each in a process of its own; the findings are the same.
+        corpus: incomplete annotation.
+        predictor: settings to train models on folds of the corpus; or an existing model, which should not have seen it.
+        folds: number of folds, if models are trained.
+        min_probability: minimum probability of findings; by default 0.1, or lower if needed to list as many missing entities
+            as estimated.
+        folder: where unfinished work is stored, so that it can be resumed.
+        about: metadata to store with the audit.
+        observer: makes an observer for each training run.
+        workers: models trained in parallel, each in its own process; the findings are the same.
     """
     fitted, how = fit_audit_model(corpus, predictor, folds, folder, observer, workers)
     described = {"sentences": len(corpus), "entities": sum(len(s.entities) for s in corpus), "version": __version__}
@@ -151,7 +151,7 @@ def fit_audit_model(
     observer: Callable[[str], Observer | None] = lambda title: None,
     workers: int = 1,
 ) -> tuple[AuditModel, dict[str, Any]]:
-    """What models predict of a corpus that they have not seen, and which models; the arguments are those of an audit."""
+    """Fit an audit model to out-of-fold predictions, and describe the models used; arguments are those of an audit."""
     if folds < 2:
         raise ConfigError(
             f"folds={folds}: each fold is predicted by a model trained on the others, so there must be at least two"
@@ -188,10 +188,10 @@ def fit_audit_model(
 
 @contextmanager
 def claimed(folder: Path) -> Iterator[None]:
-    """No other audit writes into the folder meanwhile, and it can be written.
+    """Lock the folder for exclusive use, and check that it is writable.
 
     Raises:
-        WriteError: it cannot.
+        WriteError: it is not writable.
         LacunerError: another audit uses it.
     """
     work = folder / _WORK
@@ -203,11 +203,11 @@ def claimed(folder: Path) -> Iterator[None]:
 
 
 def check_folder(folder: Path, data: Iterable[Path] = ()) -> None:
-    """Refuse a folder where an audit would do harm.
+    """Reject a folder in which an audit would overwrite something.
 
     Args:
-        folder: to write into.
-        data: what is audited.
+        folder: to write to.
+        data: files to be audited.
     """
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"--out {folder} is a file — give a folder")
@@ -222,7 +222,7 @@ def check_folder(folder: Path, data: Iterable[Path] = ()) -> None:
 
 
 def check_decisions(folder: Path) -> None:
-    """Refuse to overwrite findings that somebody has decided about."""
+    """Refuse to overwrite findings that have been reviewed."""
     decided = count_decisions(folder)
     if decided:
         raise ConfigError(
@@ -232,5 +232,5 @@ def check_decisions(folder: Path) -> None:
 
 
 def remove_unfinished_work(folder: Path) -> None:
-    """Trained models and their predictions, which are not needed any more."""
+    """Delete trained models and predictions that are no longer needed."""
     shutil.rmtree(folder / _WORK, ignore_errors=True)

@@ -1,17 +1,17 @@
-"""From scores to probabilities, where only some of the entities are annotated.
+"""Calibration of scores to probabilities, given incomplete annotation.
 
-A model that never saw a sentence gives each of its spans a score ``s``. Suppose that an entity with label ``l`` is annotated
-with a probability ``c_l``, whatever its score, and that the probability of being an entity grows with the score:
+A model that never saw a sentence gives each of its spans a score ``s``. Assume that an entity of label ``l`` is annotated
+with probability ``c_l``, independently of its score, and that the probability of being an entity increases with the score:
 
     P(entity | s)       = σ(α⁻ min(x, 0) + α⁺ max(x, 0) + β),    x = logit(s)
     P(annotated | s, l) = c_l · P(entity | s)
 
-What is annotated can be seen, so the parameters can be fitted by maximum likelihood: ``c`` is the share of annotated spans
-where the score is so high that nothing but entities is left (Elkan & Noto 2008 read it off there). There are two slopes because
-there are many more spans with low scores than with high ones: with a single one, they would decide how fast the probability
-rises at the other end, and with it ``c``. There is a ``c`` for each label because dictionaries know some labels better than
-others; where a label has few spans, it is drawn towards the others. A span that is *not* annotated is an entity with label
-``l`` with the probability
+Whether a span is annotated is observed, so the parameters can be fitted by maximum likelihood: ``c`` is the fraction of
+annotated spans at scores so high that all spans are entities (where Elkan & Noto 2008 read it off). There are two slopes
+because low scores are far more frequent than high ones: with a single slope, they would determine how fast the probability
+rises at the other end, and with it ``c``. There is a ``c`` for each label because dictionaries cover some labels better than
+others; labels with few spans are shrunk towards the others. A span that is *not* annotated is an entity of label ``l`` with
+probability
 
     P(l | s, not annotated) = (1 - c_l) p_l / (1 - Σ_k c_k p_k),    p_l = P(entity | s) P(l | entity)
 """
@@ -27,21 +27,21 @@ Numbers = npt.NDArray[np.int64]
 
 _ITERATIONS = 200
 _STARTS = (0.2, 0.5, 0.8)
-"""Values of ``c`` that are started from."""
+"""Starting values of ``c``."""
 _CLOSE_ENOUGH = 1e-8
 _EXTREME = 1e-6
-"""Scores are kept so far from 0 and 1."""
+"""Scores are clipped to this distance from 0 and 1."""
 _TRUST = 10.0
-"""Pulls slopes towards 1 and the shift towards 0: where the data cannot tell, scores are right as they are."""
+"""Prior precision that pulls slopes towards 1 and the shift towards 0, i.e. towards calibrated scores."""
 _FLATTEST = 0.1
-"""Slopes are at least this: what looks more like an entity is more probably one."""
+"""Minimum of slopes, so that a higher score never means a lower probability."""
 _ALIKE, _UNSURE = 0.5, 0.05
-"""Pull the ``c`` of labels together (on the scale of their logits), and towards one half."""
+"""Priors that pull the ``c`` of labels together (on the logit scale), and towards one half."""
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """``α⁻``, ``α⁺``, ``β``, and ``c`` of each label, of the formulas above."""
+    """``α⁻``, ``α⁺``, ``β``, and ``c`` of each label, as above."""
 
     low_slope: float
     high_slope: float
@@ -54,14 +54,14 @@ class Calibration:
 
 
 def missing_probability(entity: Floats, annotated_share: Floats) -> Floats:
-    """Of spans that are not annotated, the probability of being an entity with each label: ``(1 - c_l) p_l / (1 - Σ c p)``.
+    """Probability that an unannotated span is an entity of each label: ``(1 - c_l) p_l / (1 - Σ c p)``.
 
     >>> missing_probability(np.array([[0.0], [0.5], [1.0]]), np.array([0.5])).round(3).ravel().tolist()
     [0.0, 0.333, 1.0]
 
     Args:
-        entity: ``(N, L)`` probability of being an entity with each label, annotated or not.
-        annotated_share: ``(L,)`` or ``(N, L)`` how often such entities are annotated.
+        entity: ``(N, L)`` probability of being an entity of each label, annotated or not.
+        annotated_share: ``(L,)`` or ``(N, L)`` fraction of such entities that are annotated.
     """
     seen = annotated_share * entity
     missing: Floats = (entity - seen) / np.maximum(1 - seen.sum(1, keepdims=True), _EXTREME)
@@ -76,10 +76,9 @@ def calibrate(
     Args:
         scores: ``(N,)`` of spans, from 0 to 1.
         annotated: ``(N,)``.
-        labels: ``(N,)`` numbers of the labels that spans have, or would have, from 0.
-        weights: ``(N,)`` how often each span counts.
-        start: from where; or, if that is not known, how many labels there are: then from several places, because there may be
-            more than one maximum.
+        labels: ``(N,)`` indices from 0 of each span's annotated, or else most probable, label.
+        weights: ``(N,)`` of spans.
+        start: initial parameters; or the number of labels, to start from several points, since there may be several maxima.
     """
     weights = np.ones(len(scores)) if weights is None else weights
     spans = _Spans(_bent(scores), annotated, labels, weights)
@@ -96,11 +95,11 @@ class _Spans:
 
 
 def _climb(start: Calibration, spans: _Spans) -> tuple[float, Calibration]:
-    """Newton's method, with halved steps where a whole one is too long; the log-likelihood, and where it is reached."""
+    """Newton's method with step halving; returns the log-likelihood and the parameters."""
     parameters = np.array([start.low_slope, start.high_slope, start.shift, *_logit(np.array(start.shares))])
     value, gradient, curvature = _likelihood(parameters, spans)
     for _ in range(_ITERATIONS):
-        free = np.ones(len(parameters), dtype=bool)  # a slope that should be flatter still stays as flat as it may be
+        free = np.ones(len(parameters), dtype=bool)  # a slope at its lower bound must not flatten further
         free[:2] = (parameters[:2] > _FLATTEST) | (gradient[:2] > 0)
         step = np.zeros(len(parameters))
         step[free] = np.linalg.solve(curvature[np.ix_(free, free)] + 1e-9 * np.eye(free.sum()), gradient[free])
@@ -123,7 +122,7 @@ def _climb(start: Calibration, spans: _Spans) -> tuple[float, Calibration]:
 
 
 def _likelihood(parameters: Floats, spans: _Spans) -> tuple[float, Floats, Floats]:
-    """The log-likelihood with its priors, its gradient, and a positive definite curvature (that of Fisher scoring)."""
+    """Penalized log-likelihood, its gradient, and a positive definite curvature (Fisher scoring)."""
     shares = _sigmoid(parameters[3:])  # (L,)
     sigma, c = _sigmoid(parameters[:3] @ spans.bent), shares[spans.labels]  # (N,)
     p = np.clip(c * sigma, _EXTREME**2, 1 - _EXTREME)

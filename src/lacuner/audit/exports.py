@@ -1,4 +1,4 @@
-"""Findings for annotation tools: files that they import, each finding as a suggestion in its sentence."""
+"""Exports of findings to annotation tools, as suggestions in their sentences."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -14,11 +14,11 @@ from lacuner.corpus.formats.registry import writer_of
 
 
 class _Export(NamedTuple):
-    """A file for a tool.
+    """An export file for a tool.
 
     Attributes:
         format: its name in the registry.
-        number_in: the field that takes the number of the sentence; ``None``: it is a field by itself.
+        number_in: the field that holds the sentence's number; ``None``: a separate field.
     """
 
     format: str
@@ -34,7 +34,7 @@ _EXPORTS = {
 
 
 def write_exports(folder: Path, corpus: Corpus, findings: Iterable[Finding]) -> list[Path]:
-    """One file for each tool; only sentences in which something was found, those with the best findings first."""
+    """Write one file per tool, with only the sentences that have findings, best first."""
     folder.mkdir(parents=True, exist_ok=True)
     by_sentence: dict[int, list[Finding]] = defaultdict(list)
     for finding in findings:
@@ -52,7 +52,7 @@ def write_exports(folder: Path, corpus: Corpus, findings: Iterable[Finding]) -> 
 
 
 def _suggested(sentence: Sentence, number: int, found: Iterable[Finding], number_in: str | None) -> Sentence:
-    """The sentence with its findings as entities that have scores; an entity that a finding would replace is left out."""
+    """The sentence with its findings as scored entities; entities that a finding would replace are omitted."""
     found = list(found)
     replaced = {finding.annotated for finding in found if finding.annotated is not None}
     annotated = [replace(entity, score=None) for entity in sentence.entities if entity not in replaced]

@@ -1,4 +1,4 @@
-"""A finding of an audit. Reading findings does not load torch."""
+"""Findings of an audit. Reading them does not import torch."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,24 +10,23 @@ from lacuner.corpus.formats.records import entity_from_record
 from lacuner.errors import DataError
 
 Kind = Literal["missing", "label", "boundary"]
-"""What a finding is about: nothing is annotated there, or another label, or other boundaries."""
+"""Kind of a finding: nothing is annotated there, or another label, or other boundaries."""
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A span that should be looked at.
+    """A span to be reviewed.
 
     Attributes:
         sentence: index of its sentence.
         start: first word.
         end: end of the span (exclusive).
-        label: that it probably has; ``O``: it is probably no entity.
+        label: the probable label; ``O``: probably no entity.
         probability: that the finding is right.
-        kind: ``missing`` (nothing is annotated there), ``label`` (another label is) or ``boundary`` (an overlapping span
-            is).
+        kind: ``missing`` (nothing is annotated there), ``label`` (another label is) or ``boundary`` (an overlapping span is).
         text: its words.
-        annotated: the entity that is annotated there; ``None`` if and only if the kind is ``missing``.
+        annotated: the entity annotated there; ``None`` if and only if the kind is ``missing``.
     """
 
     sentence: int
@@ -50,10 +49,10 @@ class Finding:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any], path: Path, line: int) -> "Finding":
-        """As :meth:`as_dict` wrote it.
+        """Read a record written by :meth:`as_dict`.
 
         Raises:
-            DataError: it is no finding.
+            DataError: the record is invalid.
         """
         try:
             return cls(

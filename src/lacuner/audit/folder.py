@@ -1,4 +1,4 @@
-"""The folder that ``lacuner audit`` writes. Reading it does not load torch."""
+"""The output folder of ``lacuner audit``. Reading it does not import torch."""
 
 import hashlib
 import json
@@ -19,7 +19,7 @@ from lacuner.errors import DataError
 FORMAT_VERSION = 1
 CORPUS, FINDINGS, SUMMARY, REPORT, EXPORTS = "corpus.jsonl", "findings.jsonl", "summary.json", "report.html", "exports"
 DECISIONS = "review.sqlite"
-"""The decisions of reviewers about the findings; ``lacuner review`` writes it."""
+"""Reviewers' decisions about the findings; written by ``lacuner review``."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class AuditFolder:
 
     Attributes:
         path: the folder.
-        summary: what ``summary.json`` says.
+        summary: content of ``summary.json``.
     """
 
     path: Path
@@ -56,31 +56,31 @@ class AuditFolder:
 
     @property
     def name(self) -> str:
-        """The audited corpus, as the user named it."""
+        """The audited corpus, as named by the user."""
         return str(self.summary.get("corpus", self.path.name))
 
     @property
     def files(self) -> list[Path]:
-        """The files and folders of the audit and its review; nothing else may be written over them."""
+        """The files and folders of the audit and its review, which must not be overwritten."""
         names = (CORPUS, FINDINGS, SUMMARY, REPORT, EXPORTS, DECISIONS, f"{DECISIONS}-wal", f"{DECISIONS}-shm")
         return [self.path / name for name in names]
 
     @property
     def audited_files(self) -> list[Path]:
-        """The files that were audited, where the summary names them."""
+        """The audited files, if named by the summary."""
         return [Path(name) for name in self.summary.get("files", ())]
 
     def sentences(self) -> Iterator[Sentence]:
-        """The corpus as it was audited."""
+        """The corpus as audited."""
         return stream_sentences(self.path / CORPUS)
 
     def findings(self) -> Iterator[Finding]:
-        """All findings, the most probable first."""
+        """All findings, most probable first."""
         path = self.path / FINDINGS
         return (Finding.from_record(record, path, line) for line, record in read_records(path))
 
     def hashes(self) -> dict[str, str]:
-        """SHA-256 of the files that decisions refer to; they tell whether the audit has changed."""
+        """SHA-256 of the files that decisions refer to, to detect a changed audit."""
         found = {}
         for name in (CORPUS, FINDINGS):
             with (self.path / name).open("rb") as file:
@@ -88,7 +88,7 @@ class AuditFolder:
         return found
 
     def warning(self) -> str | None:
-        """A sentence if the audited files have changed since; ``None`` if not, or if they are gone."""
+        """A warning if the audited files have changed since; ``None`` if not, or if they no longer exist."""
         paths = self.audited_files
         if not paths or not all(path.is_file() or path.is_dir() for path in paths):
             return None
@@ -102,7 +102,7 @@ class AuditFolder:
 
 
 def count_decisions(folder: Path) -> int:
-    """Number of findings about which something is decided."""
+    """Number of findings with a decision."""
     path = folder / DECISIONS
     if not path.is_file() or not path.stat().st_size:
         return 0
@@ -116,7 +116,7 @@ def count_decisions(folder: Path) -> int:
 
 
 def hash_of_files(paths: Iterable[Path]) -> str:
-    """SHA-256 over the contents of files, in their order; a folder stands for the files in it, by name."""
+    """SHA-256 over the contents of files, in order; a folder stands for the files in it, by name."""
     digest = hashlib.sha256()
     for path in chain.from_iterable(map(_files_of, paths)):
         with path.open("rb") as file:

@@ -1,8 +1,8 @@
-"""Label probabilities from models that have not seen the sentences: each fold is predicted by a model of the others.
+"""Out-of-fold label probabilities: each fold is predicted by a model trained on the others.
 
-A dictionary labels the same names everywhere, and the same names nowhere. What a model says of a name that it was taught tells
-nothing about how it scores the others. So each model also learns without the labels of some names: what it says of those shows
-how a name scores that nobody has listed.
+A dictionary labels the same names everywhere, so the score of a name that the model was trained on says nothing about how
+unlisted names score. Therefore each model is also trained without the labels of some names: its predictions for these show
+how names score that are not listed.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -28,22 +28,22 @@ from lacuner.training.settings import RunSettings
 from lacuner.training.tasks import run_tasks
 
 MIN_PROBABILITY = 0.0005
-"""Spans that are less probably an entity are not looked at, unless they are annotated."""
+"""Minimum entity probability of unannotated spans."""
 _GROUPS = 10
-"""Names are divided into so many groups; each model learns without the labels of one of them."""
+"""Number of groups of names; each model is trained without the labels of one group."""
 _ENOUGH_NAMES = 50
-"""With fewer different names than that, models learn from all of them: there is nothing to spare."""
+"""With fewer distinct names, models are trained on all of them."""
 _NAME = "fold"
 _RESUMING = "run the same command again to resume"
 
 
 @dataclass(frozen=True, eq=False)
 class FoldPredictions:
-    """What models say of sentences that they have not seen.
+    """Out-of-fold predictions.
 
     Attributes:
         spans: label probabilities of spans.
-        new_names: ``(N,)`` bool: the model was taught no entity with the same words.
+        new_names: ``(N,)`` bool: the model was trained on no entity with the same words.
     """
 
     spans: SpanProbabilities
@@ -59,16 +59,16 @@ def predict_by_folds(
     observer: Callable[[str], Observer | None] = lambda title: None,
     workers: int = 1,
 ) -> FoldPredictions:
-    """Train as many models as there are folds, each on the others and without the labels of some names, and ask them.
+    """Train a model for each fold, on the other folds and without the labels of some names, and predict the fold.
 
     Args:
-        corpus: annotation with gaps.
+        corpus: incomplete annotation.
         settings: how the models are trained.
-        folds: how many, at least 2.
+        folds: number of folds, at least 2.
         labels: of the corpus, ``O`` first.
-        folder: results are kept there, so that they need not be computed again after an interruption.
+        folder: where models and predictions are stored, so that an interrupted audit can be resumed.
         observer: makes an observer for each training run.
-        workers: models that are trained at a time, each in a process of its own; these show nothing.
+        workers: models trained in parallel, each in its own process, without progress display.
     """
     plan = plan_folds(corpus, folds, settings.training.seed, range(len(corpus)))
     models = _FoldModels(corpus, settings, folds, labels, name_groups(corpus, settings.training.seed), folder, observer)
@@ -92,7 +92,7 @@ def predict_by_folds(
 
 @dataclass(frozen=True)
 class _FoldModels:
-    """Trains the models of folds, here or in other processes, and asks them; see :func:`predict_by_folds`."""
+    """Trains the models of folds, possibly in other processes, and predicts with them; see :func:`predict_by_folds`."""
 
     corpus: Corpus
     settings: RunSettings
@@ -103,23 +103,23 @@ class _FoldModels:
     observer: Callable[[str], Observer | None]
 
     def part(self, fold: Fold) -> Corpus:
-        """What the model of a fold learns from."""
+        """Training data of a fold's model."""
         number = (fold.number - 1) % _GROUPS
         return Corpus(tuple(without_names(self.corpus[index], self.group, number) for index in fold.train))
 
     def seeded(self, fold: Fold) -> RunSettings:
-        """How it is trained."""
+        """Training settings of a fold's model."""
         training = self.settings.training
         seed = training.seed + fold.number - 1
         return self.settings.model_copy(update={"training": training.model_copy(update={"seed": seed})})
 
     def key(self, fold: Fold) -> str:
-        """Tells its predictions from those of other settings and data."""
+        """Hash that identifies predictions by settings and data."""
         given = [self.part(fold), self.corpus]
         return fingerprint(self.seeded(fold).model_dump_json(), given, self.settings.encoder.files)
 
     def fit(self, fold: Fold) -> Model:
-        """The trained model."""
+        """Train the model of a fold."""
         out = None if self.folder is None else self.folder / f"model-{self.key(fold)[:12]}"
         observer = self.observer(f"fold {fold.number}/{self.folds}")
         resume = out is not None
@@ -128,17 +128,17 @@ class _FoldModels:
         ).model
 
     def predict(self, model: Model, unseen: Sequence[int]) -> dict[str, Tensor]:
-        """What it says of sentences."""
+        """Predict sentences."""
         return _predict(model, self.corpus, unseen, self.labels).tensors()
 
     def __getstate__(self) -> dict[str, Any]:
-        """For another process, which shows nothing."""
+        """State for another process, which displays nothing."""
         return vars(self) | {"observer": _nobody}
 
 
 @dataclass(frozen=True)
 class _Keep:
-    """Keeps the predictions of folds, each with its key; those of other settings or data are not used."""
+    """Stores the predictions of folds with their keys; those of other settings or data are ignored."""
 
     folder: Path | None
     keys: Mapping[str, str]
@@ -150,7 +150,7 @@ class _Keep:
         return RunFolder(self.folder, key).cached(name, compute, resume=True, fingerprint=key)
 
     def has(self, name: str) -> bool:
-        """Whether there are such predictions already."""
+        """Whether matching predictions are stored already."""
         key = self.keys[name]
         return self.folder is not None and RunFolder(self.folder, key).has_result(name, key)
 
@@ -160,7 +160,7 @@ def _nobody(title: str) -> Observer | None:
 
 
 def name_groups(corpus: Corpus, seed: int) -> dict[str, int]:
-    """A group for each name that is annotated in a corpus, at random; none if there are too few names."""
+    """Randomly assign each name annotated in a corpus to a group; empty if there are too few names."""
     names = sorted({_name(sentence, entity) for sentence in corpus for entity in sentence.entities})
     if len(names) < _ENOUGH_NAMES:
         return {}
@@ -169,7 +169,7 @@ def name_groups(corpus: Corpus, seed: int) -> dict[str, int]:
 
 
 def without_names(sentence: Sentence, group: Mapping[str, int], number: int) -> Sentence:
-    """A sentence without the labels of the names of one group; a complete one as it is, for there they would be negatives."""
+    """Remove the labels of one group's names from a sentence; a complete one is unchanged, as they would become negatives."""
     if sentence.complete or not group:
         return sentence
 
@@ -187,12 +187,12 @@ def _name(sentence: Sentence, span: Span | Entity) -> str:
 def predict_with(
     recognizer: Recognizer, corpus: Corpus, indices: Sequence[int], labels: Sequence[str]
 ) -> SpanProbabilities:
-    """What a model says of sentences, in terms of ``labels``; those that it does not know have no probability."""
+    """Predict sentences in terms of ``labels``; labels unknown to the model have probability 0."""
     return _predict(recognizer.model, corpus, indices, labels)
 
 
 def _predict(model: Model, corpus: Corpus, indices: Sequence[int], labels: Sequence[str]) -> SpanProbabilities:
-    """Probabilities of the spans of sentences; long ones are looked at in the passages that models are trained on."""
+    """Probabilities of the spans of sentences; long ones are split into passages, as in training."""
     passages = cut_for_training(Corpus(tuple(corpus[index] for index in indices)))
     found = predict_proba(model, passages.corpus, range(len(passages.corpus)), MIN_PROBABILITY)
     origin = np.array(passages.origin, dtype=np.int64).reshape(-1, 2)[found.sentence]  # (N, 2)
@@ -206,11 +206,11 @@ def _predict(model: Model, corpus: Corpus, indices: Sequence[int], labels: Seque
 
 
 def _with_labels(found: SpanProbabilities, own: Sequence[str], labels: Sequence[str]) -> SpanProbabilities:
-    """Probabilities with other columns."""
+    """Rearrange probabilities to other columns."""
     table = np.zeros((len(found), len(labels)), dtype=np.float32)
     number = {label: index for index, label in enumerate(labels)}
     for column, label in enumerate(own):
         if label in number:
             table[:, number[label]] = found.probabilities[:, column]
-    table[:, 0] += 1 - table.sum(1)  # a label that nobody asks for is no entity here
+    table[:, 0] += 1 - table.sum(1)  # a label that is not asked for is O here
     return replace(found, probabilities=table)

@@ -1,16 +1,16 @@
-"""How often annotations are wrong, and how much a model's contradiction counts.
+"""Label noise: how often annotations are wrong, and how much weight a contradicting prediction has.
 
-Suppose that an annotation is wrong with probability ``ε``, and that a wrong label is any of the other ``K - 1`` labels. A model
-says that an entity has label ``j`` with probability ``r_j``; models are overconfident, so a temperature ``τ`` softens it.
-Then the annotated label ``l`` is seen with probability
+Assume that an annotation is wrong with probability ``ε``, and that a wrong label is uniform over the other ``K - 1`` labels.
+A model predicts label ``j`` of an entity with probability ``r_j``, softened by a temperature ``τ``, because models are
+overconfident. Then the annotated label ``l`` is observed with probability
 
     P(l) = (1 - ε) r_l + ε (1 - r_l) / (K - 1),    r_j ∝ q_j^τ
 
-All annotated entities together tell ``τ`` and ``ε``, by maximum likelihood. What the model says instead is right with the odds
+``τ`` and ``ε`` are fitted to all annotated entities by maximum likelihood. A contradicting prediction is right with odds
 
     ε / (1 - ε) · P(model sees this | it is right) / P(model sees this | the annotation is right)
 
-so that a noise about an annotation has to be strong where annotations are seldom wrong.
+so the evidence against an annotation has to be strong where annotations are rarely wrong.
 """
 
 from dataclasses import dataclass
@@ -24,23 +24,23 @@ Numbers = npt.NDArray[np.int64]
 _TEMPERATURES = np.exp(np.linspace(np.log(0.2), np.log(3.0), 28))
 _ROUNDS = 60
 _SEEN, _SEEN_WRONG = 100.0, 2.0
-"""Before any annotation is looked at: as if of so many, so many had been wrong."""
+"""Prior pseudo-counts of annotations, and of wrong ones."""
 _EXTREME = 1e-6
 
 
 @dataclass(frozen=True)
 class LabelNoise:
-    """``τ`` and ``ε`` of the formulas above."""
+    """``τ`` and ``ε``, as above."""
 
     temperature: float
     error: float
 
     def label(self, probabilities: Floats, annotated: int) -> Floats:
-        """``(K,)``: of each label, the probability that it is the right one and not the annotated one.
+        """Probability that each label, and not the annotated one, is right: ``(K,)``.
 
         Args:
-            probabilities: ``(K,)`` of the labels, of a span that is taken to be an entity.
-            annotated: number of the label that it has.
+            probabilities: ``(K,)`` of the labels, of a span assumed to be an entity.
+            annotated: index of its annotated label.
         """
         if len(probabilities) < 2:
             return np.zeros(len(probabilities))
@@ -51,16 +51,16 @@ class LabelNoise:
         return chances
 
     def nothing(self, annotated: float) -> float:
-        """The probability that an annotated span is no entity; the models' own, that it is one, is given."""
+        """Probability that an annotated span is no entity, given the models' probability that it is one."""
         odds = self.error / (1 - self.error) / _odds(annotated)
         return odds / (1 + odds)
 
     def instead(self, rival: float, annotated: float) -> float:
-        """The probability that a span is right and not the annotated one that overlaps it.
+        """Probability that a span is right instead of the annotated one that overlaps it.
 
         Args:
             rival: the models' probability that it is an entity.
-            annotated: the same of what is annotated.
+            annotated: the same for the annotated span.
         """
         odds = self.error / (1 - self.error) * _odds(rival) / _odds(annotated)
         return odds / (1 + odds)
@@ -70,8 +70,8 @@ def fit_label_noise(probabilities: Floats, annotated: Numbers) -> LabelNoise:
     """Fit ``τ`` and ``ε``.
 
     Args:
-        probabilities: ``(N, K)`` of the labels, of annotated entities, without ``O``; they need not sum to 1.
-        annotated: ``(N,)`` numbers of the labels that they have.
+        probabilities: ``(N, K)`` label probabilities of annotated entities, without ``O``; they need not sum to 1.
+        annotated: ``(N,)`` indices of their annotated labels.
     """
     count = probabilities.shape[1]
     if count < 2 or not len(annotated):
@@ -81,7 +81,7 @@ def fit_label_noise(probabilities: Floats, annotated: Numbers) -> LabelNoise:
         own = _tempered(probabilities, temperature)[np.arange(len(annotated)), annotated]
         other = (1 - own) / (count - 1)
         error = _SEEN_WRONG / _SEEN
-        for _ in range(_ROUNDS):  # expectation and maximization
+        for _ in range(_ROUNDS):  # EM
             wrong = error * other / ((1 - error) * own + error * other)
             error = float((wrong.sum() + _SEEN_WRONG) / (len(annotated) + _SEEN))
         seen = (1 - error) * own + error * other

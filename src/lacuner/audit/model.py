@@ -1,7 +1,7 @@
-"""What models predict of a corpus that they have not seen: how much is missing, and what should be looked at.
+"""Statistics of out-of-fold predictions: how many entities are missing, and which spans to review.
 
-Spans are of two kinds: names that the models were taught elsewhere, and new ones. Each kind is calibrated by itself, because
-what is annotated depends on it. Of the names in a dictionary nearly all occurrences are annotated; of the others none is.
+Spans are of two kinds: names that the models were trained on elsewhere, and new names. Each kind is calibrated separately,
+because annotation depends on it. Of the names in a dictionary, nearly all occurrences are annotated; of others, none.
 """
 
 from collections import defaultdict
@@ -21,33 +21,33 @@ from lacuner.corpus.overlaps import OverlapIndex
 from lacuner.supervision.posterior import SpanProbabilities
 
 MIN_PROBABILITY = 0.1
-"""Findings that are less probable are left out, unless told otherwise, and unless too few would be left."""
+"""Default minimum probability of findings, lowered if there would be too few."""
 NOTICED = 0.02
-"""A span with a lower score says nothing about how many entities are missing: models have not noticed it."""
+"""Spans with a lower score count as not detected, and are not used to estimate the number of missing entities."""
 _RESAMPLES = 100
 _LOOKS_LIKE_AN_ENTITY = 0.5
-"""A span with so high a score is a finding, however few entities seem to be missing."""
+"""Spans with at least this score are findings, however few entities seem to be missing."""
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
 _KINDS = (0, 1)
-"""Of spans: names that were taught, and new ones."""
+"""Kinds of spans: names that were trained on, and new ones."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """How many entities are missing, with a 95 % interval.
+    """Estimated number of missing entities, with a 95 % interval.
 
     Attributes:
         total: expected number.
         low: of the interval.
         high: of the interval.
         labels: expected number of each label, with intervals: ``{"PER": (total, low, high)}``.
-        annotated_share: of all entities, the share that is annotated.
-        at_least: most of them are names that are annotated nowhere, as where a dictionary made the labels. Names that are
-            not in it may be harder to find than those that are, so there can be more; ``low`` is what can be said, and
-            ``high`` is no 95 % bound: it counts everything that models take for an entity, however improbable.
+        annotated_share: fraction of all entities that are annotated.
+        at_least: most missing entities are names that are annotated nowhere, as with labels from a dictionary. Names missing
+            from it may be harder to find than those in it, so there may be more; then ``low`` is a lower bound, and ``high``
+            is no 95 % bound: it counts every span that models predict as an entity, however improbable.
     """
 
     total: float
@@ -70,21 +70,21 @@ class Estimate:
 
 @dataclass(frozen=True, eq=False)
 class AuditModel:
-    """What models predict of the spans of a corpus that they have not seen, beside what is annotated.
+    """Out-of-fold predictions for the spans of a corpus, compared with its annotation.
 
     Attributes:
         predicted: label probabilities of annotated spans, and of all that are probable enough.
         labels: their names; the first is ``O``.
-        annotated: ``(N,)`` number of the label that each span has in the corpus; 0: none.
-        unknown: ``(N, L)`` which labels nobody has said of a span that it has them not; never ``O``.
-        sought: ``(N, L)`` which of these may be annotated where the span is, because somebody has looked for them.
-        counts: ``(N,)`` whether the span tells how often entities are annotated.
+        annotated: ``(N,)`` index of each span's label in the corpus; 0: none.
+        unknown: ``(N, L)`` labels that have not been ruled out for each span; never ``O``.
+        sought: ``(N, L)`` labels that were annotated where the span is.
+        counts: ``(N,)`` whether the span is used to estimate how often entities are annotated.
         unannotated: ``(N,)`` whether the span overlaps no annotated one, so that it may be missing.
-        detected: ``(N,)`` whether a model notices the span: others are there because they are annotated, or because the same
-            words may be noticed elsewhere, and say nothing about how often such spans are.
-        new_names: ``(N,)`` whether the models were taught no entity with the same words.
-        calibrations: of the probability of being an entity at all, and of an entity with each label to be annotated; of
-            spans with names that were taught, and of those with new ones.
+        detected: ``(N,)`` whether a model detects the span: others are included because they are annotated, or because the
+            same words may be detected elsewhere, and say nothing about the frequency of such spans.
+        new_names: ``(N,)`` whether the models were trained on no entity with the same words.
+        calibrations: of the probabilities of being an entity, and of being annotated given the label; for spans with names
+            that were trained on, and for those with new names.
     """
 
     predicted: SpanProbabilities
@@ -107,14 +107,14 @@ class AuditModel:
         known: Collection[str] | None = None,
         new_names: Flags | None = None,
     ) -> "AuditModel":
-        """Compare what models predict with what is annotated.
+        """Compare predictions with the annotation.
 
         Args:
-            predicted: what they predict.
-            corpus: what is annotated.
+            predicted: out-of-fold predictions.
+            corpus: the annotation.
             labels: of both, ``O`` first.
-            known: labels that the models can predict; by default all. What is annotated with another one is left out.
-            new_names: ``(N,)`` spans with names that models were not taught; none: nobody knows, and all are alike.
+            known: labels that the models can predict; by default all. Annotations with other labels are omitted.
+            new_names: ``(N,)`` spans with names that the models were not trained on; None: unknown, so all are treated alike.
         """
         kept = _with_known_labels(predicted, corpus, frozenset(labels if known is None else known))
         predicted = predicted[kept]
@@ -136,7 +136,7 @@ class AuditModel:
 
     @property
     def scores(self) -> Floats:
-        """``(N,)`` how much each span looks like an entity."""
+        """Entity score of each span: ``(N,)``."""
         return 1 - self.predicted.probabilities[:, 0].astype(float)
 
     @property
@@ -146,13 +146,13 @@ class AuditModel:
         return float((self.scores[asked] >= 0.5).mean()) if asked.any() else 0.0
 
     def missing(self) -> Floats:
-        """``(N, L)`` probability that a span which is not annotated is an entity with each label; 0 for ``O``."""
+        """Probability that an unannotated span is an entity of each label: ``(N, L)``; 0 for ``O``."""
         return self._missing(self.calibrations, np.arange(len(self.predicted)))
 
     def estimate(self, seed: int = 1) -> Estimate:
-        """How many entities are missing; the interval is that of a bootstrap over sentences.
+        """Estimate the number of missing entities; the interval is from a bootstrap over sentences.
 
-        Of the annotated entities, models do not notice some; so they do not of the missing ones, and these are added.
+        Models fail to detect some annotated entities, and so some missing ones; the estimate is corrected for these.
         """
         totals = self._count(self.calibrations, np.ones(len(self.predicted)))  # (2, labels)
         sentences, row = np.unique(self.predicted.sentence, return_inverse=True)
@@ -185,32 +185,32 @@ class AuditModel:
         )
 
     def _missing(self, calibrations: tuple[Calibration, Calibration], rows: npt.NDArray[np.int64]) -> Floats:
-        """``(n, L)``: of some spans, the probability of being an entity with each label that is missing."""
+        """Probabilities that spans are missing entities of each label: ``(n, L)``."""
         probabilities = self.predicted.probabilities[rows].astype(float)
         inside = 1 - probabilities[:, 0]
         kind = self.new_names[rows].astype(int)
         entity = np.stack([calibration.entity(inside) for calibration in calibrations])[kind, np.arange(len(kind))]
-        among = probabilities[:, 1:] / np.maximum(inside, 1e-12)[:, None]  # (n, L - 1) which label, if it is one
+        among = probabilities[:, 1:] / np.maximum(inside, 1e-12)[:, None]  # (n, L - 1) label, given an entity
         annotated = np.array([calibration.shares for calibration in calibrations])[kind] * self.sought[rows, 1:]
-        annotated[~self.unknown[rows, 1:]] = 1  # where somebody has looked for all of them, none is overlooked
+        annotated[~self.unknown[rows, 1:]] = 1  # where all of them were annotated, none is missing
         missing = missing_probability(entity[:, None] * among, annotated)
         return np.pad(missing, ((0, 0), (1, 0)))
 
     def _counted(self) -> npt.NDArray[np.int64]:
-        """The spans whose probabilities add up to how many are missing."""
+        """Spans whose probabilities sum to the number of missing entities."""
         return np.flatnonzero(self.unannotated & self.detected)
 
     def _count(self, calibrations: tuple[Calibration, Calibration], weights: Floats) -> Floats:
-        """``(2, labels)``: how many are missing, of names that were taught and of new ones."""
+        """Number of missing entities, with names that were trained on and with new ones: ``(2, labels)``."""
         rows = self._counted()
         missing, new = self._missing(calibrations, rows) * weights[rows, None], self.new_names[rows]
         return np.stack([missing[new == kind].sum(0)[1:] * self._undetected(weights, kind) for kind in _KINDS])
 
     def _at_most(self, label: int | None = None) -> float:
-        """How many were missing if everything were an entity that models notice at all, and no two of them overlapped.
+        """Upper bound: the maximum number of non-overlapping detected spans.
 
         Args:
-            label: count only spans with which it goes best; by default all.
+            label: count only spans for which this is the best label; by default all.
         """
         rows = self._counted()
         if label is not None:
@@ -218,7 +218,7 @@ class AuditModel:
         sentence, start, end = (
             column[rows] for column in (self.predicted.sentence, self.predicted.start, self.predicted.end)
         )
-        order = np.lexsort((end, sentence))  # who takes what ends first has the most spans that do not overlap
+        order = np.lexsort((end, sentence))  # greedy interval scheduling: by earliest end
         everywhere = np.ones(len(self.predicted))
         factors = [self._undetected(everywhere, kind) for kind in _KINDS]
         columns = (sentence[order], start[order], end[order], self.new_names[rows[order]])
@@ -230,21 +230,20 @@ class AuditModel:
         return most
 
     def _undetected(self, weights: Floats, new_names: int) -> float:
-        """How many times as many entities there are as models notice."""
+        """Ratio of entities to detected entities."""
         entities = (self.annotated > 0) & (self.new_names == new_names)
         detected = weights[entities & self.detected].sum()
         return float(weights[entities].sum() / detected) if detected else 1.0
 
     def findings(self, corpus: Corpus, min_probability: float | None = None) -> list[Finding]:
-        """Everything that is at least so probable, best first; of missing spans that overlap, the best.
+        """All findings with at least this probability, best first; of overlapping missing spans, the best.
 
-        What looks like an entity is listed, too, even if hardly anything seems to be missing: that may be a wrong impression.
-        Spans with the same words decide together which of them come first.
+        Spans that look like entities are listed even if hardly anything is estimated to be missing: the estimate may be
+        wrong. Spans with the same words are ranked together.
 
         Args:
             corpus: what was predicted.
-            min_probability: by default 0.1, or as much less as there must be for as many missing entities to be listed as
-                the estimate says there are.
+            min_probability: by default 0.1, or lower if needed to list as many missing entities as estimated.
         """
         least = MIN_PROBABILITY if min_probability is None else min_probability
         expected = self._count(self.calibrations, np.ones(len(self.predicted))).sum() if min_probability is None else 0
@@ -253,7 +252,7 @@ class AuditModel:
         return _with_texts(found, corpus)
 
     def _missing_findings(self, corpus: Corpus, min_probability: float, expected: float) -> Iterator[Finding]:
-        """What is probable enough, or looks like an entity; and if that is less than expected, the most probable others."""
+        """Spans that are probable enough, or look like entities; if fewer than expected, also the most probable others."""
         probable = self.missing()
         best = probable[:, 1:].argmax(1) + 1 if len(self.labels) > 1 else np.zeros(len(probable), dtype=np.int64)
         own = probable[np.arange(len(probable)), best]
@@ -261,7 +260,7 @@ class AuditModel:
         total = np.zeros(len(own))
         total[possible] = _agree(own[possible], self._same_words(possible, corpus), self.detected[possible])
         chosen = (total >= min_probability) | (self.scores >= _LOOKS_LIKE_AN_ENTITY)
-        order = possible[np.lexsort((-total[possible], ~chosen[possible]))]  # those that are chosen first
+        order = possible[np.lexsort((-total[possible], ~chosen[possible]))]  # the chosen ones first
         taken: dict[int, set[int]] = {}
         count = 0
         for row in order.tolist():
@@ -276,12 +275,12 @@ class AuditModel:
                 yield Finding(sentence, start, end, label, float(total[row]), "missing", "")
 
     def _label_findings(self, corpus: Corpus, min_probability: float) -> Iterator[Finding]:
-        """Annotated spans that the models read in another way: with another label, with other borders, or as nothing."""
+        """Annotated spans that the models predict differently: with another label, other boundaries, or as no entity."""
         entity = np.where(self.new_names, *(calibration.entity(self.scores) for calibration in self.calibrations[::-1]))
         among = self.predicted.probabilities[:, 1:].astype(float)
         known = self.annotated > 0
         noise = fit_label_noise(among[known], self.annotated[known] - 1)
-        overlooked = (~self.detected[known]).sum() + 1  # models do not know every entity, so they cannot be sure of O
+        overlooked = (~self.detected[known]).sum() + 1  # models miss some entities, so they cannot be certain of O
         entity = np.maximum(entity, overlooked / (known.sum() + 1))
         rows = {self._place(row): row for row in np.flatnonzero(known).tolist()}
         for sentence in np.unique(self.predicted.sentence).tolist():
@@ -307,14 +306,14 @@ class AuditModel:
                     yield Finding(sentence, start, end, new, probability, kind, "", old)
 
     def _unannotated_spans(self, sentence: int) -> "OverlapIndex[_Rival]":
-        """The spans of a sentence that are not annotated."""
+        """The unannotated spans of a sentence."""
         part = self.predicted.of(sentence)
         rows = part.start + np.flatnonzero(self.annotated[part] == 0)
         columns = rows, self.predicted.start[rows], self.predicted.end[rows], self.predicted.probabilities[rows, 0]
         return OverlapIndex(map(_Rival, *(column.tolist() for column in columns)))
 
     def _same_words(self, rows: npt.NDArray[np.int64], corpus: Corpus) -> npt.NDArray[np.int64]:
-        """A number for each of some spans: the same for the same words, capitalized or not."""
+        """Group index of each span, shared by spans with the same words, ignoring case."""
         words = [" ".join(corpus[s].tokens[i:j]).casefold() for s, i, j in map(self._place, rows.tolist())]
         return np.unique(np.array(words, dtype=object), return_inverse=True)[1]
 
@@ -324,7 +323,7 @@ class AuditModel:
 
 
 class _Rival(NamedTuple):
-    """A span that is not annotated, and may be what an annotated one should be."""
+    """An unannotated span that may be the correct version of an annotated one."""
 
     row: int
     start: int
@@ -333,16 +332,16 @@ class _Rival(NamedTuple):
 
 
 def _agree(probability: Floats, words: npt.NDArray[np.int64], detected: Flags) -> Floats:
-    """The same probabilities, given to other spans: what models say of the same words elsewhere counts, too.
+    """Reorder probabilities between spans, so that predictions for other occurrences of the same words count, too.
 
-    A span has its own log-odds, plus the mean of those with the same words times the logarithm of how many there are: names
-    that models notice many times are more trustworthy than others. Only the order is taken from that, because a sum
-    of log-odds that are not independent is no probability. So as many entities seem to be missing as before.
+    A span is ranked by its own log-odds, plus the mean log-odds of all occurrences of its words times the logarithm of their
+    number: names that models detect many times are more trustworthy. Only the order is changed, because a sum of dependent
+    log-odds is no probability. So the expected number of missing entities stays the same.
 
     Args:
         probability: ``(n,)`` of each span by itself.
-        words: ``(n,)`` the same number for the same words.
-        detected: ``(n,)`` whether models notice the span; others do not speak for their words.
+        words: ``(n,)`` group index, equal for the same words.
+        detected: ``(n,)`` whether models detect the span; others do not contribute to their group.
     """
     inside = np.clip(probability, 1e-4, 1 - 1e-4)
     odds = np.log(inside / (1 - inside))
@@ -355,7 +354,7 @@ def _agree(probability: Floats, words: npt.NDArray[np.int64], detected: Flags) -
 
 
 def _with_texts(findings: Iterable[Finding], corpus: Corpus) -> list[Finding]:
-    """The findings with their words; each sentence is looked at once."""
+    """The findings with their text; each sentence is accessed once."""
     findings = list(findings)
     numbers: dict[int, list[int]] = defaultdict(list)
     for number, finding in enumerate(findings):
@@ -367,7 +366,7 @@ def _with_texts(findings: Iterable[Finding], corpus: Corpus) -> list[Finding]:
 
 
 def _with_known_labels(spans: SpanProbabilities, corpus: Corpus, known: Collection[str]) -> Flags:
-    """``(N,)``: all spans but those whose annotated label the models cannot predict."""
+    """Spans except those whose annotated label the models cannot predict: ``(N,)``."""
     unknown = {
         (index, entity.start, entity.end)
         for index in np.unique(spans.sentence).tolist()
@@ -382,7 +381,7 @@ def _with_known_labels(spans: SpanProbabilities, corpus: Corpus, known: Collecti
 def _against(
     predicted: SpanProbabilities, corpus: Corpus, labels: Sequence[str]
 ) -> tuple[npt.NDArray[np.int64], Flags]:
-    """The label number that each span has in the corpus (0: none), and whether it overlaps no annotated span."""
+    """Index of each span's label in the corpus (0: none), and whether the span overlaps no annotated one."""
     number = {label: index for index, label in enumerate(labels)}
     annotated = np.zeros(len(predicted), dtype=np.int64)
     free = np.ones(len(predicted), dtype=bool)
@@ -393,14 +392,14 @@ def _against(
         start, end = predicted.start[part], predicted.end[part]
         numbers = {(entity.start, entity.end): number[entity.label] for entity in entities}
         annotated[part] = [numbers.get(span, 0) for span in zip(start.tolist(), end.tolist(), strict=True)]
-        reached = np.maximum.accumulate([entity.end for entity in entities])  # they are in the order of their starts
-        before = np.searchsorted([entity.start for entity in entities], end)  # entities that begin before the span ends
+        reached = np.maximum.accumulate([entity.end for entity in entities])  # they are ordered by start
+        before = np.searchsorted([entity.start for entity in entities], end)  # entities that start before the span ends
         free[part] = (before == 0) | (reached[before - 1] <= start)
     return annotated, free
 
 
 def _unsettled(predicted: SpanProbabilities, corpus: Corpus, labels: Sequence[str]) -> tuple[Flags, Flags]:
-    """Which labels each span may have though it is not annotated, and for which of them somebody has looked: ``(N, L)``."""
+    """Labels that each span may have although it is unannotated, and which of these were annotated there: ``(N, L)``."""
     shape = (len(predicted), len(labels))
     unknown, sought = np.zeros(shape, dtype=bool), np.zeros(shape, dtype=bool)
     for index in np.unique(predicted.sentence).tolist():
@@ -420,11 +419,11 @@ def _unsettled(predicted: SpanProbabilities, corpus: Corpus, labels: Sequence[st
 
 @dataclass(frozen=True, eq=False)
 class _Spans:
-    """What a calibration is fitted to; a span without an annotation counts as one of its most probable label."""
+    """Data that a calibration is fitted to; an unannotated span counts as one of its most probable label."""
 
     score: Floats  # (N,)
     annotated: Flags  # (N,)
-    label: npt.NDArray[np.int64]  # (N,) its number, from 0, without O
+    label: npt.NDArray[np.int64]  # (N,) label index from 0, without O
 
     @classmethod
     def of(cls, predicted: SpanProbabilities, annotated: npt.NDArray[np.int64]) -> "_Spans":
@@ -433,5 +432,5 @@ class _Spans:
         return cls(1 - predicted.probabilities[:, 0].astype(float), known, label)
 
     def fit(self, counts: Flags, weights: Floats, start: Calibration | int) -> Calibration:
-        """The calibration of the spans that count."""
+        """Fit the calibration to the spans that count."""
         return calibrate(self.score[counts], self.annotated[counts], self.label[counts], weights[counts], start)

@@ -1,4 +1,4 @@
-"""The report of an audit as one self-contained HTML file: no network, no other files."""
+"""The report of an audit as a self-contained HTML file."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from lacuner.audit.model import Estimate
 
 _MAX_SHOWN = 300
-"""Findings of each label that the page shows; ``findings.jsonl`` has all of them."""
+"""Maximum number of findings per label on the page; ``findings.jsonl`` has all of them."""
 _AROUND = 256
-"""Words to either side of a finding that the page shows with it."""
+"""Words of context on either side of a finding."""
 _STYLE = """
 nav a { margin-right: .8rem }
 ol { list-style: none; padding: 0 }
@@ -36,7 +36,7 @@ def write_page(path: Path, audit: "Audit") -> None:
 
 
 def _confidence(estimate: "Estimate") -> str:
-    """What the number means."""
+    """Explain the estimate."""
     if not estimate.at_least:
         return f"Between {estimate.low:,.0f} and {estimate.high:,.0f} are missing, with 95 % confidence."
     return (
@@ -87,7 +87,7 @@ def _title(label: str) -> str:
 
 @dataclass(frozen=True)
 class _ShownSentence:
-    """A sentence with what is looked up for each of its findings."""
+    """A sentence with precomputed lookups for its findings."""
 
     text: str
     offsets: Sequence[tuple[int, int]]
@@ -112,7 +112,7 @@ def _about(sentence: _ShownSentence, finding: Finding) -> str:
 
 
 def _sentence(sentence: _ShownSentence, finding: Finding, palette: Palette) -> str:
-    """The sentence with the finding, which stands out, and the annotated entities; of a very long one, what is around it."""
+    """The sentence with the finding highlighted, and the annotated entities; if it is very long, only the context."""
     window = Span(max(0, finding.start - _AROUND), min(len(sentence.offsets), finding.end + _AROUND))
     beside = [
         entity

@@ -1,1 +1,1 @@
-"""Experiments from recipes: what is compared, the runs that it takes, and the report of their results."""
+"""Benchmarks from recipes: what is compared, the runs needed for it, and the report of their results."""

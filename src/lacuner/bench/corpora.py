@@ -1,4 +1,4 @@
-"""What a run reads: its corpora, and hashes that tell whether they are still the same."""
+"""The corpora of a run, and hashes that detect changes in them."""
 
 import hashlib
 from dataclasses import dataclass, field, replace
@@ -30,9 +30,9 @@ class Corpora:
     dev: Corpus
     test: Corpus
     gold: Corpus | None = None
-    """The training sentences with all labels, where they are known."""
+    """The training sentences with complete labels, if available."""
     hidden: list[SpanSet] | None = field(default=None, repr=False)
-    """The entities that each training sentence lacks, where that is known."""
+    """The entities missing from each training sentence, if known."""
 
 
 def read_corpora(run: Run, paths: PathTemplates) -> Corpora:
@@ -76,21 +76,21 @@ def read_corpora(run: Run, paths: PathTemplates) -> Corpora:
 
 
 def read_complete(run: Run, paths: PathTemplates) -> Corpus | None:
-    """The training sentences with all labels, if they are known."""
+    """The training sentences with complete labels, if available."""
     dataset = Dataset.model_validate(run.config["dataset"])
     gold = _read_gold(_folder(run.data, dataset, paths), dataset)
     return None if gold is None else _some(gold, dataset.sentences.train)
 
 
 def read_dictionary(run: Run, paths: PathTemplates) -> Dictionary:
-    """The names that a run without training finds."""
+    """The dictionary of a run without training."""
     dataset = Dataset.model_validate(run.config["dataset"])
     folder = _folder(run.data, dataset, paths)
     return Dictionary.of(read_names()) if folder is None else Dictionary.read(folder / dataset.dictionary)
 
 
 def check_gold(run: Run, paths: PathTemplates) -> None:
-    """Refuse complete labels of other sentences, which would say nothing about the gaps."""
+    """Reject gold labels of other sentences, which would not match the training data."""
     dataset = Dataset.model_validate(run.config["dataset"])
     folder = _folder(run.data, dataset, paths)
     if folder is None or not all((folder / name).is_file() for name in dataset.train):
@@ -101,7 +101,7 @@ def check_gold(run: Run, paths: PathTemplates) -> None:
 
 
 def check_files(run: Run, paths: PathTemplates) -> None:
-    """Refuse data that has changed since the run was planned: its key is that of the old data."""
+    """Reject data that has changed since the run was planned: its key is that of the old data."""
     dataset = Dataset.model_validate(run.config["dataset"])
     found = dataset_hashes(run.data, dataset, paths)
     found |= encoder_hashes(run.settings(paths), paths) if run.is_trained else {}
@@ -111,7 +111,7 @@ def check_files(run: Run, paths: PathTemplates) -> None:
 
 
 def dataset_hashes(name: str, dataset: Dataset, paths: PathTemplates) -> dict[str, str]:
-    """Hashes of a dataset's files, by their names."""
+    """Hashes of a dataset's files, by name."""
     folder = _folder(name, dataset, paths)
     if folder is None:
         names = (*dataset.train, *dataset.trusted, dataset.gold, dataset.dev, dataset.test, dataset.dictionary)
@@ -132,32 +132,32 @@ def dataset_hashes(name: str, dataset: Dataset, paths: PathTemplates) -> dict[st
 
 
 def encoder_hashes(settings: RunSettings, paths: PathTemplates) -> dict[str, str]:
-    """Hashes of the files that an encoder is created from, by paths that are the same on every machine."""
+    """Hashes of the files that an encoder is created from, by machine-independent paths."""
     return {paths.hide(str(path)): _hash(path) for path in settings.encoder.files}
 
 
 def _some(corpus: Corpus, count: int | None) -> Corpus:
-    """So many sentences, evenly spaced."""
+    """Evenly spaced sentences, up to a number."""
     if count is None or count >= len(corpus):
         return corpus
     return Corpus(tuple(corpus[number * len(corpus) // count] for number in range(count)), corpus.report)
 
 
 def _folder(name: str, dataset: Dataset, paths: PathTemplates) -> Path | None:
-    """The folder of a dataset; none: it is part of the package."""
+    """The folder of a dataset; None if it is part of the package."""
     if name == SAMPLE and dataset.folder is None:
         return None
     return paths.data / (dataset.folder or name)
 
 
 def _read_training_data(name: str, folder: Path | None, dataset: Dataset) -> Corpus:
-    """The sentences of all training files; or what these say about one text."""
+    """The sentences of all training files, or their merged label sets if they are about one text."""
     return _read_all(name, folder, dataset.train, bool(dataset.same_text))
 
 
 @cache
 def _read_all(name: str, folder: Path | None, files: tuple[str, ...], is_same_text: bool) -> Corpus:
-    """Once: label sets of one text take long to merge, and say where they differ."""
+    """Cached, because label sets of one text are slow to merge, and log their differences."""
     corpora = [_read(folder, file) for file in files]
     if not is_same_text:
         return merge(corpora)
@@ -177,7 +177,7 @@ def _read_gold(folder: Path | None, dataset: Dataset) -> Corpus | None:
 
 
 def _split(file: str) -> str:
-    """The split of the built-in sample that a file name means."""
+    """The split of the built-in sample for a file name."""
     return file.partition(".")[0]
 
 

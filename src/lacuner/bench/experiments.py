@@ -1,4 +1,4 @@
-"""The experiments: what is trained and measured in a run."""
+"""Experiments: what is trained and measured in a run."""
 
 import re
 import resource
@@ -36,13 +36,13 @@ from lacuner.training.loop import Observer
 from lacuner.version import __version__
 
 _REVIEWED = 200
-"""Findings that are reviewed in the experiment about reviews."""
+"""Number of findings reviewed in the review experiment."""
 _MAX_VECTORS = 400
-"""Entities, and as many other spans, that are drawn as points."""
+"""Number of entities, and of other spans, drawn as points."""
 
 
 def run_experiment(run: Run, paths: PathTemplates, observer: Observer) -> dict[str, Any]:
-    """Train, select on dev data, evaluate once on test data; the result for JSON."""
+    """Train, select on dev data, evaluate once on test data; return the result for JSON."""
     corpora = read_corpora(run, paths)
     check_files(run, paths)
     began, worked = time.perf_counter(), time.process_time()
@@ -87,7 +87,7 @@ def _train(run: Run, corpora: Corpora, paths: PathTemplates, observer: Observer)
 
 
 def _match(run: Run, corpora: Corpora, paths: PathTemplates, observer: Observer) -> dict[str, Any]:
-    """What a dictionary finds by itself."""
+    """Evaluate dictionary matching alone."""
     dictionary, settings = read_dictionary(run, paths), match_settings(run.config["settings"])
     on_dev, on_test = (match_names(dictionary, corpus, settings) for corpus in (corpora.dev, corpora.test))
     return {"dev": _short(score_entities(on_dev).as_dict()), **_tested(on_test)}
@@ -120,7 +120,7 @@ def _measure_o_values(run: Run, corpora: Corpora, paths: PathTemplates, observer
 
 
 def _audit(run: Run, corpora: Corpora, paths: PathTemplates, observer: Observer) -> dict[str, Any]:
-    """What an audit finds, in its own order and in cleanlab's; no dev or test data is read."""
+    """Evaluate an audit, ranked in its own way and in cleanlab's; reads neither dev nor test data."""
     train, gold = corpora.train, corpora.gold
     assert gold is not None, "plan() has checked"
     fitted, _ = fit_audit_model(train, run.settings(paths), observer=lambda title: observer)
@@ -140,7 +140,7 @@ def _audit(run: Run, corpora: Corpora, paths: PathTemplates, observer: Observer)
 
 
 def _review(run: Run, corpora: Corpora, paths: PathTemplates, observer: Observer) -> dict[str, Any]:
-    """Train, audit the training data, review the first findings, train again."""
+    """Train, audit the training data, review the first findings, and train again."""
     assert corpora.gold is not None, "plan() has checked"
     rows = {run.method: _train(run, corpora, paths, observer)}
     with tempfile.TemporaryDirectory() as folder:
@@ -164,7 +164,7 @@ _EXPERIMENTS: dict[str, Callable[[Run, Corpora, PathTemplates, Observer], dict[s
 
 @torch.no_grad()
 def span_vectors(model: Recognizer, corpus: Corpus, seed: int) -> tuple[npt.NDArray[np.float32], list[str]]:
-    """Hidden layers of entities, and of as many random other spans, with their labels: ``(N, h), (N,)``."""
+    """Hidden layers of entities and of as many random other spans, with their labels: ``(N, h), (N,)``."""
     inner = cast(SpanModel, model.model)  # plan() has checked
     generator = np.random.default_rng([seed, 11])
     vectors: list[npt.NDArray[np.float32]] = []
@@ -187,7 +187,7 @@ def span_vectors(model: Recognizer, corpus: Corpus, seed: int) -> tuple[npt.NDAr
 
 
 def project(vectors: npt.NDArray[np.float32], labels: list[str], seed: int) -> list[dict[str, Any]]:
-    """The vectors as points in a plane (t-SNE)."""
+    """Project the vectors to the plane with t-SNE."""
     from sklearn.manifold import TSNE
 
     perplexity = min(30.0, max(1.0, (len(vectors) - 1) / 3))
@@ -210,7 +210,7 @@ def _short(scores: dict[str, Any]) -> dict[str, float]:
 
 
 def _peak_memory() -> int:
-    """Megabytes; of this process alone, while on Linux ``ru_maxrss`` begins with that of the process that started it."""
+    """Peak memory in megabytes, of this process alone: on Linux, ``ru_maxrss`` starts from that of the parent."""
     try:
         (peak,) = re.findall(
             r"^VmHWM:\s*(\d+) kB$", Path("/proc/self/status").read_text(encoding="ascii"), re.MULTILINE

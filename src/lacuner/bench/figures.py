@@ -30,24 +30,24 @@ if TYPE_CHECKING:
 
 _FOLDER = "figures"
 _WIDE = 3
-"""Panels beside each other."""
+"""Maximum number of panels per row."""
 _LEGEND_COLUMNS = 4
 _LEAST = 5
-"""Points of F1 that a panel shows at least: where all curves are at 0, nothing looks like a difference."""
+"""Minimum range of a panel in points of F1, so that small differences do not look large."""
 _AFTER = 3
 """The epoch after which O-values are shown in detail."""
 _Curves = dict[str, list[tuple[float, list[float]]]]
-"""The points of every curve of a panel: where, and a value of each seed."""
+"""The points of every curve of a panel: x, and the value of each seed."""
 
 
 def check_drawing() -> None:
-    """Say before the work begins, not after it, that nothing can be drawn."""
+    """Raise an error before the work begins if figures cannot be drawn."""
     if importlib.util.find_spec("matplotlib") is None:
         raise ConfigError("figures need matplotlib; install it with: pip install matplotlib, or give --no-figures")
 
 
 def draw_figures(results: Results, out: Path) -> list[tuple[str, str]]:
-    """Everything that the results have something to show for; captions and file names, relative to ``out``."""
+    """Draw all figures that the results have data for; return captions and file names, relative to ``out``."""
     check_drawing()
     drawn = []
     for name, caption, figure in _figures(results):
@@ -88,12 +88,12 @@ def _figures(results: Results) -> Iterator[tuple[str, str, "Figure"]]:
 
 
 def _file_name(name: str) -> str:
-    """The name of a dataset may be a path."""
+    """A file name for a dataset, whose name may be a path."""
     return re.sub(r"[^\w.-]+", "-", name)
 
 
 def masking_figure(results: Results) -> "Figure":
-    """F1 on test data by the fraction of hidden labels, a panel for each dataset and encoder."""
+    """F1 on test data by the fraction of hidden labels, with a panel per dataset and encoder."""
     panels: dict[str, _Curves] = {}
     fractions = _fractions(results).items()
     for data, fraction in ((data, each) for data, found in fractions if len(found) > 1 for each in found):
@@ -105,7 +105,7 @@ def masking_figure(results: Results) -> "Figure":
 
 
 def epochs_figure(results: Results) -> "Figure":
-    """F1 on dev data by epoch, a panel for each column and encoder."""
+    """F1 on dev data by epoch, with a panel per column and encoder."""
     panels: dict[str, _Curves] = {}
     for column in results.columns:
         for title, name, records in _curves(results, column, column):
@@ -122,7 +122,7 @@ def epochs_figure(results: Results) -> "Figure":
 
 
 def threshold_figure(results: Results) -> "Figure":
-    """F1 on test data by the number of dev sentences that the threshold is fitted on, a panel for each column and encoder."""
+    """F1 on test data by the number of dev sentences used to fit the threshold, with a panel per column and encoder."""
     panels: dict[str, _Curves] = {}
     bases: dict[str, dict[str, list[float]]] = {}
     for column in results.columns:
@@ -151,7 +151,7 @@ def threshold_figure(results: Results) -> "Figure":
 
 
 def vector_figure(vectors: Mapping[str, Sequence[Mapping[str, Any]]]) -> "Figure":
-    """Points in a plane, colored by label, a panel for each row; what is no entity is gray."""
+    """Points in the plane, colored by label, with a panel per row; non-entities are gray."""
     labels = sorted({point["label"] for points in vectors.values() for point in points})
     outside, inside = [label for label in labels if label == "O"], [label for label in labels if label != "O"]
     with look():
@@ -172,11 +172,11 @@ def vector_figure(vectors: Mapping[str, Sequence[Mapping[str, Any]]]) -> "Figure
 
 
 def _panels(count: int, room: tuple[float, float] = (0.0, 0.0)) -> tuple["Figure", list[Any]]:
-    """So many axes, at most three beside each other; four are a square.
+    """Create axes, at most three per row; four form a square.
 
     Args:
-        count: how many.
-        room: inches for names: how much wider each is because of them, and how high it is at least.
+        count: number of axes.
+        room: extra width per axis and minimum height for labels, in inches.
     """
     wide = 2 if count == 4 else min(_WIDE, count)
     high = math.ceil(count / wide)
@@ -190,7 +190,7 @@ def _panels(count: int, room: tuple[float, float] = (0.0, 0.0)) -> tuple["Figure
 
 
 def _curves(results: Results, column: str, title: str) -> Iterator[tuple[str, str, list[dict[str, Any]]]]:
-    """The curves of a column: the title of its panel, of which every encoder has its own, its name and its records."""
+    """Yield the curves of a column: panel title (per encoder), name, and records."""
     for row in results.rows:
         records = results.cells.get((row, column), [])
         if records and (is_trained(records[0]) or not results.several_encoders):
@@ -201,7 +201,7 @@ def _curves(results: Results, column: str, title: str) -> Iterator[tuple[str, st
 def _curve_figure(
     results: Results, panels: "Mapping[str, _Curves]", xlabel: str, ylabel: str, stays: bool = True
 ) -> "Figure":
-    """A curve looks the same in all panels, and has its name at its end (``stays``: see :func:`label_ends`)."""
+    """Draw each curve in the same style in all panels, labeled at its end (``stays``: see :func:`label_ends`)."""
     looks = _looks(results)
     sizes = [label_size(list(curves)) for curves in panels.values()]
     with look():
@@ -211,7 +211,7 @@ def _curve_figure(
                 _line(axes, name, [x for x, _ in points], [values for _, values in points], looks[name])
             axes.set(title=title, xlabel=xlabel, ylabel=ylabel)
             axes.set_ylim(0, max(axes.get_ylim()[1], _LEAST))
-        figure.draw_without_rendering()  # now it is known how high the panels are
+        figure.draw_without_rendering()  # panel heights are known from now on
         for curves, axes in zip(panels.values(), grid, strict=True):
             ends = {name: (points[-1][0], mean(points[-1][1])) for name, points in curves.items()}
             label_ends(axes, ends, looks, stays)
@@ -219,12 +219,12 @@ def _curve_figure(
 
 
 def _looks(results: Results) -> dict[str, LineStyle]:
-    """The look of every curve of the results."""
+    """The line style of every curve of the results."""
     return method_styles({name: _method_of(results, name.removesuffix(ALL_LABELS)) for name in results.curves})
 
 
 def _method_of(results: Results, name: str) -> str:
-    """The method that a curve is about; one method of the recipe may have several, with something after a comma."""
+    """The method of a curve; a recipe may have several variants of one method, with a suffix after a comma."""
     recipe = results.title.recipe
     own = (method for method in recipe.methods if f"{name}, ".startswith(f"{method}, "))
     return recipe.method_of(max(own, key=len, default=name))[0].rstrip(",")
@@ -233,7 +233,7 @@ def _method_of(results: Results, name: str) -> str:
 def _line(
     axes: Any, name: str, positions: Sequence[float], values: Sequence[Sequence[float]], style: LineStyle
 ) -> None:
-    """The mean of the seeds as a line, their standard deviation as a band around it."""
+    """Mean over seeds as a line, standard deviation as a band."""
     middle = [mean(same) for same in values]
     axes.plot(positions, middle, label=name, markevery=max(1, len(middle) // 8), **style.plotted)
     if any(len(same) > 1 for same in values):
@@ -244,7 +244,7 @@ def _line(
 
 
 def _legend(figure: "Figure", grid: Sequence[Any], names: Sequence[str]) -> None:
-    """One for all panels, below them, in as many columns as there is room for."""
+    """A shared legend below all panels, in as many columns as fit."""
     known = {label: handle for axes in grid for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
     entries = {name: known[name] for name in names}
     for columns in range(min(_LEGEND_COLUMNS, len(entries)), 0, -1):
@@ -269,7 +269,7 @@ def _fractions(results: Results) -> dict[str, list[float]]:
 
 
 def _missampling(results: Results, column: str) -> dict[str, list[EpochMissampling]]:
-    """Of each row, the mean over its seeds."""
+    """Mean over the seeds of each row."""
     found = {}
     for row in results.rows:
         runs = [r["missampling"] for r in results.cells.get((row, column), ()) if r.get("missampling")]
@@ -282,7 +282,7 @@ def _missampling(results: Results, column: str) -> dict[str, list[EpochMissampli
 
 
 def _uncertainty(results: Results, column: str) -> dict[str, list[UncertaintyRun]]:
-    """Of each encoder, a run for each seed; its bands are rows of their own in the results."""
+    """The runs of each encoder, by seed; its bands are separate rows of the results."""
     runs: dict[str, dict[int, UncertaintyRun]] = {}
     for row in results.rows:
         for record in results.cells.get((row, column), ()):
@@ -305,6 +305,6 @@ def _o_values(results: Results, column: str) -> dict[str, list[OValueRun]]:
 
 
 def _vectors(results: Results, column: str) -> dict[str, Sequence[Mapping[str, Any]]]:
-    """The points of each row, of its first seed."""
+    """The points of the first seed of each row."""
     cells = {row: results.cells.get((row, column), []) for row in results.rows}
     return {row: records[0]["vectors"] for row, records in cells.items() if records and "vectors" in records[0]}

@@ -1,4 +1,4 @@
-"""The folder of a bench: who may write into it, and the results of runs in its files."""
+"""The output folder of a benchmark: locking, and the results of runs."""
 
 import json
 import logging
@@ -16,17 +16,17 @@ logger = logging.getLogger(__name__)
 
 RESULTS, RECIPE, RUNS = "results.jsonl", "recipe.json", "runs"
 RESULT = "result.json"
-"""In the folder of a run."""
+"""Result file in the folder of a run."""
 _FAILURES, _LOCK = "failures.json", ".lock"
 _NEEDED = {"key", "data", "hidden", "method", "encoder", "seed", "version"}
-"""What a report needs to know about every result."""
+"""Fields of a result that a report needs."""
 
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """A folder for results, created if need be, which no other bench uses meanwhile.
+    """Lock a folder for results, creating it if needed.
 
-    Files of somebody else are never overwritten: only a new or empty folder is taken, or one that a bench has written.
+    Only new or empty folders, or those of an earlier benchmark, are accepted: other files are never overwritten.
     """
     busy = f"another bench is running in {folder} — wait for it, or choose another --out"
     with ExitStack() as stack:
@@ -51,7 +51,7 @@ def _check_owner(folder: Path) -> None:
 
 
 def _is_bench(folder: Path) -> bool:
-    """Whether the folder has the ``recipe.json`` that every bench writes first."""
+    """Whether the folder has the ``recipe.json`` that every benchmark writes first."""
     try:
         content = json.loads((folder / RECIPE).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -60,12 +60,12 @@ def _is_bench(folder: Path) -> bool:
 
 
 def cached_results(runs: Sequence[Run], out: Path, reuse: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Known results of runs, by key.
+    """Existing results of runs, by key.
 
     Args:
-        runs: what is asked for.
-        out: the folder of the bench. Other results in its ``results.jsonl`` are kept, too.
-        reuse: results of other benches; those with the same key are taken from there.
+        runs: the requested runs.
+        out: the folder of the benchmark. Other results in its ``results.jsonl`` are kept, too.
+        reuse: results of other benchmarks, used if the key matches.
     """
     _keep_results(out)
     elsewhere: dict[str, list[dict[str, Any]]] = {}
@@ -84,7 +84,7 @@ def cached_results(runs: Sequence[Run], out: Path, reuse: Iterable[Mapping[str, 
 
 
 def read_results(path: Path) -> list[dict[str, Any]]:
-    """The results of a file, as ``results.jsonl`` holds them."""
+    """Read the results of a file in the format of ``results.jsonl``."""
     results = []
     try:
         with path.open(encoding="utf-8") as file:
@@ -97,7 +97,7 @@ def read_results(path: Path) -> list[dict[str, Any]]:
 
 
 def write_results(out: Path, records: Iterable[Mapping[str, Any]], failures: Mapping[str, str]) -> None:
-    """``results.jsonl``, and ``failures.json`` if there are any."""
+    """Write ``results.jsonl``, and ``failures.json`` if there are any."""
     with open_for_writing(out / RESULTS) as file:
         for record in records:
             file.write(json.dumps(record, ensure_ascii=False) + "\n")
@@ -109,7 +109,7 @@ def write_results(out: Path, records: Iterable[Mapping[str, Any]], failures: Map
 
 
 def read_failures(folder: Path) -> dict[str, str]:
-    """The runs that failed last time, by key, and why."""
+    """Read the reasons of the last failures, by key of the run."""
     try:
         failures: dict[str, str] = json.loads((folder / _FAILURES).read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -120,7 +120,7 @@ def read_failures(folder: Path) -> dict[str, str]:
 
 
 def read_result(path: Path) -> dict[str, Any] | None:
-    """The result of one run, if the file holds a whole one."""
+    """Read the result of one run, if the file is complete."""
     try:
         result = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -139,7 +139,7 @@ def _parse(line: str, path: Path, number: int) -> dict[str, Any]:
 
 
 def _keep_results(out: Path) -> None:
-    """Give every line of ``results.jsonl`` a folder of its own: the file is rewritten, perhaps with other runs."""
+    """Move each line of ``results.jsonl`` to a folder of its own, because the file may be rewritten with other runs."""
     try:
         lines = (out / RESULTS).read_bytes().splitlines()
     except FileNotFoundError:
@@ -161,9 +161,9 @@ def _keep_results(out: Path) -> None:
 
 
 def _run_of(result: Mapping[str, Any]) -> Run | None:
-    """The run that a result describes; none if the description is not complete."""
+    """The run described by a result; None if the description is incomplete."""
     try:
         run = Run.from_dict(result)
-        return run if run.folder else None  # which takes the whole configuration
+        return run if run.folder else None  # needs the whole configuration
     except (KeyError, TypeError, AttributeError):
         return None

@@ -1,6 +1,6 @@
-"""The method ``kb``: the names of a dataset's dictionary, matched on test data. Nothing is trained.
+"""The method ``kb``: match the names of a dataset's dictionary on test data, without training.
 
-What a model adds to the list that its training data was labeled with is its distance from this row.
+Its score is the baseline of a model trained on labels from that dictionary.
 """
 
 from collections.abc import Mapping
@@ -14,9 +14,9 @@ from lacuner.matching import Dictionary, Matcher
 from lacuner.parts import Settings, validate
 
 METHOD = "kb"
-"""What it is called among the methods of a recipe."""
+"""Its name among the methods of a recipe."""
 EXPERIMENT = "kb"
-"""What it is called in the configuration of a run."""
+"""Its name in the configuration of a run."""
 
 
 class MatchSettings(Settings):
@@ -26,19 +26,19 @@ class MatchSettings(Settings):
 
 
 def match_settings(settings: Mapping[str, Any]) -> MatchSettings:
-    """Settings as a recipe gives them: ``kb ignore_case=true``."""
+    """Parse settings of a recipe: ``kb ignore_case=true``."""
     return validate(MatchSettings, settings, f"{METHOD} ")
 
 
 def match_names(dictionary: Dictionary, corpus: Corpus, settings: MatchSettings) -> list[tuple[Sentence, list[Entity]]]:
-    """Each sentence with the names that are found in it, as ``annotate`` finds them."""
+    """Match names in each sentence, in the same way as ``annotate``."""
     tokens = corpus.tokens
     matcher = Matcher.for_sentences(dictionary, tokens, settings.ignore_case)
     return list(zip(corpus, matcher.entities(tokens, [sentence.text for sentence in corpus]), strict=True))
 
 
 def check_names(dictionary: Dictionary, corpus: Corpus) -> None:
-    """Refuse a dictionary with labels of its own: nothing that it finds could be right."""
+    """Reject a dictionary with other labels: none of its matches could be right."""
     if set(dictionary.labels).isdisjoint(corpus.labels):
         known = ", ".join(dictionary.labels) or "none"
         raise ConfigError(

@@ -1,6 +1,6 @@
-"""Tables in Markdown pages that are made from the results of benches.
+"""Result tables in Markdown pages, generated from benchmarks.
 
-Such a table follows a comment with folders of results, relative to the page, columns if not all are wanted, and rows::
+Such a table follows a comment with result folders, relative to the page, optional columns, and rows::
 
     <!-- lacuner bench: docs/results/masked docs/results/distant; columns: conll03 0.5, ec, mean; kb; full; lacuner -->
 """
@@ -19,7 +19,7 @@ from lacuner.corpus.corpus import open_for_writing
 from lacuner.errors import ConfigError
 
 MAX_COLUMNS = 7
-"""Of a table whose columns are chosen: a page has no room for more."""
+"""Maximum number of selected columns that fit on a page."""
 _COMMENT = re.compile(r"^<!-- lacuner bench: ([^;\n]+);([^\n]+) -->\n\n*(?:\|.*\n)*\n*", re.MULTILINE)
 _COLUMNS = "columns:"
 _MEAN = "mean"
@@ -27,18 +27,18 @@ _MEAN = "mean"
 
 @dataclass(frozen=True)
 class Cell:
-    """F1 on test data of all seeds, in percent, and whether all of them were trained long enough."""
+    """F1 on test data of all seeds, in percent, and whether all of them converged."""
 
     values: tuple[float, ...] = ()
     is_converged: bool = True
 
     @property
     def mean(self) -> float:
-        """As it is printed."""
+        """The mean as printed."""
         return round(mean(self.values), DIGITS)
 
     def text(self, is_best: bool = False) -> str:
-        """``mean ± deviation``, bold if it is the best, with a sign if a longer run would have changed it."""
+        """``mean ± deviation``, bold if it is the best, and marked if not converged."""
         return emphasized(spread(self.values), is_best) + ("" if self.is_converged else NOT_CONVERGED)
 
 
@@ -47,7 +47,7 @@ _Table = dict[str, dict[str, Cell]]
 
 
 def renew_tables(page: Path) -> int:
-    """Make the tables of a page again, in place; how many there are."""
+    """Regenerate the tables of a page in place; return their number."""
     try:
         text = page.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -63,7 +63,7 @@ def renew_tables(page: Path) -> int:
 
 
 def with_tables(text: str, base: Path) -> tuple[str, int]:
-    """A page with its tables made again, and how many there are; ``base`` is the folder that its paths start from."""
+    """Regenerate the tables of a page, and return it with their number; paths are relative to ``base``."""
 
     def renew(found: re.Match[str]) -> str:
         folders = [base / folder for folder in found[1].split()]
@@ -77,12 +77,12 @@ def with_tables(text: str, base: Path) -> tuple[str, int]:
 
 
 def f1_table(folders: Sequence[Path], rows: Sequence[str], columns: Sequence[str] | None = None) -> str:
-    """F1 on test data in percent, of some rows; the best of each column is bold.
+    """Table of F1 on test data in percent; the best of each column is bold.
 
     Args:
-        folders: of benches.
-        rows: methods; of other encoders than the first, and of all labels, as the report calls them.
-        columns: at most seven, among them perhaps ``mean``; by default all of the benches, and their mean.
+        folders: of benchmarks.
+        rows: methods, with suffixes for other encoders than the first and for complete labels, as in the report.
+        columns: at most seven, possibly including ``mean``; by default all of the benchmarks, and their mean.
     """
     known = _joined(folders)
     wanted = [*known, *([_MEAN] if len(known) > 1 else [])] if columns is None else list(columns)
@@ -108,7 +108,7 @@ def _competing(cells: Mapping[str, Cell]) -> dict[str, float]:
 
 
 def _mean_cell(cells: Sequence[Cell]) -> Cell:
-    """The mean of the columns, if none is empty."""
+    """The mean over columns, if none is empty."""
     return (
         Cell((mean(mean(cell.values) for cell in cells),)) if cells and all(cell.values for cell in cells) else Cell()
     )
@@ -127,7 +127,7 @@ def _check(columns: Sequence[str], known: _Table, rows: Iterable[str], is_chosen
 
 
 def _joined(folders: Sequence[Path]) -> _Table:
-    """The cells of several benches; what two of them have is refused."""
+    """The cells of several benchmarks; duplicates are an error."""
     joined: _Table = {}
     for folder in folders:
         for column, cells in read_cells(folder).items():
@@ -141,7 +141,7 @@ def _joined(folders: Sequence[Path]) -> _Table:
 
 
 def read_cells(folder: Path) -> _Table:
-    """The main table of a bench; the rows of the recipe's first encoder need not name it."""
+    """The main table of a benchmark; rows of the recipe's first encoder can omit its name."""
     results = Results.of(Title.read(folder), read_results(folder / RESULTS))
     table: _Table = {column: {} for column in results.columns}
     for (row, column), records in results.cells.items():
@@ -154,7 +154,7 @@ def read_cells(folder: Path) -> _Table:
 
 
 def read_scores(folder: Path) -> dict[str, dict[str, list[float]]]:
-    """By column and row, F1 on test data of all seeds, in percent."""
+    """F1 on test data of all seeds, in percent, by column and row."""
     return {
         column: {row: list(cell.values) for row, cell in cells.items()} for column, cells in read_cells(folder).items()
     }

@@ -1,4 +1,4 @@
-"""Templates of paths in recipes and results: what is written down does not depend on the folders of a machine."""
+"""Path templates in recipes and results, to make them independent of the machine."""
 
 import importlib.util
 import os
@@ -13,10 +13,10 @@ _FOLDER = "LACUNER_DATA"
 
 
 class PathTemplates:
-    """Fills ``{data}`` and ``{package:NAME}`` in settings with paths of this machine, and puts them back.
+    """Replaces ``{data}`` and ``{package:NAME}`` in settings by paths of this machine, and vice versa.
 
     Args:
-        data: folder of the datasets; by default what ``LACUNER_DATA`` names.
+        data: folder of the datasets; ``LACUNER_DATA`` by default.
     """
 
     def __init__(self, data: str | Path | None = None) -> None:
@@ -24,11 +24,11 @@ class PathTemplates:
         self._packages: dict[str, str] = {}
 
     def fill(self, value: Any) -> Any:
-        """The same value with real paths; an unknown name in braces at the beginning of a path is a mistake."""
+        """Replace templates by paths; an unknown template at the start of a path is an error."""
         return _replace_text(value, self._fill_text)
 
     def hide(self, value: Any) -> Any:
-        """The same value with templates instead of them."""
+        """Replace paths by templates."""
         return _replace_text(value, self._hide_text)
 
     def _fill_text(self, text: str) -> str:
@@ -48,7 +48,7 @@ class PathTemplates:
         if name not in self._packages:
             try:
                 found = importlib.util.find_spec(name)
-            except (ImportError, ValueError):  # of something inside a package that is not there; no name at all
+            except (ImportError, ValueError):  # a missing parent package, or an invalid name
                 found = None
             folders = list(found.submodule_search_locations or ()) if found is not None else []
             if not folders:

@@ -1,4 +1,4 @@
-"""From a recipe to its runs: every combination, with all its settings, checked before the first of them is trained."""
+"""From a recipe to its runs: all combinations with complete settings, validated before training starts."""
 
 import importlib.util
 import json
@@ -27,11 +27,11 @@ from lacuner.training.prepare import check_training
 from lacuner.training.settings import RunSettings, parse_assignments, resolve_settings
 
 _POSSIBLE = 1e-9
-"""Smallest chance of hiding all labels for which a seed is checked."""
+"""Seeds are checked if the probability of hiding all labels is at least this."""
 
 
 def plan(recipe: Recipe, paths: PathTemplates) -> list[Run]:
-    """All runs of a recipe, those with the first seed first; each of them can be trained.
+    """All runs of a recipe, those with the first seed first, validated to be trainable.
 
     Everything is checked here, so that a mistake in the last line of a recipe is not found after hours.
     """
@@ -41,7 +41,7 @@ def plan(recipe: Recipe, paths: PathTemplates) -> list[Run]:
 
 
 def build_runs(recipe: Recipe, paths: PathTemplates) -> list[Run]:
-    """All runs of a recipe, those with the first seed first, without reading what they are trained on.
+    """All runs of a recipe, those with the first seed first, without reading their data.
 
     Runs with different names have the same key if they train the same model.
     """
@@ -59,8 +59,8 @@ def build_runs(recipe: Recipe, paths: PathTemplates) -> list[Run]:
 
 
 def check_runs(runs: Sequence[Run], paths: PathTemplates) -> None:
-    """Read the data of these runs, and refuse what cannot be trained on it."""
-    first: dict[tuple[Any, ...], Run] = {}  # of those that differ only in their seed
+    """Read the data of these runs, and reject runs that cannot be trained on it."""
+    first: dict[tuple[Any, ...], Run] = {}  # one of those that differ only in their seed
     for run in runs:
         first.setdefault((run.column, run.complete, run.method, run.encoder), run)
     _check_data(first.values(), paths)
@@ -68,7 +68,7 @@ def check_runs(runs: Sequence[Run], paths: PathTemplates) -> None:
 
 
 def check_encoders(runs: Iterable[Run], paths: PathTemplates) -> None:
-    """Load every encoder once, so that a wrong name is found before the first run."""
+    """Load every encoder once, to detect wrong names before the first run."""
     trained = (run for run in runs if run.is_trained)
     encoders = {json.dumps(run.config["settings"]["encoder"], sort_keys=True): run for run in trained}
     for run in encoders.values():
@@ -103,7 +103,7 @@ def _combinations(recipe: Recipe, paths: PathTemplates, seed: int) -> Iterator[d
 
 
 def _limited(dataset: Dataset, limits: Limits) -> Dataset:
-    """The dataset with the limits of the recipe where it has none of its own."""
+    """Apply the limits of the recipe to a dataset without limits of its own."""
     own = dataset.sentences.model_dump(exclude_none=True)
     return dataset.model_copy(update={"sentences": limits.model_copy(update=own)})
 
@@ -128,12 +128,12 @@ def _build_run(
 
 
 def _is_matched(recipe: Recipe, method: str) -> bool:
-    """Whether a dictionary is matched, instead of a model trained."""
+    """Whether a dictionary is matched instead of training a model."""
     return recipe.method_of(method)[0] == knowledge_base.METHOD
 
 
 def _matching(recipe: Recipe, method: str) -> dict[str, Any]:
-    """The configuration of a run in which a dictionary is matched."""
+    """The configuration of a dictionary-matching run."""
     with error_context(f"method {method!r}"):
         if recipe.experiment != "training":
             raise ConfigError(f"it matches a dictionary, and the experiment {recipe.experiment} is about training")
@@ -149,7 +149,7 @@ def _own_settings(recipe: Recipe, method: str) -> Mapping[str, Any]:
 def _settings(
     recipe: Recipe, paths: PathTemplates, encoder: str, method: str, overrides: Iterable[Mapping[str, Any]], seed: int
 ) -> RunSettings:
-    """Settings of a run: of the recipe, the encoder, the language, the rules that fit, the method; the later ones win."""
+    """Merge the settings of recipe, encoder, language, matching rules and method; later ones take precedence."""
     chosen = recipe.encoder_of(encoder)
     try:
         own = _own_settings(recipe, method)
@@ -165,7 +165,7 @@ def _settings(
 
 
 def _put(settings: dict[str, Any], layer: Mapping[str, Any]) -> None:
-    """Put a layer over settings; a part that is replaced by another one loses its parameters."""
+    """Merge a layer into settings; replacing a part discards its parameters."""
     given = dict(_dotted(layer))
     for name, value in given.items():
         if "." not in name and settings.get(name) != value:
@@ -175,7 +175,7 @@ def _put(settings: dict[str, Any], layer: Mapping[str, Any]) -> None:
 
 
 def _dotted(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Nested tables as dotted keys; a part's name is its value."""
+    """Flatten nested tables to dotted keys; a part's name is its value."""
     for key, value in table.items():
         if isinstance(value, Mapping):
             yield from _dotted(value, f"{prefix}{key}.")
@@ -227,7 +227,7 @@ def _check_data(runs: Iterable[Run], paths: PathTemplates) -> None:
 
 
 def _check_seeds(runs: Iterable[Run], paths: PathTemplates) -> None:
-    """Where few labels are left, some seed may hide all of them."""
+    """Reject seeds that hide all labels of a small dataset."""
     seen: set[tuple[str, float, int]] = set()
     for run in runs:
         masked = (run.data, run.hidden, run.seed)
@@ -244,7 +244,7 @@ def _check_seeds(runs: Iterable[Run], paths: PathTemplates) -> None:
 def _check_labels(run: Run, corpora: Corpora) -> None:
     if run.config["dataset"]["unseen_labels"]:
         return
-    train = corpora.gold if run.hidden and corpora.gold is not None else corpora.train  # a label may be wholly hidden
+    train = corpora.gold if run.hidden and corpora.gold is not None else corpora.train  # a label may be hidden in full
     learned = {*train.labels, *(corpora.trusted.labels if corpora.trusted else ())}
     for name, corpus in (("dev", corpora.dev), ("test", corpora.test)):
         unseen = sorted(set(corpus.labels) - learned)

@@ -13,28 +13,28 @@ from lacuner.errors import ConfigError
 from lacuner.parts import Settings, validate
 
 ALL_LABELS = ", all labels"
-"""What follows the name of a method in the row of its model that is trained on complete labels."""
+"""Suffix of a method's name in the row of its model trained on complete labels."""
 SAMPLE = "sample"
-"""The dataset that is part of the package."""
+"""The built-in dataset."""
 TRANSFORMER = "transformer"
-"""The profile of all recipes, and their encoder, that is a small pretrained transformer."""
+"""Name of the profile and encoder of all recipes for a small pretrained transformer."""
 PROFILES = ("quick", "standard", TRANSFORMER, "full")
 Experiment = Literal["training", "uncertainty", "o-values", "audit", "review"]
 Measure = Literal["missampling", "vectors", "threshold-size"]
 
 _RECIPES = Path(__file__).parent / "recipes"
-"""Recipes that come with the package."""
+"""Built-in recipes."""
 _CORPORA = Path(__file__).parent / "corpora.toml"
 """Tables that recipes can include."""
 _NAMED = {"dataset": "data", "method": "methods", "encoder": "encoders"}
-"""Kinds of tables, and the lists with their names."""
+"""Kinds of tables, and the lists that refer to them by name."""
 _QUICK: dict[str, Any] = {
     "data": [SAMPLE], "encoders": ["recurrent"], "seeds": [1, 2], "sentences": {"train": 240, "dev": 60, "test": 60},
     "when": [], "settings": {"training": {"epochs": 15, "batch_tokens": 64}},
 }  # fmt: skip
-"""What ``quick`` changes in any recipe: minutes, and no data but the built-in sample; long enough to find something."""
+"""Changes of the profile ``quick`` to any recipe: runs in minutes on the built-in sample, long enough to find something."""
 _TRANSFORMER: dict[str, Any] = {"encoders": [TRANSFORMER], "seeds": [1, 2]}
-"""What ``transformer`` changes in ``standard``."""
+"""Changes of the profile ``transformer`` to ``standard``."""
 _QUICK_HIDDEN = 0.5
 
 
@@ -113,7 +113,7 @@ class Rule(Settings):
     skip: bool = False
 
     def fits(self, data: str, method: str, encoder: str, hidden: float | None, seed: int) -> bool:
-        """Whether it is about this run; ``hidden`` is none for a model that is trained on complete labels."""
+        """Whether it applies to this run; ``hidden`` is None for a model trained on complete labels."""
         pairs = (
             (self.data, data),
             (self.methods, method),
@@ -170,28 +170,28 @@ class Recipe(Settings):
         return value
 
     def dataset_of(self, name: str) -> Dataset:
-        """What a name in ``data`` means; without a table it is a folder with the usual files."""
+        """The dataset of a name in ``data``; without a table, a folder with the usual files."""
         return self.dataset.get(name, Dataset())
 
     def method_of(self, name: str) -> tuple[str, Mapping[str, Any] | list[str]]:
-        """What a name in ``methods`` means: a method, and what is changed in it, as a table or as ``KEY=VALUE``."""
+        """The method of a name in ``methods``, with changed settings as a table or as ``KEY=VALUE``."""
         if name in self.method:
             return self.method[name].method, self.method[name].settings
         method, *assignments = name.split()
         return method, assignments
 
     def encoder_of(self, name: str) -> EncoderChoice:
-        """What a name in ``encoders`` means; without a table it is what ``--encoder`` takes."""
+        """The encoder of a name in ``encoders``; without a table, a value for ``--encoder``."""
         return self.encoder.get(name, EncoderChoice(model=name))
 
 
 def column_name(data: str, hidden: float) -> str:
-    """The column of a table for a dataset, and for the fraction of its labels that is hidden."""
+    """Table column for a dataset and the fraction of its labels that is hidden."""
     return f"{data} {hidden:g}" if hidden else data
 
 
 def find_recipe(name: str) -> Path:
-    """The file of a recipe: a path, or the name of one that comes with the package."""
+    """Find the file of a recipe by path, or by the name of a built-in one."""
     path = Path(name)
     if path.is_file():
         return path
@@ -204,25 +204,25 @@ def find_recipe(name: str) -> Path:
 
 
 def known_recipes() -> dict[str, Path]:
-    """Recipes that come with the package, by name."""
+    """Built-in recipes, by name."""
     return {path.stem: path for path in sorted(_RECIPES.glob("*.toml"))}
 
 
 def recipe_name(path: Path) -> str:
-    """What the command is given for this recipe."""
+    """The command-line argument for this recipe."""
     known = known_recipes().get(path.stem)
     return path.stem if known is not None and known.samefile(path) else path.name
 
 
 def read_recipe(path: Path, profile: str = "standard") -> Recipe:
-    """A recipe, with what a profile changes in it."""
+    """Read a recipe, with the changes of a profile."""
     content = _read_toml(path)
     with error_context(path):
         return build_recipe(content, profile, path.parent)
 
 
 def build_recipe(content: Mapping[str, Any], profile: str, folder: Path | None = None) -> Recipe:
-    """A recipe from what a TOML file holds; ``folder`` is where that file is."""
+    """Build a recipe from the content of a TOML file in ``folder``."""
     content = dict(content)
     profiles = content.pop("profile", {})
     shared = _read_shared(content.pop("include", None), folder or Path())
@@ -233,7 +233,7 @@ def build_recipe(content: Mapping[str, Any], profile: str, folder: Path | None =
         raise ConfigError(f"there is no profile {profile}; there are: {', '.join(known)}")
     bases = {"": content, "quick": _quick(content), TRANSFORMER: _transformer(content, profiles.get("standard", {}))}
     recipes = {name: _checked_tables(_with_shared(base, shared)) for name, base in bases.items()}
-    for name, changes in profiles.items():  # those that are not asked for may be wrong, too
+    for name, changes in profiles.items():  # also validate profiles that are not used
         meant = get_close_matches(name, PROFILES, n=1)
         if meant and name not in PROFILES:
             raise ConfigError(f"profile {name}: did you mean {meant[0]}? Give it another name if not")
@@ -257,7 +257,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
 
 
 def _read_shared(include: Any, folder: Path) -> dict[str, Mapping[str, Any]]:
-    """Tables that a recipe need not have itself, by their kind: those of the file that it includes, and languages."""
+    """Shared tables by kind: those of an included file, and languages."""
     known = {kind: _table(_read_toml(_CORPORA), kind) for kind in (*_NAMED, "language")}
     if include == _CORPORA.stem:
         return known
@@ -277,7 +277,7 @@ def _read_shared(include: Any, folder: Path) -> dict[str, Mapping[str, Any]]:
 
 
 def _with_shared(content: dict[str, Any], shared: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """The content with the shared tables that it names below its own."""
+    """Add the shared tables that the content refers to below its own."""
     merged = dict(content)
     for kind, axis in _NAMED.items():
         own, names = _table(content, kind), content.get(axis)
@@ -288,7 +288,7 @@ def _with_shared(content: dict[str, Any], shared: Mapping[str, Mapping[str, Any]
 
 
 def _transformer(content: dict[str, Any], standard: Any) -> dict[str, Any]:
-    """The content for the profile ``transformer``; what papers report about small encoders is not about it."""
+    """The content for the profile ``transformer``, without the papers' figures for small encoders."""
     theirs = ("paper", "paper_encoder")
     changes = {key: standard[key] for key in standard if key not in theirs} if isinstance(standard, Mapping) else {}
     return _merged(_merged(content, changes), _TRANSFORMER)
@@ -296,7 +296,7 @@ def _transformer(content: dict[str, Any], standard: Any) -> dict[str, Any]:
 
 @contextmanager
 def error_context(where: str | Path) -> Iterator[None]:
-    """Put ``where`` before the message of a :class:`ConfigError`."""
+    """Prefix the message of a :class:`ConfigError` with ``where``."""
     try:
         yield
     except ConfigError as error:
@@ -311,7 +311,7 @@ def _quick(content: dict[str, Any]) -> dict[str, Any]:
 
 
 def _checked_tables(content: Mapping[str, Any]) -> Recipe:
-    """The recipe; what is wrong inside a table is said with what else there could be."""
+    """Validate the recipe; errors inside a table list the alternatives."""
     tables: dict[str, type[Settings]] = {"dataset": Dataset, "method": MethodChoice, "encoder": EncoderChoice}
     for kind, table in tables.items():
         for name, inner in _table(content, kind).items():
@@ -327,7 +327,7 @@ def _checked_tables(content: Mapping[str, Any]) -> Recipe:
 
 
 def _check_names(recipe: Recipe, variants: Iterable[Recipe]) -> None:
-    """Refuse what is said about a method, a dataset or an encoder that no profile has."""
+    """Reject settings for a method, dataset or encoder that no profile has."""
     variants = tuple(variants)
     axes = {
         kind: {name for variant in variants for name in getattr(variant, kind)}
@@ -366,7 +366,7 @@ def _check_names(recipe: Recipe, variants: Iterable[Recipe]) -> None:
 
 
 def _check_table(recipe: Recipe) -> None:
-    """Refuse names that would be the same in a table."""
+    """Reject names that would be identical in a table."""
     columns = [column_name(data, hidden) for data in recipe.data for hidden in recipe.hidden]
     twice = next((column for column in columns if columns.count(column) > 1), None)
     if twice is not None:
@@ -384,7 +384,7 @@ def _table(content: Mapping[str, Any], key: str) -> Mapping[str, Any]:
 
 
 def _merged(below: Mapping[str, Any], above: Any) -> dict[str, Any]:
-    """Nested tables, ``above`` over ``below``; lists and values are replaced."""
+    """Merge nested tables, ``above`` over ``below``; lists and values are replaced."""
     if not isinstance(above, Mapping):
         raise ConfigError(f"a profile is a table, not {above!r}; write [profile.standard]")
     merged = dict(below)

@@ -1,4 +1,4 @@
-"""The report of a bench: tables, figures, and how they were made."""
+"""The report of a benchmark: tables, figures, and how they were made."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -25,7 +25,7 @@ REPORT = "report.md"
 
 
 def write_report(results: Results, out: Path, figures: bool = True) -> Path:
-    """``report.md``, and ``figures/`` beside it."""
+    """Write ``report.md``, and figures next to it."""
     drawn: list[tuple[str, str]] = []
     if figures:
         from lacuner.bench.figures import draw_figures
@@ -68,7 +68,7 @@ def report(results: Results, figures: Sequence[tuple[str, str]] = ()) -> str:
 
 
 def headline(results: Results) -> str:
-    """The table that says most."""
+    """The main table of the results."""
     return main_table(results) or o_value_table(results) or audit_table(results)
 
 

@@ -1,4 +1,4 @@
-"""The results of a recipe's runs, by row and column of its table."""
+"""The results of a recipe's runs, arranged by row and column of its table."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,21 +21,21 @@ from lacuner.parts import validate
 DIGITS = 1
 """Decimals of percentages."""
 MIN_SEEDS = 3
-"""Fewer seeds tell nothing about how much they differ, and so nothing about significance."""
+"""Minimum number of seeds to estimate their variation, and so significance."""
 
 
 @dataclass(frozen=True)
 class Title:
-    """What a report is about; kept with the results, so that the report can be made again."""
+    """Metadata of a report, stored with the results, so that the report can be regenerated."""
 
     name: str
     profile: str
     recipe: Recipe
     runs: int | None = None
-    """How many the recipe has; none: unknown."""
+    """Number of runs in the recipe; None: unknown."""
 
     def write(self, folder: Path) -> None:
-        """Into the folder of the results."""
+        """Write to the folder of the results."""
         recipe = self.recipe.model_dump(mode="json")
         content = {"name": self.name, "profile": self.profile, "runs": self.runs, "recipe": recipe}
         with open_for_writing(folder / RECIPE) as file:
@@ -44,7 +44,7 @@ class Title:
 
     @classmethod
     def read(cls, folder: Path) -> "Title":
-        """As :meth:`write` wrote it."""
+        """Read what :meth:`write` wrote."""
         try:
             content = json.loads((folder / RECIPE).read_text(encoding="utf-8"))
             with error_context(folder / RECIPE):
@@ -67,7 +67,7 @@ class Results:
     def of(
         cls, title: Title, records: Iterable[Mapping[str, Any]], failures: Mapping[str, str] | None = None
     ) -> "Results":
-        """Results; a run that has several rows becomes several records."""
+        """Build from records; a run with several rows becomes several records."""
         parts: list[dict[str, Any]] = []
         done = list(records)
         for record in done:
@@ -77,19 +77,19 @@ class Results:
 
     @cached_property
     def data(self) -> str:
-        """The data that the figures are about: some tables of the papers are about dev data."""
+        """The split that the figures are about: some tables of papers are about dev data."""
         return "dev" if self.columns and self.dev_columns == self.columns else "test"
 
     @cached_property
     def dev_columns(self) -> list[str]:
-        """Columns whose figures are about dev data."""
+        """Columns with results on dev data."""
         datasets = {self.column(record): record.get("config", {}).get("dataset", {}) for record in self.records}
         on_dev = {column for column, dataset in datasets.items() if dataset and dataset["dev"] == dataset["test"]}
         return [column for column in self.columns if column in on_dev]
 
     @cached_property
     def max_seeds(self) -> int:
-        """The greatest number of seeds in a cell."""
+        """The maximum number of seeds in a cell."""
         return max(map(len, self.cells.values()), default=0)
 
     @cached_property
@@ -111,7 +111,7 @@ class Results:
 
     @cached_property
     def columns(self) -> list[str]:
-        """In the recipe's order."""
+        """Columns in the recipe's order."""
         recipe = self.title.recipe
         order = [column_name(data, hidden) for data in recipe.data for hidden in recipe.hidden]
         own = [record for record in self.records if not record.get("complete")]
@@ -120,12 +120,12 @@ class Results:
 
     @cached_property
     def rows(self) -> list[str]:
-        """In the recipe's order; complete labels last."""
+        """Rows in the recipe's order; complete labels last."""
         return list(dict.fromkeys(map(self.row, self._in_order)))
 
     @cached_property
     def curves(self) -> list[str]:
-        """In the same order."""
+        """Curves in the same order."""
         return list(dict.fromkeys(map(self.curve, self._in_order)))
 
     @cached_property
@@ -144,7 +144,7 @@ class Results:
 
     @cached_property
     def cells(self) -> dict[tuple[str, str], list[dict[str, Any]]]:
-        """The records of each row and column, by seed; complete labels are in all columns of their dataset."""
+        """The records of each row and column, by seed; those with complete labels are in all columns of their dataset."""
         cells: dict[tuple[str, str], list[dict[str, Any]]] = {}
         of_data: dict[str, dict[str, None]] = {}
         for record in self.records:
@@ -158,11 +158,11 @@ class Results:
 
     @cached_property
     def differences(self) -> dict[tuple[str, str], Difference]:
-        """Of every row and column to the baseline of the same encoder, with the seeds that both have."""
+        """Differences of every row and column from the baseline with the same encoder, over common seeds."""
         return self.differences_to(self.title.recipe.baseline)
 
     def differences_to(self, other: str | None) -> dict[tuple[str, str], Difference]:
-        """Of every row and column to another method with the same encoder, with the seeds that both have."""
+        """Differences of every row and column from another method with the same encoder, over common seeds."""
         found: dict[tuple[str, str], Difference] = {}
         for cell, pairs in self._pairs(other).items():
             ours, theirs = ([_counts(pair[side]) for pair in pairs] for side in (0, 1))
@@ -172,11 +172,11 @@ class Results:
 
     @cached_property
     def too_few_seeds(self) -> bool:
-        """Whether something is not compared with the baseline only because it has too few seeds."""
+        """Whether any comparison with the baseline is missing only for lack of seeds."""
         return any(len(pairs) < MIN_SEEDS for pairs in self._pairs(self.title.recipe.baseline).values())
 
     def _pairs(self, other: str | None) -> dict[tuple[str, str], list[tuple[dict[str, Any], dict[str, Any]]]]:
-        """Of every row and column that can be compared, its results beside those of the other method with the same seed."""
+        """For every comparable row and column, pairs of results with the same seed, of it and the other method."""
         found: dict[tuple[str, str], list[tuple[dict[str, Any], dict[str, Any]]]] = {}
         for (row, column), records in self.cells.items():
             first = records[0]
@@ -194,14 +194,14 @@ class Results:
         return found
 
     def _cell_of(self, method: str, record: Mapping[str, Any], column: str) -> list[dict[str, Any]]:
-        """The results of a method that a record is compared with: of the same encoder, or of none."""
+        """The results of a method to compare a record with: of the same encoder, or without encoder."""
         same = {**record, "method": method}
         cells = ((self.row(described), column) for described in (same, {**same, "encoder": ""}))
         return next((self.cells[cell] for cell in cells if cell in self.cells), [])
 
     @cached_property
     def winners(self) -> frozenset[tuple[str, str]]:
-        """Of each column, the rows with the best mean F1, as it is printed; complete labels do not compete."""
+        """The rows with the best mean F1 (as printed) of each column, excluding complete labels."""
         found: set[tuple[str, str]] = set()
         for column in self.columns:
             means = {
@@ -214,17 +214,17 @@ class Results:
         return frozenset(found)
 
     def is_converged(self, row: str, column: str) -> bool:
-        """Whether all runs of a cell were trained long enough."""
+        """Whether all runs of a cell converged."""
         return all(map(is_converged, self.cells.get((row, column), ())))
 
     def values(self, row: str, column: str, value: Callable[[Mapping[str, Any]], float | None]) -> list[float]:
-        """A figure of each seed."""
+        """A value of each seed."""
         found = (value(record) for record in self.cells.get((row, column), ()))
         return [one for one in found if one is not None]
 
 
 def is_trained(record: Mapping[str, Any]) -> bool:
-    """Whether it is the result of a model; without one, there is no encoder, and one seed is as good as several."""
+    """Whether it is the result of a trained model; otherwise there is no encoder, and one seed suffices."""
     return bool(record["encoder"])
 
 
@@ -247,7 +247,7 @@ def test_f1(record: Mapping[str, Any]) -> float | None:
 
 
 def best_rows(means: Mapping[str, float]) -> list[str]:
-    """The rows with the greatest mean; where all are alike, nobody has won.
+    """The rows with the greatest mean; none if all are equal.
 
     >>> best_rows({"a": 80.1, "b": 80.1, "c": 79.0}), best_rows({"a": 80.1})
     (['a', 'b'], [])
@@ -256,7 +256,7 @@ def best_rows(means: Mapping[str, float]) -> list[str]:
 
 
 def spread(values: Sequence[float], digits: int = DIGITS) -> str:
-    """``mean ± deviation``; of a single value there is no deviation.
+    """``mean ± deviation``; without deviation for a single value.
 
     >>> spread([1.0, 2.0]), spread([1.25]), spread([])
     ('1.5 ± 0.7', '1.2', '')
@@ -272,7 +272,7 @@ def _labels(record: Mapping[str, Any]) -> str:
 
 
 def _counts(record: Mapping[str, Any]) -> Counts:
-    """Of each sentence of the test data: ``(S, 3)``."""
+    """Counts of each sentence of the test data: ``(S, 3)``."""
     return np.stack([unpack(record["counts"][name]) for name in ("correct", "predicted", "support")], axis=1).astype(
         float
     )

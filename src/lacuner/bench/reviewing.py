@@ -1,4 +1,4 @@
-"""A reviewer who is always right, because the complete labels are known: what would a review bring?"""
+"""A simulated reviewer with access to the complete labels, to measure the benefit of a review."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +13,7 @@ NAME = "perfect"
 
 
 def review_perfectly(folder: Path, gold: Corpus, max_findings: int) -> Corpus:
-    """Decide about the first findings of an audit by the complete labels, as the page does; returns the new corpus."""
+    """Decide about the first findings of an audit by the complete labels, as on the review page; return the new corpus."""
     with Review(AuditFolder.open(folder)) as review:
         for _ in range(max_findings):
             view, _ = review.next(NAME)
@@ -36,7 +36,7 @@ def review_perfectly(folder: Path, gold: Corpus, max_findings: int) -> Corpus:
 
 
 def true_entity(item: ReviewItem, entities: Sequence[Entity]) -> Entity | None:
-    """The entity that a finding is about: of those that overlap it, the one that shares most words with it."""
+    """The gold entity that a finding is about: the overlapping one that shares most words with it."""
 
     def shared(entity: Entity) -> tuple[int, int]:
         common = min(entity.end, item.end) - max(entity.start, item.start)

@@ -1,4 +1,4 @@
-"""Execute runs, several at a time, each in a process and a folder of its own; a run that has a result is not repeated."""
+"""Execution of runs, several at a time, each in its own process and folder; finished runs are not repeated."""
 
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,19 +16,19 @@ from lacuner.streams.engine import Engine, available_cores, cluster_cores, make_
 
 
 class RunObserver:
-    """Told about the progress of runs; the command line shows it. Does nothing by itself."""
+    """Callbacks about the progress of runs, such as for display. The base class does nothing."""
 
     def begun(self, runs: Sequence[Run], results: "dict[str, dict[str, Any]]") -> None:
-        """These runs are asked for, and these results are known already."""
+        """These runs were requested, and these results exist already."""
 
     def started(self, run: Run) -> None:
         """The process of a run has started."""
 
     def progress(self, run: Run, text: str) -> None:
-        """How far a run is."""
+        """A run has reported its progress."""
 
     def finished(self, run: Run, result: dict[str, Any]) -> None:
-        """A run has a result."""
+        """A run has finished."""
 
     def failed(self, run: Run, reason: str) -> None:
         """A run has failed."""
@@ -36,13 +36,13 @@ class RunObserver:
 
 @dataclass
 class Outcome:
-    """Results by the keys of their runs; and why other runs have none."""
+    """Results by key of the run, and the reasons of failures."""
 
     results: dict[str, dict[str, Any]] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
 
     def records(self, runs: Sequence[Run]) -> list[dict[str, Any]]:
-        """A result for each run that has one, under the names that this recipe gives."""
+        """The result of each finished run, under the names used by this recipe."""
         found = (run.result_from(self.results[run.key]) for run in runs if run.key in self.results)
         return [result for result in found if result is not None]
 
@@ -50,17 +50,18 @@ class Outcome:
 def engine_for(
     runs: Sequence[Run], workers: int | None = None, name: str = "local", address: str | None = None
 ) -> Engine:
-    """An engine for runs, which share the cores evenly.
+    """Create an engine for runs, which share the cores evenly.
 
     Args:
-        runs: all of the recipe, also those that are done: after an interruption, the rest gets the same number of threads.
-        workers: processes at a time; by default one for each core. No more than there are different runs.
-        name: ``local``, ``ray``, or that of an engine that a package brings.
-        address: of a Ray cluster, which sees the folders of the runs and of the data.
+        runs: all of the recipe, including finished ones, so that the rest gets the same number of threads after an
+            interruption.
+        workers: number of processes; by default one per core. At most the number of distinct runs.
+        name: ``local``, ``ray``, or that of an engine provided by a package.
+        address: of a Ray cluster, which must see the folders of the runs and the data.
     """
     cores = workers or (cluster_cores(address) if address is not None and name == "ray" else available_cores())
     count = max(1, min(cores, len({run.key for run in runs})))
-    # A fresh process: its peak memory is its own, and torch is not safe to fork.
+    # A fresh process, because its peak memory is its own, and torch is not fork-safe.
     return make_engine(name, count, "spawn", address)
 
 
@@ -74,17 +75,17 @@ def execute_runs(
     chosen: Sequence[Run] | None = None,
     device: str | None = None,
 ) -> Outcome:
-    """Execute runs that have no result yet; the caller has :func:`~lacuner.bench.folder.locked` the folder.
+    """Execute runs without a result; the caller has :func:`~lacuner.bench.folder.locked` the folder.
 
     Args:
         runs: all of the recipe, in the order of the results.
-        out: a folder; ``results.jsonl`` in it is rewritten whenever a run is done.
+        out: a folder; its ``results.jsonl`` is rewritten whenever a run has finished.
         paths: where the data is.
-        known: results that need no training, as :func:`~lacuner.bench.folder.cached_results` finds them.
-        engine: where runs are executed, each in a process of its own.
-        observer: told about progress.
-        chosen: those of them that are executed now; by default all. Failures of the others are kept.
-        device: where models run; by default on a GPU if there is one.
+        known: existing results, from :func:`~lacuner.bench.folder.cached_results`.
+        engine: where runs are executed, each in its own process.
+        observer: receives progress.
+        chosen: the runs to execute now; by default all. Failures of the others are kept.
+        device: where models run; by default a GPU if available.
     """
     observer = observer or RunObserver()
     chosen = runs if chosen is None else chosen
@@ -94,7 +95,7 @@ def execute_runs(
     outcome = Outcome(dict(known), failures)
     write_results(out, outcome.records(runs), outcome.failures)
     observer.begun(chosen, {key: result for key, result in known.items() if key in wanted})
-    missing: dict[str, Run] = {}  # without those that only have another name
+    missing: dict[str, Run] = {}  # without those that differ only in name
     for run in chosen:
         if run.key not in known:
             missing.setdefault(run.key, run)
@@ -103,7 +104,7 @@ def execute_runs(
         for run in missing.values():
             folder = out / RUNS / run.folder
             if folder.exists():
-                shutil.rmtree(folder)  # of an attempt that was interrupted, or failed
+                shutil.rmtree(folder)  # of an attempt that was interrupted or failed
             folder.mkdir(parents=True)
             observer.started(run)
             yield Job(run, folder, paths.data, device)

@@ -1,4 +1,4 @@
-"""A run: one model to be trained, or a dictionary to be matched, with everything that decides how it turns out."""
+"""A run: one model to train, or a dictionary to match, with everything that determines its result."""
 
 import hashlib
 import json
@@ -13,27 +13,27 @@ from lacuner.training.settings import RunSettings, settings_from_dict
 from lacuner.training.version import TRAINING_VERSION
 
 _DESCRIBED = ("name", "paper", "summary")
-"""What a method says about itself, which does not change its models."""
+"""Descriptive fields of a method, which do not affect its models."""
 _FILES = ("train", "trusted", "gold", "dev", "test", "dictionary")
 """Fields of a dataset that name files."""
 _SAID = ("folder", "language", "unseen_labels", "other_dictionary")
-"""Fields of a dataset that change no result."""
+"""Fields of a dataset that do not affect results."""
 _LEARNED = ("train", "trusted", "gold")
-"""Those that only training reads."""
+"""Files read only by training."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """One model to be trained, or a dictionary to be matched.
+    """One model to train, or a dictionary to match.
 
     Attributes:
         data: name of the dataset.
-        hidden: fraction of its complete labels that is hidden; 0: it has gaps of its own, or none.
-        complete: trained on the complete labels, to see how much the gaps cost.
-        method: method and settings, as the recipe calls them.
-        encoder: as the recipe calls it; empty: nothing is trained, and the seed changes nothing.
+        hidden: fraction of its complete labels that is hidden; 0: its own labels.
+        complete: trained on the complete labels, to measure the cost of the gaps.
+        method: method and settings, as named in the recipe.
+        encoder: as named in the recipe; empty: nothing is trained, and the seed has no effect.
         seed: of masking and of training.
-        config: what decides the outcome: dataset, experiment, measures and all settings, without paths of this machine.
+        config: what determines the result: dataset, experiment, measures and all settings, without machine-specific paths.
         files: hashes of the files that it reads.
         training_version: see :data:`~lacuner.training.version.TRAINING_VERSION`.
     """
@@ -50,7 +50,7 @@ class Run:
 
     @cached_property
     def key(self) -> str:
-        """A hash of what decides the outcome, not of names; what is measured meanwhile does not change it."""
+        """Hash of what determines the result, excluding names and additional measurements."""
         settings = dict(self.config["settings"])
         settings["method"] = {name: part for name, part in settings.get("method", {}).items() if name not in _DESCRIBED}
         dataset, others = self._content()
@@ -60,14 +60,14 @@ class Run:
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
     def _content(self) -> tuple[dict[str, Any], dict[str, str]]:
-        """The dataset with the hashes of the files that are read, instead of names; and the hashes of all other files."""
+        """The dataset with file hashes instead of names, and the hashes of all other files."""
         dataset = self.config["dataset"] | dict.fromkeys(_SAID)
         named = {role: [names] if isinstance(names, str) else names for role in _FILES if (names := dataset.get(role))}
         dataset |= {role: [self.files.get(name, name) for name in names] for role, names in named.items()}
         if not self.is_trained:
             dataset |= dict.fromkeys(_LEARNED)
         elif self.hidden or self.complete or dataset.get("dictionary_fraction"):
-            dataset["train"] = None  # it learns from all labels, or what is left of them, or what a dictionary finds
+            dataset["train"] = None  # trained on complete or masked labels, or on matches of a dictionary
         if self.is_trained and not dataset.get("dictionary_fraction"):
             dataset["dictionary"] = None
         of_dataset = {name for names in named.values() for name in names}
@@ -75,11 +75,11 @@ class Run:
 
     @property
     def folder(self) -> str:
-        """The name of its folder; a run that also measures something does not replace one that did not."""
+        """Name of its folder; a run with additional measurements does not replace one without."""
         return "-".join([self.key, *sorted(self.config["measure"])])
 
     def result_from(self, result: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The result of a run with the same key under the names of this one; none if it lacks what is measured here."""
+        """Rename the result of a run with the same key for this run; None if it lacks a measurement."""
         wanted, known = set(self.config["measure"]), set(result["config"]["measure"])
         if not wanted <= known:
             return None
@@ -92,12 +92,12 @@ class Run:
         return found
 
     def _row_name(self, name: str, old: str) -> str:
-        """The name of a row in a result whose method was called ``old``."""
+        """The new name of a row in a result whose method was called ``old``."""
         return self.method + name.removeprefix(old) if name == old or name.startswith(f"{old}, ") else name
 
     @property
     def is_trained(self) -> bool:
-        """Whether a model is trained; if not, a dictionary is matched."""
+        """Whether a model is trained; otherwise a dictionary is matched."""
         return bool(self.encoder)
 
     @property
@@ -116,7 +116,7 @@ class Run:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Run":
-        """As :meth:`as_dict` wrote it."""
+        """Inverse of :meth:`as_dict`."""
         return cls(**{name: data[name] for name in cls.__dataclass_fields__})
 
     def settings(self, paths: PathTemplates) -> RunSettings:
@@ -129,7 +129,7 @@ def _without(record: Mapping[str, Any], names: Set[str]) -> dict[str, Any]:
 
 
 def _without_unset(config: Any) -> Any:
-    """The same without what is not set, so that a new setting leaves the keys of old results as they are."""
+    """Remove unset values, so that a new setting does not change the keys of old results."""
     if isinstance(config, Mapping):
         return {key: _without_unset(value) for key, value in config.items() if value is not None}
     return [_without_unset(value) for value in config] if isinstance(config, list | tuple) else config

@@ -1,4 +1,4 @@
-"""Which runs of a recipe are executed now; the report is about all of them that are done."""
+"""Selection of the runs of a recipe to execute; the report includes all finished ones."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -9,12 +9,11 @@ from lacuner.errors import ConfigError
 
 @dataclass(frozen=True)
 class Selection:
-    """A part of a recipe.
+    """A subset of a recipe.
 
     Attributes:
-        datasets: names of datasets, or of single columns such as ``conll03 0.5``; one or several with commas between
-            them; empty: all.
-        methods: as the recipe calls them; one or several with commas between them; empty: all.
+        datasets: names of datasets, or of single columns such as ``conll03 0.5``, possibly comma-separated; empty: all.
+        methods: as named in the recipe, possibly comma-separated; empty: all.
         seeds: empty: all.
     """
 
@@ -23,7 +22,7 @@ class Selection:
     seeds: tuple[int, ...] = ()
 
     def of(self, runs: Sequence[Run]) -> list[Run]:
-        """The runs that belong to it, in their order; a name that no run has is refused."""
+        """The selected runs, in order; a name without runs is an error."""
         datasets = _known_names("dataset", self.datasets, (name for run in runs for name in (run.data, run.column)))
         methods = _known_names("method", self.methods, (run.method for run in runs))
         _check("seed", self.seeds, (run.seed for run in runs))
@@ -43,7 +42,7 @@ class Selection:
 
 
 def parse_seeds(text: str) -> tuple[int, ...]:
-    """Seeds as the command line takes them.
+    """Parse seeds from the command line.
 
     >>> parse_seeds("1, 2,5")
     (1, 2, 5)
@@ -55,7 +54,7 @@ def parse_seeds(text: str) -> tuple[int, ...]:
 
 
 def _known_names(kind: str, wanted: Iterable[str], known: Iterable[str]) -> tuple[str, ...]:
-    """Each name, and the names in lists such as ``full,crf``; a name may have a comma in it, too."""
+    """Split lists such as ``full,crf`` into names, which may contain commas themselves."""
     there = dict.fromkeys(known)
     names = [name for text in wanted for name in ([text] if text in there else map(str.strip, text.split(",")))]
     _check(kind, names, there)

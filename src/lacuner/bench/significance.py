@@ -1,4 +1,4 @@
-"""Is the difference between two methods more than chance? Paired bootstrap over the sentences of the test data, and over seeds.
+"""Significance of differences between methods: paired bootstrap over test sentences and over seeds.
 
 Koehn: *Statistical Significance Tests for Machine Translation Evaluation*, EMNLP 2004; Berg-Kirkpatrick, Burkett, Klein: *An
 Empirical Investigation of Statistical Significance in NLP*, EMNLP 2012.
@@ -17,15 +17,15 @@ from lacuner.evaluation.scores import comparable_entities
 
 RESAMPLES = 2000
 _CHUNK = 200
-"""Resamples that are drawn at a time."""
+"""Number of resamples drawn at a time."""
 
 Numbers = npt.NDArray[np.uint16]
 Counts = npt.NDArray[np.float64]
-"""Of each sentence: entities that are right, found, annotated: ``(S, 3)``."""
+"""Correct, predicted and annotated entities of each sentence: ``(S, 3)``."""
 
 
 def sentence_counts(pairs: Iterable[tuple[Sentence, Iterable[Entity]]]) -> dict[str, Numbers]:
-    """Of each sentence, how many entities are right, found, and annotated: ``(S,)`` each."""
+    """Numbers of correct, predicted and annotated entities of each sentence: ``(S,)`` each."""
     rows = []
     for sentence, found in pairs:
         gold, guesses = comparable_entities(sentence, found)
@@ -35,12 +35,12 @@ def sentence_counts(pairs: Iterable[tuple[Sentence, Iterable[Entity]]]) -> dict[
 
 
 def pack(counts: Numbers) -> str:
-    """Small numbers as a short text."""
+    """Encode small numbers as a short text."""
     return base64.b64encode(zlib.compress(counts.astype("<u2").tobytes(), 9)).decode("ascii")
 
 
 def unpack(text: str) -> Numbers:
-    """As :func:`pack` got them.
+    """Decode the result of :func:`pack`.
 
     >>> unpack(pack(np.array([0, 3, 1], dtype=np.uint16))).tolist()
     [0, 3, 1]
@@ -50,13 +50,13 @@ def unpack(text: str) -> Numbers:
 
 @dataclass(frozen=True)
 class Difference:
-    """How much better one is than the other.
+    """Difference between two methods.
 
     Attributes:
-        f1: difference of F1, mean over the seeds.
+        f1: difference of F1, mean over seeds.
         low: of the 95 % interval.
         high: of the 95 % interval.
-        p: two-sided: how often chance alone would turn the difference round.
+        p: two-sided p-value, that the sign of the difference is due to chance.
     """
 
     f1: float
@@ -68,13 +68,13 @@ class Difference:
 def compare(ours: Sequence[Counts], theirs: Sequence[Counts], seed: int = 1) -> Difference:
     """Compare two methods on the same sentences.
 
-    In each resample, as many sentences are drawn with replacement, the same for both, and as many seeds, each with both of
-    its models: another seed might have turned out otherwise, too.
+    Each resample draws sentences with replacement, the same for both methods, and seeds, each with the models of both
+    methods, because results also vary with the seed.
 
     Args:
-        ours: counts of the one method's model of each seed.
+        ours: counts of one method's model of each seed.
         theirs: of the other's, in the same order.
-        seed: of the drawing.
+        seed: of the resampling.
     """
     sentences = len(ours[0])
     assert all(len(counts) == sentences for counts in (*ours, *theirs)), "models were tested on different sentences"
@@ -98,7 +98,7 @@ def compare(ours: Sequence[Counts], theirs: Sequence[Counts], seed: int = 1) -> 
 def _differences(
     weights: npt.NDArray[np.float64], ours: Sequence[Counts], theirs: Sequence[Counts]
 ) -> npt.NDArray[np.float64]:
-    """Differences of F1 in each resample, of each seed: ``(R, S) → (R, K)``."""
+    """Differences of F1 per resample and seed: ``(R, S) → (R, K)``."""
     return np.stack([_f1(weights, one) - _f1(weights, other) for one, other in zip(ours, theirs, strict=True)], axis=1)
 
 

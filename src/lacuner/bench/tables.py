@@ -1,4 +1,4 @@
-"""The tables of a report, as Markdown; one that has nothing to say is empty."""
+"""Tables of a report, as Markdown; tables without content are empty strings."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import ROUND_HALF_UP, Decimal
@@ -11,22 +11,22 @@ from lacuner.bench.results import DIGITS, MIN_SEEDS, Results, best_rows, is_trai
 from lacuner.bench.significance import RESAMPLES, Difference
 
 _SURE = 0.05
-"""Greatest p that counts as a difference."""
+"""Maximum p of a significant difference."""
 _SMALLEST_GAP = 5.0
-"""Points of F1 that gaps must cost, so that a fraction of them can be told from noise."""
+"""Minimum gap in points of F1, so that the fraction closed is distinguishable from noise."""
 _BETTER, _WORSE, _FEWER = "↑", "↓", "†"
 NOT_CONVERGED = "‡"
-"""After a figure that a longer run would have changed."""
+"""Marks figures of runs that have not converged."""
 
 
 def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table; the first column is aligned left, the others right."""
+    """A Markdown table; the first column is left-aligned, the others right-aligned."""
     first, *others = (f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in (head, *rows))
     return "\n".join([first, f"| --- |{' --: |' * (len(head) - 1)}", *others])
 
 
 def main_table(results: Results) -> str:
-    """F1 of every row and column, with the papers' figures and signs of significance."""
+    """F1 of every row and column, with the papers' figures and significance marks."""
     cells = {(row, column): _f1_cell(results, row, column) for row in results.rows for column in results.columns}
     rows = [row for row in results.rows if any(cells[row, column] for column in results.columns)]
     if not rows:
@@ -41,7 +41,7 @@ def main_table(results: Results) -> str:
 
 
 def _f1_cell(results: Results, row: str, column: str) -> str:
-    """``**mean ± deviation**`` of the best, signs, and in brackets the paper's figure."""
+    """``**mean ± deviation**`` of the best, with marks, and the paper's figure in parentheses."""
     values = results.values(row, column, test_f1)
     if not values:
         return ""
@@ -58,17 +58,17 @@ def _f1_cell(results: Results, row: str, column: str) -> str:
 
 
 def _quoted(figure: float) -> Decimal:
-    """A figure of a paper, which is known to two decimals: 46.55 is 46.6, whatever is next to it in binary."""
+    """Round a figure of a paper half up in decimal: 46.55 becomes 46.6, whatever its binary representation."""
     return Decimal(str(figure)).quantize(Decimal(1).scaleb(-DIGITS), ROUND_HALF_UP)
 
 
 def emphasized(text: str, is_best: bool) -> str:
-    """Bold, if it is the best of its column."""
+    """Make the text bold if it is the best of its column."""
     return f"**{text}**" if is_best and text else text
 
 
 def _averages(results: Results, rows: Iterable[str]) -> dict[str, str]:
-    """The mean of all columns, of each row that has all of them; the best one is bold."""
+    """The mean over all columns of each complete row; the best one is bold."""
     means: dict[str, float] = {}
     for row in rows:
         values = [results.values(row, column, test_f1) for column in results.columns]
@@ -79,7 +79,7 @@ def _averages(results: Results, rows: Iterable[str]) -> dict[str, str]:
 
 
 def _notes(results: Results, shown: str) -> Iterator[str]:
-    """What the signs mean that are shown in a table."""
+    """Explain the marks that occur in a table."""
     yield f"F1 on {results.data} data in percent, mean ± standard deviation over seeds."
     if results.dev_columns and results.data != "dev":
         yield f"{', '.join(results.dev_columns)}: on dev data."
@@ -111,7 +111,7 @@ def _notes(results: Results, shown: str) -> Iterator[str]:
 
 
 def _columns_of_other_dictionaries(results: Results) -> dict[str, list[str]]:
-    """Columns in which a dictionary is matched that did not make the training labels, and the methods that match it."""
+    """Columns whose matched dictionary did not produce the training labels, with the methods that match it."""
     found: dict[str, list[str]] = {}
     for column in results.columns:
         for row in results.rows:
@@ -135,7 +135,7 @@ def _paper(results: Results, row: str, column: str) -> float | None:
 
 
 def convergence_list(results: Results) -> str:
-    """The runs that were still getting better when their epochs were over, and those that never found anything."""
+    """Runs that were still improving when their epochs ended, and those that never found anything."""
     lines = []
     for record in results.records:
         if is_converged(record):
@@ -158,7 +158,7 @@ def convergence_list(results: Results) -> str:
 
 
 def gap_table(results: Results) -> str:
-    """``(F1 - F1 of naive) / (F1 with all labels - F1 of naive)``, of the means."""
+    """Fraction of the gap closed, ``(F1 - F1 of naive) / (F1 with all labels - F1 of naive)``, of the means."""
     recipe = results.title.recipe
     if recipe.naive is None:
         return ""
@@ -188,7 +188,7 @@ def gap_table(results: Results) -> str:
 
 
 def _closed_by_reference(results: Results, rows: Iterable[Sequence[str]]) -> str:
-    """What the simple remedy closes of the gap by itself."""
+    """The fraction of the gap that the reference method closes."""
     reference = results.title.recipe.reference
     found = [(name, cell) for name, *cells in rows for cell in cells if reference and name == coded(reference)]
     shown = [f"{cell} in {column}" for (_, cell), column in zip(found, results.columns, strict=False) if "%" in cell]
@@ -198,7 +198,7 @@ def _closed_by_reference(results: Results, rows: Iterable[Sequence[str]]) -> str
 
 
 def difference_table(results: Results, other: str | None) -> str:
-    """Differences of F1 to another method, with their p."""
+    """Differences of F1 from another method, with p-values."""
     differences = results.differences if other == results.title.recipe.baseline else results.differences_to(other)
     table = _grid(results, lambda row, column: _difference(differences.get((row, column))))
     note = (
@@ -229,7 +229,7 @@ def precision_table(results: Results) -> str:
 
 
 def o_value_table(results: Results) -> str:
-    """How well small O-values find hidden entities, epoch by epoch."""
+    """How well low O-values identify hidden entities, by epoch."""
     measured = [record for record in results.records if "o_values" in record]
     if not measured:
         return ""
@@ -249,7 +249,7 @@ def o_value_table(results: Results) -> str:
 
 
 def missampling_table(results: Results) -> str:
-    """The missampling rate, mean of the epochs."""
+    """The missampling rate, mean over epochs."""
     if not any("missampling" in record for record in results.records):
         return ""
 
@@ -262,7 +262,7 @@ def missampling_table(results: Results) -> str:
 
 
 def threshold_table(results: Results) -> str:
-    """F1 with thresholds from ever more dev sentences."""
+    """F1 with thresholds fitted on increasing numbers of dev sentences."""
     records = [record for record in results.records if "threshold-size" in record]
     if not records:
         return ""
@@ -282,7 +282,7 @@ def threshold_table(results: Results) -> str:
 
 
 def threshold_values(results: Results, row: str, column: str, sentences: int | None) -> list[float]:
-    """F1 in percent with thresholds from so many dev sentences, of every draw and seed; none: of all dev sentences."""
+    """F1 in percent with thresholds from this many dev sentences, of every draw and seed; None: all dev sentences."""
     return [
         100 * f1
         for record in results.cells.get((row, column), ())
@@ -320,7 +320,7 @@ def audit_table(results: Results) -> str:
 
 
 def estimate_table(results: Results) -> str:
-    """The estimated number of missing entities beside the true one."""
+    """Estimated and true numbers of missing entities."""
     measured = [record for record in results.records if "estimate" in record.get("audit", ())]
     if not measured:
         return ""
@@ -378,7 +378,7 @@ def _grid(results: Results, cell: Callable[[str, str], str]) -> str:
 
 
 def coded(row: str) -> str:
-    """A row with the name of its method as code."""
+    """Format the method's name in a row as code."""
     name = row.removesuffix(ALL_LABELS)
     method, dot, encoder = name.partition(" · ")
     return f"`{method}`{dot}{encoder}{row.removeprefix(name)}"

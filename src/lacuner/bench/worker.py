@@ -1,4 +1,4 @@
-"""What happens in the process of one run: it is trained, and its folder holds the result or the reason of its failure."""
+"""The process of a run: trains it, and leaves the result or the error in its folder."""
 
 import json
 import os
@@ -18,12 +18,12 @@ from lacuner.errors import LacunerError
 from lacuner.training.loop import Observer
 
 RUN, FAILURE, PROGRESS, LOG = "run.json", "failure.txt", "progress.txt", "log.txt"
-"""In the folder of a run."""
+"""Files in the folder of a run."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """A run to be executed, the folder for its files, where the datasets are, and on which device it runs."""
+    """A run to execute, its output folder, the folder of the datasets, and the device."""
 
     run: Run
     folder: Path
@@ -34,7 +34,7 @@ class Job:
         return str(self.run)
 
     def progress(self) -> str:
-        """How far the run is, in words."""
+        """The progress of the run, as text."""
         try:
             return (self.folder / PROGRESS).read_text(encoding="utf-8")
         except OSError:
@@ -42,7 +42,7 @@ class Job:
 
 
 def execute(job: Job) -> None:
-    """Train and evaluate; everything that is printed meanwhile goes into a log."""
+    """Train and evaluate, with all output redirected to a log."""
     with _output_to(job.folder / LOG):
         from lacuner.bench.experiments import run_experiment
         from lacuner.encoders.device import on_device
@@ -64,7 +64,7 @@ def execute(job: Job) -> None:
 
 
 class _ProgressFile(Observer):
-    """Writes a line about the progress of training into a file."""
+    """Writes the training progress to a file as one line."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._stage, self._epochs = path, "", 0
@@ -86,7 +86,7 @@ class _ProgressFile(Observer):
 
 @contextmanager
 def _output_to(path: Path) -> Iterator[None]:
-    """Standard output and standard error go into a file, also those of libraries that are not written in Python."""
+    """Redirect standard output and standard error to a file, including output of native libraries."""
     before = [os.dup(number) for number in (1, 2)]
     with path.open("wb") as log:
         for number in (1, 2):

@@ -1,4 +1,4 @@
-"""Data as people have it at hand, as a corpus."""
+"""Conversion of various data types to a corpus."""
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,31 +17,31 @@ logger = logging.getLogger(__name__)
 
 
 class Dataset(Protocol):
-    """Of the library ``datasets``, with columns ``tokens`` and ``ner_tags``."""
+    """A dataset of the library ``datasets`` with columns ``tokens`` and ``ner_tags``."""
 
     @property
     def column_names(self) -> list[str]: ...
 
 
 Data = Corpus | Iterable[Sentence] | Dataset | str | Path
-"""What can be trained on: a corpus, sentences, a dataset, or the path of a file."""
+"""Data accepted by training: a corpus, sentences, a dataset, or the path of a file."""
 LabelSets = Sequence[Data] | Mapping[str, Data]
-"""Several annotations of the same text, with the names of their sources or without."""
+"""Several annotations of the same text, with or without the names of their sources."""
 
 
 def as_corpus(data: Data, name: str = "data", split: Splitting = "words") -> Corpus:
-    """The same data as a corpus.
+    """Convert data to a corpus.
 
     Args:
-        data: a corpus, sentences, a dataset, or the path of a file or folder in any format that is known.
-        name: what the data is called in errors.
-        split: how raw text with character spans becomes words.
+        data: a corpus, sentences, a dataset, or the path of a file or folder in any known format.
+        name: name of the data in errors.
+        split: how raw text with character spans is tokenized.
     """
     if isinstance(data, Corpus):
         return data
     if isinstance(data, str | Path):
         return Corpus.read(data, split=split)
-    if hasattr(data, "column_names"):  # also a DatasetDict, which is refused there in a sentence
+    if hasattr(data, "column_names"):  # also a DatasetDict, which from_dataset rejects with an explanation
         return Corpus.from_dataset(data)
     accepted = f"{name} is a corpus, a list of sentences, a dataset, or the path of a file"
     if not isinstance(data, Iterable):
@@ -56,15 +56,15 @@ def as_corpus(data: Data, name: str = "data", split: Splitting = "words") -> Cor
 def same_text(
     label_sets: LabelSets, trust: Trust | None = None, name: str = "data", split: Splitting = "words", where: str = ""
 ) -> Corpus:
-    """Several annotations of the same text as one corpus that knows who said what; where they differ is logged.
+    """Merge several annotations of the same text into a corpus that keeps each source's annotation; differences are logged.
 
     Args:
-        label_sets: by the names of their sources, or as a list. Of a list, what names no source is called after its file,
-            or ``source 1``, ``source 2``, ….
-        trust: how many votes a source has where sources contradict each other; 1 unless it is given.
-        name: what the data is called in errors.
-        split: how raw text with character spans becomes words.
-        where: stands before what is logged; for those who merge several.
+        label_sets: a mapping from source names, or a list. In a list, data without source names is named after its file, or
+            ``source 1``, ``source 2``, ….
+        trust: votes of each source where sources contradict each other; 1 by default.
+        name: name of the data in errors.
+        split: how raw text with character spans is tokenized.
+        where: prefix of log messages, for callers that merge several corpora.
     """
     if isinstance(label_sets, Corpus | str | Path) or not isinstance(label_sets, Mapping | Sequence):
         raise TypeError(
@@ -81,7 +81,7 @@ def same_text(
 
 
 def several_texts(corpora: Iterable[tuple[str, Corpus]]) -> Corpus:
-    """One corpus after the other; in those that name several sources, these are told apart, and their votes counted.
+    """Concatenate corpora; in those with several named sources, these are merged by vote.
 
     Args:
         corpora: each with the source of entities that name none.

@@ -1,4 +1,4 @@
-"""A corpus: sentences, how they are read and written, and what can be done with all of them at once."""
+"""A corpus: sentences, reading and writing them, and operations on all of them."""
 
 import gzip
 import io
@@ -31,7 +31,7 @@ from lacuner.storage import new_file, new_folder, reporting
 logger = logging.getLogger(__name__)
 
 _SHOWN_SENTENCES = 10
-"""How many a notebook shows."""
+"""Number of sentences shown in notebooks."""
 
 A = TypeVar("A", Sentence, SourceAnnotation)
 
@@ -61,21 +61,21 @@ class Corpus(Sequence[Sentence]):
 
     @property
     def is_lazy(self) -> bool:
-        """Whether sentences are made when they are asked for, because all of them may need more memory than there is."""
+        """Whether sentences are created on access, because all of them may not fit into memory."""
         return isinstance(self.sentences, LazySentences)
 
     @classmethod
     def read(
         cls, path: str | Path, format: str | None = None, strict: bool = False, split: Splitting = "words"
     ) -> "Corpus":
-        """Read a file or folder (``-``: standard input). What had to be repaired is logged as a warning and kept in ``report``.
+        """Read a file or folder (``-``: standard input). Repairs are logged as warnings and kept in ``report``.
 
         Args:
-            path: the file; its ending says what format it has.
-            format: its name (``conll``, ``doccano``, ``label_studio``, …, or that of an installed package), if the
-                ending does not tell.
-            strict: refuse broken tags, duplicate entities and the like instead of repairing them.
-            split: how raw text with character spans becomes words.
+            path: the file; its extension determines the format.
+            format: name of the format (``conll``, ``doccano``, ``label_studio``, …, or that of an installed package), if the
+                extension is not enough.
+            strict: reject broken tags, duplicate entities and the like instead of repairing them.
+            split: how raw text with character spans is tokenized.
         """
         report = ReadingReport(strict=strict)
         corpus = cls(tuple(stream_sentences(path, format, report, split=split)), report)
@@ -84,17 +84,17 @@ class Corpus(Sequence[Sentence]):
 
     @classmethod
     def from_texts(cls, texts: Iterable[str], split: Splitting = "words") -> "Corpus":
-        """Raw texts, nothing annotated."""
+        """Create a corpus of unannotated raw texts."""
         return cls(tuple(sentence_from_text(text, split) for text in texts))
 
     @classmethod
     def from_dataset(cls, dataset: Any, names: Sequence[str] | None = None, strict: bool = False) -> "Corpus":
-        """The rows of a dataset of the library ``datasets`` that has columns ``tokens`` and ``ner_tags``.
+        """Convert rows of a dataset of the library ``datasets`` with columns ``tokens`` and ``ner_tags``.
 
         Args:
             dataset: one split of it.
-            names: of tags that are numbers (``["O", "B-PER", …]``), if its features do not have them.
-            strict: refuse broken tags and the like instead of repairing them.
+            names: of integer tags (``["O", "B-PER", …]``), if its features lack them.
+            strict: reject broken tags and the like instead of repairing them.
         """
         report = ReadingReport(strict=strict)
         corpus = cls(tuple(sentences_of_dataset(dataset, names, report)), report)
@@ -102,15 +102,15 @@ class Corpus(Sequence[Sentence]):
         return corpus
 
     def to_dataset(self) -> Any:
-        """A ``Dataset`` of the library ``datasets`` with ``tokens``, ``ner_tags`` and other fields; nothing is lost."""
+        """Convert to a ``Dataset`` of the library ``datasets`` with ``tokens``, ``ner_tags`` and other fields, losslessly."""
         return dataset_of(self)
 
     def to_pandas(self) -> Any:
-        """A data frame with a row for each entity: its sentence, where it is, label, text, score and source."""
+        """Data frame with a row for each entity: sentence, position, label, text, score and source."""
         return entities_frame(self)
 
     def write(self, path: str | Path, format: str | None = None, scheme: Scheme = "bio2") -> None:
-        """Write a file or a new folder, which has its name only when it is whole. What its format cannot hold is logged."""
+        """Write a file or a new folder atomically. What the format cannot represent is logged."""
         write_sentences(self, path, format, scheme)
 
     @cached_property
@@ -126,19 +126,19 @@ class Corpus(Sequence[Sentence]):
         return tuple(sorted(labels_of(self.sentences)))
 
     def statistics(self) -> Statistics:
-        """Counts of everything."""
+        """Counts of sentences, words, entities and more."""
         return Statistics.count(self)
 
     def mask(self, probability: float, seed: int = 1) -> "Corpus":
-        """Hide each entity with this probability, the same ones on every platform."""
+        """Hide each entity with this probability, reproducibly across platforms."""
         return self._with(sentence for sentence, _ in mask_sentences(self, probability, seed))
 
     def as_complete(self) -> "Corpus":
-        """The same sentences as trusted data: what is not annotated is no entity."""
+        """Mark all sentences as complete: unannotated text is no entity."""
         return self._with(replace(sentence, complete=True) for sentence in self)
 
     def with_annotated_labels(self, labels: Iterable[str]) -> "Corpus":
-        """The same sentences, in which only ``labels`` were looked for, unless a sentence says itself what was."""
+        """Declare that only ``labels`` were annotated, except in sentences that declare this themselves."""
         if isinstance(labels, str):
             raise TypeError("labels is a set of labels, not one label")
         looked_for = frozenset(labels)
@@ -148,9 +148,10 @@ class Corpus(Sequence[Sentence]):
         )
 
     def rename_labels(self, names: Mapping[str, str]) -> "Corpus":
-        """The same sentences with other names of labels; labels that get the same name become one.
+        """Rename labels; labels mapped to the same name are merged.
 
-        Where only some of them were looked for, the one that they become was not: what is left may be one of the others.
+        If only some of the merged labels were annotated, the merged label counts as not annotated, since entities of the
+        others may be missing.
         """
         old: dict[str, set[str]] = {}
         for label in self.labels:
@@ -181,7 +182,7 @@ class Corpus(Sequence[Sentence]):
         return f"Corpus({len(self)} sentences, {entities} entities, labels {', '.join(self.labels) or 'none'})"
 
     def _repr_html_(self) -> str:
-        """How notebooks show it: the first sentences with their entities."""
+        """Notebook display: the first sentences with their entities."""
         from lacuner.corpus.display.colors import Palette
         from lacuner.corpus.display.markup import notebook_output, sentence_block
 
@@ -191,7 +192,7 @@ class Corpus(Sequence[Sentence]):
 
 
 def _rename_labels(sentence: Sentence, names: Mapping[str, str], old: Mapping[str, set[str]]) -> Sentence:
-    """A sentence with other names of labels; ``old`` has the names so far of each."""
+    """Rename labels in a sentence; ``old`` maps each new name to its old ones."""
     by_source = tuple(_rename(said, names, old) for said in sentence.by_source)
     return replace(_rename(sentence, names, old), by_source=by_source)
 
@@ -208,7 +209,7 @@ def _rename(said: A, names: Mapping[str, str], old: Mapping[str, set[str]]) -> A
 
 
 def labels_of(sentences: Iterable[Sentence]) -> set[str]:
-    """All labels that entities have, or that somebody looked for."""
+    """All labels of entities, or declared as annotated."""
     found: set[str] = set()
     for said in itertools.chain.from_iterable(sentence.statements() for sentence in sentences):
         found.update(entity.label for entity in said.entities)
@@ -217,7 +218,7 @@ def labels_of(sentences: Iterable[Sentence]) -> set[str]:
 
 
 def sentence_from_text(text: str, split: Splitting = "words") -> Sentence:
-    """The words of a text."""
+    """Tokenize a text."""
     return Sentence(cut_words(text, split), text=text)
 
 
@@ -229,14 +230,14 @@ def stream_sentences(
     split: Splitting = "words",
     range: FileRange | None = None,
 ) -> Iterator[Sentence]:
-    """Sentences of a file, or of a range of it, one by one, in constant memory; the caller logs the report when it is done."""
+    """Yield sentences of a file, or a range of it, in constant memory; the caller logs the report afterwards."""
     report = report if report is not None else ReadingReport()
     sentences = reader_of(path, format)(path, report, ReadOptions(split, tagged, range))
     return sentences if range is not None else _noting_emptiness(sentences, path, report)
 
 
 def _noting_emptiness(sentences: Iterator[Sentence], path: str | Path, report: ReadingReport) -> Iterator[Sentence]:
-    """The same sentences; a file without any, of which nothing else is said, is."""
+    """Pass sentences through, and note in the report if there are none without another reason given."""
     before, sentences = report.counts.total(), iter(sentences)
     for sentence in sentences:
         yield sentence
@@ -258,12 +259,12 @@ def write_sentences(
     Args:
         sentences: to write.
         path: the file or folder.
-        format: its format, if the name does not tell.
-        scheme: tag scheme of column files.
-        name: what messages call it, if it is to have another path later.
+        format: its format, if the name is not enough.
+        scheme: tagging scheme of column files.
+        name: path for messages, if the file will be moved.
 
     Returns:
-        what the format could not hold, and in how many sentences; it is logged, too.
+        What the format could not represent, with the number of sentences affected; also logged.
     """
     shown = path if name is None else name
     known, options = writable_format(path, format), WriteOptions(scheme, str(shown))
@@ -285,20 +286,20 @@ def write_sentences(
 
 
 def log_losses(losses: Mapping[str, int], path: str | Path) -> None:
-    """Tell the user what the format of a written file could not hold, one line a kind."""
+    """Warn about what the format of a written file could not represent, one line per kind."""
     for what, count in losses.items():
         logger.warning("%s: the format cannot store %s (lost in %d sentences).", path, what, count)
 
 
 def format_of_texts(path: str | Path) -> str:
-    """The format of a file of texts, by its name; ``text``, which is one text a line, if that tells nothing."""
+    """The format of a file of texts, by name; ``text`` (one text per line) if that is not conclusive."""
     plain = str(path) == STANDARD_INPUT or name_of(path).endswith(".txt")
     guessed = None if plain else guess_format(path)
     return "text" if guessed is None else guessed.name
 
 
 def unit_of_texts(path: str | Path, format: str | None = None) -> Unit:
-    """What a file of texts consists of that can be read independently."""
+    """The smallest unit of a file of texts that can be read independently."""
     if is_compressed(path):
         return "file"
     chosen = format or format_of_texts(path)
@@ -310,9 +311,9 @@ def unit_of_texts(path: str | Path, format: str | None = None) -> Unit:
 
 @contextmanager
 def open_for_writing(path: str | Path) -> Iterator[TextIO]:
-    """A UTF-8 file that takes its name when everything is written, so that a crash never leaves half of it.
+    """Open a UTF-8 file for atomic writing, so that a crash never leaves half of it.
 
-    ``-`` is standard output; what ends in ``.gz`` is packed.
+    ``-`` is standard output; a name that ends in ``.gz`` is compressed.
     """
     if str(path) == STANDARD_INPUT:
         yield sys.stdout
@@ -325,13 +326,13 @@ def open_for_writing(path: str | Path) -> Iterator[TextIO]:
             yield file
             file.flush()
         finally:
-            with suppress(OSError, ValueError):  # of what could not be written; the first error says so
+            with suppress(OSError, ValueError):  # of the unwritten rest; the first error already reports it
                 file.detach()
 
 
 @contextmanager
 def open_binary_for_writing(path: str | Path) -> Iterator[BinaryIO]:
-    """The same for a file of bytes."""
+    """Open a binary file for atomic writing."""
     if str(path) == STANDARD_INPUT:
         yield sys.stdout.buffer
         with reporting("standard output"):
@@ -343,13 +344,13 @@ def open_binary_for_writing(path: str | Path) -> Iterator[BinaryIO]:
             raise DataError("the folder does not exist", "create it first", path.parent)
         if path.is_dir():
             raise DataError("it is a folder", "give the name of a file", path)
-        # A pipe or a device cannot be renamed into place, and /dev/stdout is to stay what it is.
+        # A pipe or a device cannot be replaced by renaming, and /dev/stdout must stay what it is.
         special = path.is_relative_to("/dev") or (path.exists() and not path.is_file())
     with path.open("wb") if special else new_file(path) as raw:
         if not path.name.lower().endswith(".gz"):
             yield raw
             return
-        # The time is left out of an archive, so that the same content gives the same bytes.
+        # Archives get no timestamp, so that equal content gives equal bytes.
         packed = gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0)
         yield cast(BinaryIO, packed)
         packed.close()
@@ -357,7 +358,7 @@ def open_binary_for_writing(path: str | Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def new_corpus_folder(path: str | Path) -> Iterator[Path]:
-    """A folder to fill, which takes its name when it is whole. One that has something in it is not replaced."""
+    """Yield a folder to fill, renamed to ``path`` when complete. A non-empty folder is not replaced."""
     if str(path) == STANDARD_INPUT:
         raise DataError("a folder cannot be written to standard output", "give a name for it")
     with reporting(path):
@@ -370,7 +371,7 @@ def new_corpus_folder(path: str | Path) -> Iterator[Path]:
 
 
 def merge(corpora: Iterable[Corpus]) -> Corpus:
-    """One corpus after the other, as one."""
+    """Concatenate corpora."""
     corpora = list(corpora)
     sentences = tuple(itertools.chain.from_iterable(corpora))
     return Corpus(sentences, sum((corpus.report for corpus in corpora), ReadingReport()))

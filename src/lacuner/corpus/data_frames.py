@@ -1,4 +1,4 @@
-"""Entities of a corpus, or of predictions, as a pandas data frame: a row an entity."""
+"""Entities of a corpus, or of predictions, as a pandas data frame with a row per entity."""
 
 import importlib.util
 from collections.abc import Iterable, Sequence
@@ -12,10 +12,10 @@ _ABOUT = ("label", "text", "score", "source")
 
 
 def entities_frame(sentences: Iterable[Sentence]) -> Any:
-    """A row for each entity, with the number of its sentence, counted from 0.
+    """A row for each entity, with the index of its sentence, from 0.
 
-    Offsets count words (``start``, ``end``) and characters of the raw text (``start_char``, ``end_char``). What nobody knows
-    (a score, a source) is missing. Sentences without entities have no row.
+    Offsets are in words (``start``, ``end``) and in characters of the raw text (``start_char``, ``end_char``). Unknown values
+    (a score, a source) are missing. Sentences without entities have no row.
     """
     rows = []
     for index, sentence in enumerate(sentences):
@@ -27,11 +27,11 @@ def entities_frame(sentences: Iterable[Sentence]) -> Any:
 
 
 def predictions_frame(predictions: Iterable[Iterable[Entity]], numbered: bool) -> Any:
-    """A row for each entity that was found; ``start`` and ``end`` count what they count in the prediction.
+    """A row for each predicted entity; ``start`` and ``end`` have the unit of the prediction's offsets.
 
     Args:
         predictions: the entities of each text.
-        numbered: whether the first column, ``sentence``, has the number of the text, counted from 0.
+        numbered: whether to add a first column ``sentence`` with the index of the text, from 0.
     """
     rows = [
         (*([index] if numbered else []), entity.start, entity.end, *_about(entity, entity.text))

@@ -1,4 +1,4 @@
-"""Documents: which one a sentence belongs to, and how one is cut into sentences without cutting a span in two."""
+"""Documents: assigning sentences to documents, and splitting documents into sentences without cutting spans."""
 
 import hashlib
 from bisect import bisect_left
@@ -14,13 +14,13 @@ from lacuner.corpus.tokenize import sentence_ends
 
 S = TypeVar("S", Entity, Span)
 DOCUMENT_FIELDS = ("document", "document_id", "doc_id", "doc", "docid", "id")
-"""Fields that name the document of a sentence, the first that is there; also inside of ``meta``."""
+"""Fields that identify a sentence's document, in order of precedence; also in ``meta``."""
 OFFSET = "offset"
-"""Field of a sentence that was cut out of a document: where its text begins there, in characters."""
+"""Field of a sentence split from a document: the offset of its text there, in characters."""
 
 
 def document_of(sentence: Sentence) -> tuple[str, str] | None:
-    """The field that names the document of a sentence, and its name."""
+    """The field that identifies a sentence's document, and its value."""
     meta = sentence.extra.get("meta")
     for fields in (sentence.extra, meta if isinstance(meta, Mapping) else {}):
         for name in DOCUMENT_FIELDS:
@@ -31,13 +31,13 @@ def document_of(sentence: Sentence) -> tuple[str, str] | None:
 
 
 def cut_into_sentences(document: Sentence) -> list[Sentence]:
-    """The sentences of a document whose text is known, with ``offset``, and ``document`` unless a field names it already.
+    """Split a document with known text into sentences, with ``offset``, and ``document`` unless a field identifies it.
 
-    Annotated and rejected spans are not cut in two: where one reaches over the end of a sentence, that is not taken for one.
+    Annotated and rejected spans are never cut: a sentence end inside one is ignored.
 
     Args:
-        document: what is known about its words; a text with one sentence stays as it is. If no field names it, its name
-            is made of its text, so that it is the same wherever, and together with whichever others, it is read.
+        document: with annotation; a text of one sentence is returned unchanged. If no field identifies it, its ID is a hash
+            of its text, so that it does not depend on where and with which others it is read.
     """
     if document.text is None:
         return [document]
@@ -74,7 +74,7 @@ def _digest(text: str) -> str:
 
 
 def slice_sentence(sentence: Sentence, begin: int, end: int) -> Sentence:
-    """The words ``[begin, end)`` and what is known about spans inside of them, without text and other fields."""
+    """The words ``[begin, end)`` and the annotation of spans inside, without text and other fields."""
     return Sentence(
         tokens=sentence.tokens[begin:end],
         entities=_within(sentence.entities, begin, end),
@@ -100,7 +100,7 @@ def _words_within(words: frozenset[int], begin: int, end: int) -> frozenset[int]
 
 
 def words_inside_spans(sentence: Sentence) -> set[int]:
-    """The words that an annotated or rejected span has, but does not begin with: no cut may be before them."""
+    """The words of annotated and rejected spans except their first: no cut may be before these."""
     inside: set[int] = set()
     reached = 0
     annotated = [span for said in sentence.statements() for span in (*said.entities, *said.non_entities)]
@@ -111,7 +111,7 @@ def words_inside_spans(sentence: Sentence) -> set[int]:
 
 
 def _within(spans: Sequence[S], begin: int, end: int) -> tuple[S, ...]:
-    """Of spans in the order in which they begin, those inside of ``[begin, end)``, counted from ``begin``."""
+    """Spans inside ``[begin, end)``, with offsets relative to ``begin``; ``spans`` are ordered by start."""
     first, after = (bisect_left(spans, word, key=attrgetter("start")) for word in (begin, end))
     return tuple(
         replace(span, start=span.start - begin, end=span.end - begin) for span in spans[first:after] if span.end <= end

@@ -1,4 +1,4 @@
-"""Opening corpus files: encodings, compression, standard input, and what was odd about their contents."""
+"""Opening corpus files: encodings, compression, standard input, and reports of irregularities."""
 
 import bz2
 import gzip
@@ -21,14 +21,15 @@ logger = logging.getLogger(__name__)
 
 STANDARD_INPUT = "-"
 _PIPE = 1 << 16
-"""Bytes that are read from standard input at a time, if they are there: what a pipe holds."""
+"""Maximum bytes read from standard input at a time: the capacity of a pipe."""
 _SHOWN_FIELDS = 20
-"""How many fields the report names; a file may have a different one in every record."""
+"""Number of fields named in a report; a file may have different ones in every record."""
 COMPRESSED = (".gz", ".bz2", ".zst")
-"""Endings of compressed files, which come after the ending that tells the format."""
+"""Extensions of compressed files, which follow that of the format."""
 Unit = Literal["line", "block", "row group", "file"]
-"""What is never cut: a line of text or JSON Lines; a block of lines between empty ones, as in column files; a row group of
-Parquet; or the whole file."""
+"""What is never split: a line of text or JSON Lines; a block of lines between empty ones, as in column files; a Parquet row
+group; or the whole file.
+"""
 
 
 @dataclass(frozen=True)
@@ -40,15 +41,15 @@ class FileRange:
     unit: Unit = "line"
 
     def locate(self, path: str | Path, line: int) -> str:
-        """Where a line is that was counted from the first one of this range on."""
+        """Describe the position of a line that was counted from the start of this range."""
         if self.unit == "row group":
             return f"{path}, row {line:,} from row group {self.begin} on"
-        if is_url(path):  # everything before it would have to be read
+        if is_url(path):  # counting lines would mean reading everything before
             return f"{path}, line {line:,} after byte {self.begin:,}"
         return f"{path}:{line + self._lines_before(path)}"
 
     def _lines_before(self, path: str | Path) -> int:
-        """It takes reading the file up to here, and so is asked only for errors."""
+        """Reads the file up to here, so it is only used for errors."""
         count, left, last = 0, self.begin, b"\n"
         with open(path, "rb") as file:
             while left and (read := file.read(min(left, 2**20))):
@@ -58,18 +59,18 @@ class FileRange:
 
 @dataclass
 class ReadingReport:
-    """What a reader had to repair or leave out, counted, each with the first line where it happened.
+    """What a reader repaired or skipped, counted by kind, each with its first occurrence.
 
-    With ``strict`` the first such thing is an error instead.
+    With ``strict``, the first irregularity is an error instead.
 
     Attributes:
-        strict: whether it is.
-        counts: how often something of a kind was repaired or left out.
+        strict: whether irregularities are errors.
+        counts: number of repairs and omissions of each kind.
         examples: the first of each kind.
-        remarks: how the file was read where it could have been read otherwise; no error even with ``strict``.
-        unread: names of fields that are kept but not interpreted, and how many records have them.
-        range: what is read of the file, if it is not the whole.
-        format_option: what the command calls the format of what it reads; remedies name it.
+        remarks: how the file was read where that was ambiguous; never an error.
+        unread: names of fields that are passed on without being interpreted, and the number of records with them.
+        range: the part of the file that is read, if not all of it.
+        format_option: command-line option for the input format, named in remedies.
     """
 
     strict: bool = False
@@ -83,7 +84,7 @@ class ReadingReport:
     def note(
         self, kind: str, detail: str, remedy: str, path: str | Path, line: int, is_remedy_shown: bool = False
     ) -> None:
-        """Count one oddity of this ``kind``; its remedy is for those who are strict, unless it is what everybody has to do."""
+        """Count an irregularity of this ``kind``; the remedy is shown in strict mode, or always with ``is_remedy_shown``."""
         if self.strict:
             raise DataError(detail, remedy, path, line)
         self.counts[kind] += 1
@@ -92,11 +93,11 @@ class ReadingReport:
             self.examples[kind] = f"{where}: {detail}" + (f" — {remedy}" if is_remedy_shown else "")
 
     def remark(self, what: str, path: str | Path) -> None:
-        """Say once how the file is read."""
+        """Record once how the file is read."""
         self.remarks.setdefault(f"{path}: {what}")
 
     def log(self) -> None:
-        """Tell the user, one line a kind."""
+        """Log the report, one line per kind."""
         for kind, count in self.counts.items():
             logger.warning("%s: %d; the first: %s", kind, count, self.examples[kind])
         for remark in self.remarks:
@@ -116,7 +117,7 @@ class ReadingReport:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """As JSON can hold it."""
+        """For JSON."""
         return {
             "counts": self.counts,
             "examples": self.examples,
@@ -126,17 +127,17 @@ class ReadingReport:
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> "ReadingReport":
-        """What :meth:`as_dict` has described."""
+        """Inverse of :meth:`as_dict`."""
         remarks = dict.fromkeys(content["remarks"])
         return cls(False, Counter(content["counts"]), dict(content["examples"]), remarks, Counter(content["unread"]))
 
 
 def read_lines(path: str | Path, keep_ends: bool = False) -> Iterator[tuple[int, str]]:
-    """Numbered lines of a UTF-8 file, without byte order mark. ``-`` is standard input; compressed files are unpacked.
+    """Yield numbered lines of a UTF-8 file, without byte order mark. ``-`` is standard input; compressed files are unpacked.
 
     Args:
         path: the file.
-        keep_ends: whether lines have their ends, as they are in the file.
+        keep_ends: whether to keep line ends.
     """
     with open_binary(path) as file:
         for number, raw in enumerate(file, 1):
@@ -146,9 +147,9 @@ def read_lines(path: str | Path, keep_ends: bool = False) -> Iterator[tuple[int,
 
 @contextmanager
 def open_binary(path: str | Path) -> Iterator[BinaryIO]:
-    """The bytes of a file or a URL. ``-`` is standard input; ``.gz``, ``.bz2`` and ``.zst`` are unpacked.
+    """Open a file or URL for reading bytes. ``-`` is standard input; ``.gz``, ``.bz2`` and ``.zst`` are unpacked.
 
-    What the system has against it is a ``DataError``.
+    System errors become a ``DataError``.
     """
     with _reporting(path), _unpacked(path) as file:
         yield file
@@ -156,7 +157,7 @@ def open_binary(path: str | Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def open_seekable(path: str | Path) -> Iterator[BinaryIO]:
-    """The bytes of a file or a URL as they are, to be read from anywhere."""
+    """Open a file or URL for random access to its raw bytes."""
     with _reporting(path), _open_stored(path) as file:
         yield file
 
@@ -173,14 +174,14 @@ def _reporting(path: str | Path) -> Iterator[None]:
 
 
 def read_text(path: str | Path) -> str:
-    """The whole of a UTF-8 file as it is, with a byte order mark and whatever line ends it has."""
+    """Read a whole UTF-8 file unchanged, including byte order mark and line ends."""
     with open_binary(path) as file:
         content = file.read()
     return _decode(content, path, 1)
 
 
 def decode_line(raw: bytes, path: str | Path, number: int) -> str:
-    """A line of a UTF-8 file, without line end; the first one may begin with a byte order mark."""
+    """Decode a line of a UTF-8 file, without line end; the first one may begin with a byte order mark."""
     line = _decode(raw, path, number).rstrip("\r\n")
     if number == 1 and not raw.endswith(b"\n") and "\r" in line:
         what = "lines end in carriage returns, as on old Macs, and not in line feeds"
@@ -200,28 +201,28 @@ def _decode(raw: bytes, path: str | Path, number: int) -> str:
 
 
 def name_of(path: str | Path) -> str:
-    """The file's name without ``.gz`` and the like, in lower case; its ending says which format it has."""
+    """The file name in lower case, without ``.gz`` and the like; its extension determines the format."""
     name = Path(path).name.lower()
     packed = next(filter(name.endswith, COMPRESSED), "")
     return name.removesuffix(packed)
 
 
 def is_compressed(path: str | Path) -> bool:
-    """Whether the name says so."""
+    """Whether the name has a compression suffix."""
     return str(path).lower().endswith(COMPRESSED)
 
 
 def is_url(path: str | Path) -> bool:
-    """Whether fsspec is asked for it: ``s3://bucket/name``."""
+    """Whether fsspec handles it: ``s3://bucket/name``."""
     return not isinstance(path, Path) and "://" in path
 
 
 class FileState(NamedTuple):
-    """What tells whether a file has changed.
+    """A file's state, to detect changes.
 
     Attributes:
         size: in bytes.
-        modified: when, in nanoseconds; of what a URL names, the mark that its store gives it, if any.
+        modified: modification time in nanoseconds; for a URL, the tag given by its store, if any.
     """
 
     size: int
@@ -229,13 +230,13 @@ class FileState(NamedTuple):
 
     @classmethod
     def of_info(cls, info: Mapping[str, Any]) -> "FileState":
-        """From what a file system of fsspec says about a file."""
+        """From fsspec's information about a file."""
         marks = (info[key] for key in ("ETag", "etag", "mtime", "LastModified", "updated", "created") if info.get(key))
         return cls(int(info.get("size") or 0), str(next(marks, "")))
 
 
 def state_of(path: str | Path) -> FileState:
-    """The state of a file, or of what a URL names."""
+    """The state of a file or URL."""
     with _reporting(path):
         if is_url(path):
             filesystem, name = filesystem_of(path)
@@ -245,12 +246,12 @@ def state_of(path: str | Path) -> FileState:
 
 
 def filesystem_of(url: str | Path) -> tuple[Any, str]:
-    """The file system of a URL, as fsspec knows it, and the path there."""
+    """The fsspec file system of a URL, and the path in it."""
     import fsspec
 
     try:
         filesystem, path = fsspec.core.url_to_fs(str(url))
-    except (ImportError, ValueError) as error:  # the package of the protocol is missing, or nobody knows it
+    except (ImportError, ValueError) as error:  # the protocol's package is missing, or the protocol is unknown
         raise ConfigError(f"{url}: {error} — fsspec opens it; its documentation says which package knows it") from None
     return filesystem, path
 
@@ -258,16 +259,16 @@ def filesystem_of(url: str | Path) -> tuple[Any, str]:
 def refuse_overwriting(
     out: str | Path, others: Mapping[str, Sequence[str | Path | None]], option: str = "--out"
 ) -> None:
-    """Refuse to write over a file that the same command reads, or writes besides.
+    """Refuse to overwrite a file that the same command reads, or another of its outputs.
 
-    Two spellings of a path, symbolic links and hard links are the same file. A folder stands for everything in it: a
-    file inside a model folder that is read is refused, and so is a folder that is replaced with a file that is read in it.
-    ``-`` and ``None`` are no files.
+    Different spellings of a path, symbolic links and hard links are the same file. A folder stands for everything in it: a
+    file in a model folder that is read must not be overwritten, nor a folder replaced that contains an input file. ``-`` and
+    ``None`` are no files.
 
     Args:
         out: the file or folder to write.
-        others: the paths it must not be, by what the error calls them: ``{"the dictionary": [path]}``.
-        option: the command-line option that names ``out``.
+        others: the paths that it must not be, by their description in the error: ``{"the dictionary": [path]}``.
+        option: the command-line option for ``out``.
     """
     if str(out) == STANDARD_INPUT:
         return
@@ -282,7 +283,7 @@ def refuse_overwriting(
 
 def _would_overwrite(out: str | Path, other: str | Path) -> bool:
     if os.path.exists(out) and os.path.exists(other):
-        if not (os.path.isfile(out) or os.path.isdir(out)):  # a device or a pipe is written, but not replaced
+        if not (os.path.isfile(out) or os.path.isdir(out)):  # a device or a pipe is written, not replaced
             return False
         if os.path.samefile(out, other):
             return True
@@ -334,7 +335,7 @@ def _unpack_zstd(stored: BinaryIO, path: str | Path) -> Iterator[BinaryIO]:
 
 
 class _ZstdReader(io.RawIOBase):
-    """One frame of zstd after the other. A file that ends inside of one is damaged; the library's reader does not say so."""
+    """Reads consecutive zstd frames, and detects truncated files, which the library's reader does not."""
 
     def __init__(self, stored: BinaryIO, new_frame: Callable[[], Any]) -> None:
         self._stored, self._new_frame = stored, new_frame
@@ -361,10 +362,10 @@ class _ZstdReader(io.RawIOBase):
 
 
 class _KeepOpen(io.RawIOBase):
-    """Standard input seen through a handle that may be closed without closing standard input itself.
+    """Standard input behind a handle that can be closed without closing standard input itself.
 
-    What is there is read without waiting for more, so that a line can be answered before the next one is written. The
-    buffer is left out: a thread that waits for its lock would keep the process from ending.
+    Available data is returned without waiting for more, so that a line can be answered before the next one is written. It
+    bypasses the buffer: a thread blocked on the buffer's lock would keep the process from exiting.
     """
 
     def __init__(self, stream: BinaryIO) -> None:

@@ -1,4 +1,4 @@
-"""Sentences that are not held in memory: each is made when it is asked for."""
+"""Sentences that are created on access instead of held in memory."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from lacuner.corpus.sentence import Sentence
 
 
 class LazySentences(Sequence[Sentence]):
-    """A sequence of sentences, none of which is kept."""
+    """A sequence of sentences that does not keep them in memory."""
 
     @abstractmethod
     def sentence(self, index: int) -> Sentence:

@@ -1,4 +1,4 @@
-"""Hiding entities on purpose, to measure what gaps cost and how much of it a method wins back."""
+"""Masking: hiding entities at random, to measure the cost of incomplete annotation and how much of it a method recovers."""
 
 import hashlib
 from collections.abc import Iterable, Iterator
@@ -10,11 +10,11 @@ from lacuner.corpus.sentence import Entity, Sentence, SourceAnnotation
 def mask_sentences(
     sentences: Iterable[Sentence], probability: float, seed: int
 ) -> Iterator[tuple[Sentence, tuple[Entity, ...]]]:
-    """Each sentence with its entities hidden with ``probability``, and the hidden ones.
+    """Yield each sentence with its entities masked with ``probability``, and the masked ones.
 
-    Whether an entity is hidden depends on the seed, the number of its sentence, its words and its label through SHA-256, and
-    on nothing else: the same on every platform, and what is hidden at 0.5 stays hidden at 0.7. What is hidden is hidden from
-    what each source says, too. A sentence that was complete no longer is.
+    Masking is a deterministic SHA-256 hash of the seed, the sentence index, the words and the label: identical on every
+    platform, and nested, so that what is masked at 0.5 is masked at 0.7, too. Each source's annotation is masked as well.
+    Sentences are no longer complete.
     """
     if not 0 <= probability <= 1:
         raise ValueError(f"a probability lies between 0 and 1; {probability} does not")

@@ -1,4 +1,4 @@
-"""Several annotations of the same text as one: who said what is kept, and where they contradict each other is counted."""
+"""Merging several annotations of the same text: the annotation of each source is kept, and conflicts are counted."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,19 +14,19 @@ from lacuner.corpus.voting import Candidate, Ties, Trust, decide
 from lacuner.errors import ConfigError, DataError
 
 REJECTED_BY = "rejected_by"
-"""Field of an entity that others have rejected: who they are."""
+"""Field of an entity with the sources that have rejected it."""
 Words = tuple[str, ...]
 _Key = tuple[Words, int]
-"""The words of a sentence, and how many sentences with the same words are before it."""
+"""The words of a sentence, and the number of earlier sentences with the same words."""
 
 
 @dataclass(frozen=True)
 class Layer:
-    """What one of the annotators says.
+    """The annotation of the text by one annotator.
 
     Attributes:
         name: the source of entities and rejected spans that name none themselves.
-        sentences: what it says about each.
+        sentences: with its annotation.
     """
 
     name: str
@@ -35,20 +35,20 @@ class Layer:
 
 @dataclass
 class MergeReport:
-    """How well layers fit each other.
+    """Statistics of a merge.
 
     Attributes:
         sentences: in the result.
         entities: in the result; the same span with the same label counts once.
-        agreed: of these, those that at least two sources have.
-        conflicts: spans that have another label in another source.
-        tied: those of them that keep several labels, which have as many votes.
-        outvoted: entities that lose the vote; only ``by_source`` has them.
-        rejected: entities that another source rejects; they stay, and have a field ``rejected_by``.
-        denied: entities where another source says that everything is annotated, but not this; they stay.
+        agreed: of these, those annotated by at least two sources.
+        conflicts: spans with different labels by different sources.
+        tied: conflicts that keep several labels, because of equal votes.
+        outvoted: entities that lose the vote; kept in ``by_source`` only.
+        rejected: entities that another source rejects; they are kept, with a field ``rejected_by``.
+        denied: entities missing from another source that is complete; they are kept.
         fields: other fields with several values; that of the first layer is kept.
         missing: sentences of the result that a layer lacks, by its name.
-        shared: sources that several layers name; they are taken for one.
+        shared: sources named by several layers; they are treated as one.
     """
 
     sentences: int = 0
@@ -64,7 +64,7 @@ class MergeReport:
     shared: tuple[str, ...] = ()
 
     def warnings(self) -> Iterator[str]:
-        """What to tell whoever merges, a sentence each."""
+        """Yield warnings for the user, one sentence each."""
         if self.conflicts:
             yield (
                 f"{self.conflicts:,} spans have different labels: the one with the most votes is used, "
@@ -89,15 +89,15 @@ class MergeReport:
 def merge_layers(
     layers: Sequence[Layer], trust: Trust | None = None, ties: Ties = "all"
 ) -> tuple[list[Sentence], MergeReport]:
-    """Sentences with what every layer says about them, in the order of the first layer.
+    """Merge the annotation of all layers, in the order of the first layer.
 
-    Sentences are the same if their words are; of several with the same words, the first of one layer is the first of
-    another, and so on. A sentence that the first layer lacks follows the one that it follows in its own layer.
+    Sentences are matched by their words; of several with the same words, the first of one layer matches the first of another,
+    and so on. A sentence missing from the first layer follows its predecessor in its own layer.
 
     Args:
-        layers: the first one first.
-        trust: weights of the sources' votes; those that are not there keep the weight that they have, which is usually 1.
-        ties: what stays of different labels of a span with as many votes.
+        layers: in order of precedence.
+        trust: weights of the sources' votes; others keep their own weight, usually 1.
+        ties: which labels of a span are kept if they have equal votes.
     """
     told = [with_sources(layer.sentences, layer.name) for layer in layers]
     sources = [{said.source for sentence in sentences for said in sentence.by_source} for sentences in told]
@@ -120,7 +120,7 @@ def merge_layers(
 
 
 def count_shared(corpora: Sequence[Corpus]) -> tuple[int, int]:
-    """How many different sentences are in several corpora, and how many of them have other entities in one than in another."""
+    """Number of distinct sentences that are in several corpora, and how many of these differ in their entities."""
     found: dict[Words, dict[int, frozenset[Entity]]] = {}
     for number, corpus in enumerate(corpora):
         for sentence in corpus:
@@ -130,7 +130,7 @@ def count_shared(corpora: Sequence[Corpus]) -> tuple[int, int]:
 
 
 def source_names(paths: Sequence[str | Path]) -> list[str]:
-    """What files are called as sources: their names without ending, or with it, or their paths, until all are different."""
+    """Names of files as sources: without extension, with extension, or the path, whichever is the first to be unique."""
     named = [Path(path) for path in paths]
     choices = [[_stem(path) for path in named], [path.name for path in named], [str(path) for path in named]]
     names = next((choice for choice in choices if len(set(choice)) == len(choice)), None)
@@ -141,12 +141,12 @@ def source_names(paths: Sequence[str | Path]) -> list[str]:
 
 
 def tell_sources_apart(corpus: Corpus, name: str = UNNAMED) -> tuple[Corpus, MergeReport | None]:
-    """A corpus whose entities name several sources, merged as if each source had its own file; any other as it is.
+    """Merge a corpus whose entities name several sources as if each source had its own file; return others unchanged.
 
-    Sentences that tell their sources apart already stay as they are: what they have as entities has been decided.
+    Sentences that already have separate sources are unchanged: their entities are the result of an earlier merge.
 
     Args:
-        corpus: of one file, say.
+        corpus: such as that of one file.
         name: the source of entities that name none.
     """
     if not has_several_sources(corpus.sentences, name):
@@ -163,11 +163,12 @@ def tell_sources_apart(corpus: Corpus, name: str = UNNAMED) -> tuple[Corpus, Mer
 def merge_sentences(
     versions: Sequence[tuple[str, Sentence]], report: MergeReport, trust: Trust | None = None, ties: Ties = "all"
 ) -> Sentence:
-    """One sentence out of several with the same words, each with the name of its layer.
+    """Merge several versions of a sentence, each with the name of its layer.
 
-    What each source says is kept in ``by_source``; the entities are those that win the vote (:func:`decide`). It is complete
-    if one of the versions is, and then for the labels that those looked for. Otherwise, what anybody looked for was looked
-    for. A word is unknown if anybody says so, unless another one knows the same labels and does not.
+    ``by_source`` keeps each source's annotation; the entities are those that win the vote (:func:`decide`). The result is
+    complete if one of the versions is, for the labels annotated by the complete ones. Otherwise, all labels annotated by any
+    version count as annotated. A word is unknown if any version says so, unless another one covers the same labels and knows
+    it.
     """
     first = versions[0][1]
     complete = [sentence for _, sentence in versions if sentence.complete]
@@ -200,12 +201,12 @@ def merge_sentences(
 
 
 def _said(name: str, sentence: Sentence) -> Iterable[SourceAnnotation]:
-    """What a version says; of one that does not tell sources apart, as if it were a file by itself."""
+    """The source annotations of a version; if its sources are not separate, those of a file with only this sentence."""
     return annotations_of(sentence if sentence.by_source else with_sources([sentence], name)[0], name)
 
 
 def _joined(said: Iterable[SourceAnnotation]) -> list[SourceAnnotation]:
-    """The same with each source once; one that contradicts itself in two files says what it annotates."""
+    """Combine annotations by the same source; if they contradict each other, annotation wins over rejection."""
     joined: dict[str, SourceAnnotation] = {}
     for annotation in said:
         before = joined.get(annotation.source)
@@ -228,7 +229,7 @@ def _joined(said: Iterable[SourceAnnotation]) -> list[SourceAnnotation]:
 
 
 def _merged_entity(one: Candidate, said: Sequence[SourceAnnotation], rejected: Mapping[Span, Span]) -> Entity:
-    """An entity with all of its sources, and the fields that any of them gives it."""
+    """An entity with all of its sources, and the fields given by any of them."""
     versions = [entity for number in one.sayers for entity in said[number].entities if entity == one.entity]
     extra: dict[str, Any] = {}
     for entity in versions:
@@ -313,8 +314,8 @@ def _keyed(sentences: Iterable[Sentence]) -> Iterator[tuple[_Key, Sentence]]:
 
 
 def _in_order(layers: Sequence[Layer]) -> Iterator[_Key]:
-    """Every sentence once: those of the first layer, and each other one after that which it follows in its layer."""
-    following: dict[_Key | None, _Key | None] = {None: None}  # a chain that begins and ends with None
+    """Every sentence once: those of the first layer, and each other one after its predecessor in its own layer."""
+    following: dict[_Key | None, _Key | None] = {None: None}  # a linked list that begins and ends with None
     for layer in layers:
         previous: _Key | None = None
         for key, _ in _keyed(layer.sentences):

@@ -1,4 +1,4 @@
-"""Which spans of a sentence overlap, without comparing each with each."""
+"""Finding overlapping spans of a sentence in less than quadratic time."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
@@ -12,7 +12,7 @@ S = TypeVar("S", bound=HasOffsets)
 
 
 class OverlapIndex(Generic[S]):
-    """Spans in the order in which they begin, so that those that overlap another are found by bisection.
+    """Spans sorted by start, so that overlaps are found by bisection.
 
     Args:
         spans: of one sentence; they may overlap each other.
@@ -21,27 +21,27 @@ class OverlapIndex(Generic[S]):
     def __init__(self, spans: Iterable[S]) -> None:
         self._spans = sorted(spans, key=attrgetter("start", "end"))
         self._starts = [span.start for span in self._spans]
-        self._reached = list(accumulate((span.end for span in self._spans), max))  # the last end so far
+        self._reached = list(accumulate((span.end for span in self._spans), max))  # running maximum of ends
 
     def any(self, span: HasOffsets) -> bool:
-        """Whether one of the spans shares a word with this one; the time is logarithmic."""
+        """Whether any of the spans shares a word with this one, in logarithmic time."""
         before = bisect_left(self._starts, span.end)
         return before > 0 and self._reached[before - 1] > span.start
 
     def all(self, span: HasOffsets) -> list[S]:
         """The spans that share a word with this one, by start and end.
 
-        Looks at what begins after the first of them, so that the time grows with their number and with the width of spans.
+        Scans from the first of them, so the time grows with their number and with the width of spans.
         """
         first, before = bisect_right(self._reached, span.start), bisect_left(self._starts, span.end)
         return [other for other in self._spans[first:before] if other.end > span.start]
 
 
 def without_overlaps(entities: Sequence[Entity]) -> list[Entity]:
-    """Entities that do not overlap, the longest first; a span with two labels may be either, and so is none of them.
+    """Select entities that do not overlap, longest first; a span with two possible labels is dropped.
 
     Args:
-        entities: in the order in which a sentence has them.
+        entities: in the order of the sentence.
     """
     if all(entity.end <= other.start for entity, other in pairwise(entities)):
         return list(entities)

@@ -1,4 +1,4 @@
-"""Lines of a part of a file: all parts together have every line, or every block of lines, exactly once."""
+"""Reading parts of a file such that together they yield every line, or every block of lines, exactly once."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -17,14 +17,14 @@ _BLANK = b" \t\r\n"
 def lines_of(
     path: str | Path, range: FileRange | None, keep_ends: bool = False, mark: bytes | None = None
 ) -> Iterator[tuple[int, str]]:
-    """Lines of a file, or of a range of it, counted from the first line that begins there.
+    """Yield lines of a file, or a range of it, numbered from the first line that begins there.
 
     Args:
         path: the file.
-        range: by default the whole file, which may be compressed then.
-        keep_ends: whether lines have their ends, as they are in the file.
-        mark: a line that begins so is about the block after it, and is given again before a range that begins with
-            that block.
+        range: by default the whole file, which may then be compressed.
+        keep_ends: whether to keep line ends.
+        mark: prefix of lines that apply to the following block; such a line is repeated before a range that begins with that
+            block.
     """
     if range is None:
         yield from read_lines(path, keep_ends)
@@ -34,7 +34,7 @@ def lines_of(
         if position is None:
             return
         after_empty = _is_after_empty_line(file, position)
-        before = b"" if mark is None else _last_line(file, position)  # the last line that is not empty, and not ours
+        before = b"" if mark is None else _last_line(file, position)  # the last non-empty line before the range
         file.seek(position)
         blocks = range.unit == "block"
         outside = blocks and not after_empty  # in a block that begins in an earlier range
@@ -57,7 +57,7 @@ def lines_of(
 
 @contextmanager
 def locating(path: str | Path, range: FileRange | None) -> Iterator[None]:
-    """Errors inside name lines of a range; outside, those of the file."""
+    """Translate line numbers in errors to positions of the file, given those of the range."""
     try:
         yield
     except DataError as error:
@@ -70,14 +70,14 @@ def locating(path: str | Path, range: FileRange | None) -> Iterator[None]:
 
 
 def until_error(items: Iterable[T]) -> Iterator[T]:
-    """The items before the first that cannot be read. Whoever reads the range with that one says what is wrong with it."""
+    """Yield items up to the first that cannot be read; the error is raised by the reader of the range that contains it."""
     with suppress(DataError):
         yield from items
 
 
 def _decode(raw: bytes, path: str | Path, position: int, number: int) -> str:
     try:
-        return decode_line(raw, path, 1 if position == 0 else 2)  # only a file begins with a byte order mark
+        return decode_line(raw, path, 1 if position == 0 else 2)  # only the start of a file has a byte order mark
     except DataError as error:
         if error.line is None:
             raise
@@ -85,7 +85,7 @@ def _decode(raw: bytes, path: str | Path, position: int, number: int) -> str:
 
 
 def _next_line(file: BinaryIO, position: int, end: int) -> int | None:
-    """Where the first line begins that begins at ``position`` or later; ``None`` if that is not before ``end``."""
+    """Offset of the first line that begins at or after ``position``; ``None`` if that is not before ``end``."""
     if position == 0:
         return 0
     at = position - 1
@@ -99,7 +99,7 @@ def _next_line(file: BinaryIO, position: int, end: int) -> int | None:
 
 
 def _is_after_empty_line(file: BinaryIO, position: int) -> bool:
-    """Whether the line before the one at ``position`` is empty; the beginning of the file counts as empty."""
+    """Whether the line before the one at ``position`` is empty; the start of the file counts as empty."""
     end = position - 1  # of the line before, without its line feed
     while end > 0:
         begin = max(0, end - 4096)
@@ -114,7 +114,7 @@ def _is_after_empty_line(file: BinaryIO, position: int) -> bool:
 
 
 def _last_line(file: BinaryIO, position: int) -> bytes:
-    """The last line before ``position`` that is not empty, or its end if it is long."""
+    """The last non-empty line before ``position``, or its end if it is long."""
     end = position
     while end > 0:
         begin = max(0, end - 4096)

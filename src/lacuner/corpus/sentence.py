@@ -1,4 +1,4 @@
-"""The three-valued annotation: a span is an entity, known not to be one, or unknown."""
+"""Three-valued annotation: a span is an entity, known not to be one, or unknown."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -11,7 +11,7 @@ _NO_TOKENS: frozenset[int] = frozenset()
 
 
 class Source(StrEnum):
-    """Who annotated something. Files may name other sources; these are kept as the strings they are."""
+    """Kinds of annotation sources. Files may name others, which are kept as plain strings."""
 
     HUMAN = "human"
     DICTIONARY = "dictionary"
@@ -20,7 +20,7 @@ class Source(StrEnum):
 
 
 class Fields(Mapping[str, Any]):
-    """Fields of a record that Lacuner does not know and hands on: a mapping that cannot be changed, and can be pickled."""
+    """Unknown fields of a record, passed through: an immutable, picklable mapping."""
 
     __slots__ = ("_fields",)
 
@@ -50,14 +50,14 @@ NO_FIELDS = Fields({})
 
 
 def freeze_fields(extra: Mapping[str, Any]) -> Fields:
-    """The fields as they are now, whatever becomes of ``extra``."""
+    """An immutable copy of the fields."""
     if isinstance(extra, Fields):
         return extra
     return Fields(extra) if extra else NO_FIELDS
 
 
 class HasOffsets(Protocol):
-    """Whatever is at ``[start, end)``."""
+    """Anything with offsets ``[start, end)``."""
 
     @property
     def start(self) -> int: ...
@@ -66,7 +66,7 @@ class HasOffsets(Protocol):
 
 
 class _Interval:
-    """What spans and entities have in common."""
+    """Common base of spans and entities."""
 
     __slots__ = ()
     start: int
@@ -83,9 +83,9 @@ class _Interval:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Span(_Interval):
-    """Words ``[start, end)``; ``source`` says who decided about them (``"reviewer"``, …).
+    """Words ``[start, end)``; ``source`` is who decided about them (``"reviewer"``, …).
 
-    Two spans are equal when start and end are. ``source`` and ``extra`` (unknown fields of its record) do not count.
+    Spans are compared by start and end only, not by ``source`` and ``extra`` (unknown fields of the record).
     """
 
     start: int
@@ -103,8 +103,8 @@ class Span(_Interval):
 class Entity(_Interval):
     """A labeled span ``[start, end)``, in words or, in raw text, in characters.
 
-    Two entities are equal when start, end and label are. ``source`` (a :class:`Source` or any other string), ``score``,
-    ``text`` and ``extra`` (unknown fields of its record) travel along and do not take part in comparisons.
+    Entities are compared by start, end and label. ``source`` (a :class:`Source` or any other string), ``score``, ``text`` and
+    ``extra`` (unknown fields of the record) are carried along, but not compared.
     """
 
     start: int
@@ -124,7 +124,7 @@ class Entity(_Interval):
 
     @property
     def span(self) -> Span:
-        """Where it is, without its label."""
+        """Its span, without the label."""
         return Span(self.start, self.end)
 
     def __repr__(self) -> str:
@@ -143,16 +143,16 @@ S = TypeVar("S", Entity, Span)
 
 @dataclass(frozen=True, slots=True)
 class SourceAnnotation:
-    """All that one source says about a sentence. A source that looked at it and found nothing says so by being there.
+    """All annotation of a sentence by one source; empty if the source found nothing.
 
     Args:
-        source: who says it; entities and rejected spans have it as theirs.
-        entities: what it has annotated.
-        non_entities: spans that it has rejected.
-        complete: it says that nothing else is an entity.
-        annotated_labels: the labels that it looked for. ``None``: all of them.
-        unknown_tokens: words about which it says nothing, although it is complete.
-        weight: how many votes it has where sources contradict each other.
+        source: its name; also the source of its entities and rejected spans.
+        entities: annotated entities.
+        non_entities: rejected spans.
+        complete: nothing else is an entity.
+        annotated_labels: the labels that it annotates. ``None``: all of them.
+        unknown_tokens: words without information, even if it is complete.
+        weight: its votes where sources contradict each other.
     """
 
     source: str
@@ -178,25 +178,25 @@ class SourceAnnotation:
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """Words and what is known about their spans.
+    """Words and the annotation of their spans.
 
-    Two sentences are equal when words, annotation, text and token offsets are; ``extra`` does not count, as it says
-    nothing about entities.
+    Sentences are compared by words, annotation, text and token offsets; ``extra`` is ignored, as it does not concern
+    entities.
 
     Args:
         tokens: the words.
-        entities: annotated spans. A span with two labels may be either.
-        non_entities: spans that somebody looked at and rejected.
-        complete: what is not annotated is known not to be an entity.
-        annotated_labels: only these labels were looked for; nothing is known about others. ``None``: all of them were.
-        unknown_tokens: words about which nothing is known even if the sentence is complete (the tags ``-`` and ``?``
-            of column files). A span that lies wholly inside them is unknown.
-        text: the raw text, if the words were cut out of one.
-        token_offsets: ``(start, end)`` of each word in ``text``, in characters. Needed only where searching for the words
-            one after the other would find other places; where it would not, ``None`` is stored.
-        by_source: what each of several sources says, where they may contradict each other and ``entities`` is what follows
-            from it; empty where nobody has to be told apart. A source that is not among them did not look at the sentence.
-        extra: fields of its record that Lacuner does not know (``id``, ``meta``, …). They are handed on.
+        entities: annotated spans. A span with two labels may have either.
+        non_entities: rejected spans.
+        complete: unannotated spans are known not to be entities.
+        annotated_labels: only these labels were annotated; nothing is known about others. ``None``: all of them.
+        unknown_tokens: words without information even if the sentence is complete (the tags ``-`` and ``?`` of column files).
+            A span inside them is unknown.
+        text: the raw text, if the words are tokens of one.
+        token_offsets: ``(start, end)`` of each word in ``text``, in characters. Needed only if searching for the words in
+            order would find other positions; otherwise ``None`` is stored.
+        by_source: the annotation of each source, if there are several that may contradict each other; ``entities`` is then
+            the result of merging them. A source that is missing did not annotate the sentence.
+        extra: unknown fields of the record (``id``, ``meta``, …), passed through.
     """
 
     tokens: tuple[str, ...]
@@ -217,7 +217,7 @@ class Sentence:
             object.__setattr__(self, "token_offsets", self._checked_offsets(self.token_offsets))
         bare = self.entities == () == self.non_entities and self.by_source == () and self.annotated_labels is None
         if bare and type(self.tokens) is tuple and self.unknown_tokens is _NO_TOKENS:
-            return  # raw text, of which there may be a lot
+            return  # raw text, which may be large
         freeze = object.__setattr__
         if isinstance(self.tokens, str):
             raise TypeError("tokens is a sequence of words, not one text; Corpus.from_texts splits texts")
@@ -242,11 +242,11 @@ class Sentence:
         return len(self.tokens)
 
     def statements(self) -> "tuple[Sentence | SourceAnnotation, ...]":
-        """The sentence itself, and what each source says about it: all that has entities."""
+        """Everything that has entities: the sentence itself, and each source's annotation."""
         return self, *self.by_source
 
     def possible_labels(self, start: int, end: int, labels: Collection[str]) -> frozenset[str]:
-        """The labels out of ``labels`` and ``"O"`` that the span ``[start, end)`` may still have.
+        """The labels out of ``labels`` and ``"O"`` that the span ``[start, end)`` may have.
 
         One label: a positive. Only ``"O"``: a known negative. All: unknown.
         """
@@ -258,14 +258,14 @@ class Sentence:
         return self.unannotated_labels(start, end, labels)
 
     def unannotated_labels(self, start: int, end: int, labels: Collection[str]) -> frozenset[str]:
-        """The same of a span that is neither annotated nor rejected; its time does not grow with the sentence."""
+        """The same for a span that is neither annotated nor rejected, in time independent of the sentence."""
         everything = frozenset(labels) | {OUTSIDE}
         if not self.complete or self.unknown_tokens.issuperset(range(start, end)):
             return everything
         return everything - self.looked_for(labels)
 
     def looked_for(self, labels: Collection[str]) -> frozenset[str]:
-        """The labels out of ``labels`` that whoever annotated this sentence looked for."""
+        """The labels out of ``labels`` that were annotated in this sentence."""
         return frozenset(labels) if self.annotated_labels is None else frozenset(labels) & self.annotated_labels
 
     @property
@@ -274,11 +274,11 @@ class Sentence:
         return " ".join(self.tokens) if self.text is None else self.text
 
     def text_of(self, start: int, end: int) -> str:
-        """The words ``[start, end)`` as they are in the raw text, or joined by spaces."""
+        """The words ``[start, end)`` as in the raw text, or joined by spaces."""
         return self._text_of(start, end, None if self.text is None else self.offsets())
 
     def texts_of(self, spans: Iterable[HasOffsets]) -> list[str]:
-        """The words of each span, as :meth:`text_of` gives them; their offsets are looked for once."""
+        """The text of each span, as in :meth:`text_of`, computing the offsets only once."""
         offsets = None if self.text is None else self.offsets()
         return [self._text_of(span.start, span.end, offsets) for span in spans]
 
@@ -288,14 +288,14 @@ class Sentence:
         return self.text[offsets[start][0] : offsets[end - 1][1]]
 
     def _repr_html_(self) -> str:
-        """How notebooks show it: the text with its entities."""
+        """Notebook display: the text with its entities."""
         from lacuner.corpus.display.colors import Palette
         from lacuner.corpus.display.markup import notebook_output, sentence_block
 
         return notebook_output([sentence_block(self, Palette.of(entity.label for entity in self.entities))])
 
     def offsets(self) -> list[tuple[int, int]]:
-        """Where each word is in :attr:`raw_text`, in characters: as given, or else searched for, one after the other."""
+        """Character offsets of each word in :attr:`raw_text`: as given, or else found by searching for the words in order."""
         return self._found_offsets() if self.token_offsets is None else list(self.token_offsets)
 
     def _found_offsets(self) -> list[tuple[int, int]]:
@@ -307,7 +307,7 @@ class Sentence:
         return found
 
     def _checked_offsets(self, given: Collection[Collection[int]]) -> tuple[tuple[int, int], ...] | None:
-        """The offsets, if they are not the ones that would be found anyway."""
+        """The offsets, unless they are those that a search would find anyway."""
         offsets = [(start, end) for start, end in given]
         if self.text is None:
             raise ValueError("token_offsets needs the text that the words come from")
@@ -330,7 +330,7 @@ def _check_members(name: str, members: Iterable[Any], kind: type[Any], example: 
 
 
 def _check_annotation(said: Sentence | SourceAnnotation, length: int) -> None:
-    """Refuse what cannot be said about a sentence of this length."""
+    """Reject annotation that is invalid for a sentence of this length."""
     spans: list[Entity | Span] = [*said.entities, *said.non_entities]
     for span in spans:
         if span.end > length:

@@ -1,4 +1,4 @@
-"""Who said what about a sentence: which sources looked at it, and what each of them says about a span."""
+"""Annotation sources: which of them annotated a sentence, and what each says about a span."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -6,18 +6,17 @@ from dataclasses import replace
 from lacuner.corpus.sentence import OUTSIDE, Entity, Sentence, Source, SourceAnnotation, Span
 
 UNNAMED = "unnamed"
-"""The source of what names none, where there is no name of a file."""
+"""The default source, if there is no file name either."""
 JOINED = "+"
-"""Between the sources of an entity that several have annotated."""
+"""Separator of the sources of an entity annotated by several."""
 Votes = Mapping[str, frozenset[str]]
-"""What each source says about a span: its labels, ``O`` alone if it says that it is none, nothing if it says nothing."""
+"""Each source's vote on a span: its labels, ``O`` alone for a rejection, or empty for no vote."""
 
 
 def annotations_of(sentence: Sentence, name: str = UNNAMED) -> tuple[SourceAnnotation, ...]:
-    """What each source says about a sentence, whether the sentence tells sources apart or its entities name them.
+    """The annotation of each source of a sentence, whether sources are separate or only named by its entities.
 
-    Entities and rejected spans that nobody in ``by_source`` has are those of the source that they name: of a reviewer,
-    for example, who came later.
+    Entities and rejected spans missing from ``by_source`` belong to the source that they name, such as a later reviewer.
 
     Args:
         sentence: the sentence.
@@ -47,21 +46,21 @@ def annotations_of(sentence: Sentence, name: str = UNNAMED) -> tuple[SourceAnnot
 
 
 def with_sources(sentences: Sequence[Sentence], name: str = UNNAMED) -> list[Sentence]:
-    """The same sentences, each with all of its sources apart.
+    """Separate the sources of all sentences.
 
-    A sentence that does not tell its sources apart is taken to have been looked at by every source that is named in such
-    sentences; reviewers, who decide about single spans, only looked where they say something.
+    A sentence without separate sources counts as annotated by every source named in such sentences, except reviewers: these
+    decide about single spans, so they only annotated the sentences with their decisions.
 
     Args:
-        sentences: of one file, say.
-        name: the source of entities that name none, and of a file in which nobody is named.
+        sentences: such as those of one file.
+        name: the source of entities that name none, and of a file without source names.
     """
     named = list(named_sources(sentences, name))
     return [with_sources_apart(sentence, name, named) for sentence in sentences]
 
 
 def with_sources_apart(sentence: Sentence, name: str, named: Sequence[str]) -> Sentence:
-    """The same for one sentence of a file in which ``named`` sources are named."""
+    """Separate the sources of one sentence from a file that names the sources ``named``."""
     if sentence.by_source:
         return sentence
     looked = [source for source in named if source != Source.REVIEWER or len(named) == 1] or [name]
@@ -69,12 +68,12 @@ def with_sources_apart(sentence: Sentence, name: str, named: Sequence[str]) -> S
 
 
 def has_several_sources(sentences: Sequence[Sentence], name: str = UNNAMED) -> bool:
-    """Whether there are sentences that do not tell their sources apart, and have more than one between them."""
+    """Whether sentences without separate sources name more than one."""
     return len(named_sources(sentences, name)) > 1
 
 
 def named_sources(sentences: Iterable[Sentence], name: str = UNNAMED) -> dict[str, None]:
-    """The sources that are named in sentences which do not tell them apart, in the order in which they come."""
+    """The sources named in sentences without separate sources, in order of appearance."""
 
     def each() -> Iterator[str]:
         for sentence in sentences:
@@ -87,10 +86,10 @@ def named_sources(sentences: Iterable[Sentence], name: str = UNNAMED) -> dict[st
 
 
 def votes_of(sentence: Sentence) -> dict[tuple[int, int], Votes]:
-    """Every span that a source of the sentence annotates or rejects, and what each source says about it.
+    """Every span that a source of the sentence annotates or rejects, with the vote of each source.
 
-    All sources that looked are in each of the values. One that says nothing about a span has no labels there; of a source
-    that is complete, and looked for all labels, silence is ``O``.
+    Each value has all sources that annotated the sentence. One without annotation of the span has no labels there, or ``O``
+    if it is complete and annotates all labels.
     """
     annotations = annotations_of(sentence)
     spoken: list[dict[tuple[int, int], set[str]]] = []
@@ -111,12 +110,12 @@ def votes_of(sentence: Sentence) -> dict[tuple[int, int], Votes]:
 
 
 def names_of(source: str | None, name: str) -> Iterable[str]:
-    """The single sources behind that of an entity; ``name`` if it has none."""
+    """Split a joined source name; ``name`` if it is empty."""
     return [part for part in (source or "").split(JOINED) if part] or [name]
 
 
 def join_names(*sources: str | None) -> str:
-    """All of the sources as one, each once."""
+    """Join source names, without duplicates."""
     return JOINED.join(dict.fromkeys(part for source in sources if source for part in source.split(JOINED)))
 
 
@@ -124,7 +123,7 @@ def _apart(sentence: Sentence, name: str, looked: Sequence[str]) -> Sentence:
     said = {annotation.source: annotation for annotation in annotations_of(sentence, name)}
     silent = [source for source in looked if source not in said]
     said |= {source: SourceAnnotation(source, annotated_labels=sentence.annotated_labels) for source in silent}
-    if len(said) == 1:  # of several, nobody says by themselves that the sentence is complete
+    if len(said) == 1:  # of several sources, none claims by itself that the sentence is complete
         said = {
             source: replace(only, complete=sentence.complete, unknown_tokens=sentence.unknown_tokens)
             for source, only in said.items()

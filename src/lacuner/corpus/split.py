@@ -1,4 +1,4 @@
-"""Dividing a corpus into train, dev and test data: equal sentences together, documents whole, labels in proportion."""
+"""Division of a corpus into train, dev and test data: duplicates together, documents whole, labels in proportion."""
 
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
@@ -15,18 +15,18 @@ from lacuner.errors import ConfigError, DataError
 Unit = Literal["auto", "document", "sentence"]
 """What stays whole, besides equal sentences; ``auto``: documents, unless too many of them share sentences."""
 _TOLERANCE = 0.05
-"""How far from what was asked sizes may be, as a fraction of all sentences, before documents are cut."""
+"""Maximum deviation of part sizes, as a fraction of all sentences, before documents are split."""
 
 
 @dataclass(frozen=True)
 class Division:
-    """Which sentences are in which part.
+    """A division of sentences into parts.
 
     Attributes:
-        parts: indices of sentences by the part's name, in order.
-        documents: how many there are; 0 if nothing tells, or each has one sentence.
-        cut: how many documents are in more than one part.
-        repeated: sentences that have the words of an earlier one.
+        parts: sentence indices by name of the part, in order.
+        documents: number of documents; 0 if unknown, or if each has one sentence.
+        cut: number of documents in more than one part.
+        repeated: sentences with the words of an earlier one.
     """
 
     parts: Mapping[str, tuple[int, ...]]
@@ -36,15 +36,15 @@ class Division:
 
 
 def divide(sentences: Sequence[Sentence], fractions: Mapping[str, float], seed: int, unit: Unit = "auto") -> Division:
-    """Divide sentences at random, the same way for the same seed.
+    """Divide sentences at random, reproducibly for a seed.
 
-    Sentences with the same words are always in the same part, and so are those of a document, where documents are known.
-    Within that, sizes are as close to what is asked as possible, and then the numbers of every label.
+    Sentences with the same words are always in the same part, and so are those of one document, if documents are known.
+    Subject to that, part sizes are as close as possible to the fractions, and then the counts of every label.
 
     Args:
         sentences: the corpus.
-        fractions: of all sentences, for each part but ``train``, which has the rest.
-        seed: another one gives another division.
+        fractions: of all sentences, for each part but ``train``, which gets the rest.
+        seed: of the division.
         unit: whether documents stay whole.
     """
     _check(fractions)
@@ -74,7 +74,7 @@ def divide(sentences: Sequence[Sentence], fractions: Mapping[str, float], seed: 
 
 
 def select(sentences: Sequence[Sentence], indices: Sequence[int]) -> Iterator[Sentence]:
-    """Some of the sentences; where lines ``-DOCSTART-`` begin documents, the first that is left of each has the mark."""
+    """Select sentences; where ``-DOCSTART-`` lines begin documents, the first remaining sentence of each gets the mark."""
     begun = list(accumulate(sentence.extra.get(DOCUMENT_MARK) is True for sentence in sentences))
     previous = 0
     for index in indices:
@@ -87,7 +87,7 @@ def select(sentences: Sequence[Sentence], indices: Sequence[int]) -> Iterator[Se
 
 
 def documents_of(sentences: Sequence[Sentence]) -> Iterator[Hashable | None]:
-    """The document of each sentence: a field of its record tells it, or lines ``-DOCSTART-``; ``None`` if nothing does."""
+    """The document of each sentence, from a field of its record or ``-DOCSTART-`` lines; ``None`` if unknown."""
     begun = 0
     marked = any(sentence.extra.get(DOCUMENT_MARK) is True for sentence in sentences)
     for sentence in sentences:
@@ -107,7 +107,7 @@ def _check(fractions: Mapping[str, float]) -> None:
 
 
 def _tied(words: Sequence[tuple[str, ...]], documents: Sequence[Hashable | None]) -> list[list[int]]:
-    """Indices that must stay together: of equal words, and of one document."""
+    """Groups of indices that must stay together: equal sentences, and sentences of one document."""
     leader = list(range(len(words)))
 
     def find(index: int) -> int:
@@ -129,10 +129,10 @@ def _tied(words: Sequence[tuple[str, ...]], documents: Sequence[Hashable | None]
 def _assign(
     groups: Sequence[Sequence[int]], sentences: Sequence[Sentence], shares: Mapping[str, float], seed: int
 ) -> dict[str, tuple[int, ...]]:
-    """Give every group to a part: large ones first, then those with rare labels, which are the hardest to place.
+    """Assign every group to a part: large ones first, then those with rare labels, which are hardest to balance.
 
-    Of the parts with room for it, a group goes to the one that has the fewest of its labels for its size, by the rule of
-    Sainte-Laguë, which rounds fairly.
+    Of the parts with enough room, a group goes to the one that most lacks its labels relative to its size, by the
+    Sainte-Laguë method, which rounds fairly.
     """
     room = _sizes(len(sentences), shares)
     labels = [Counter(e.label for index in group for e in sentences[index].entities) for group in groups]
@@ -162,7 +162,7 @@ def _assign(
 
 
 def _sizes(count: int, shares: Mapping[str, float]) -> dict[str, int]:
-    """How many sentences each part is to have; together all."""
+    """Target size of each part; they sum to the total."""
     sizes = {name: round(count * share) for name, share in shares.items() if name != "train"}
     return {"train": count - sum(sizes.values())} | sizes
 

@@ -1,4 +1,4 @@
-"""Counts over a corpus, and the quality of distant labels against human ones."""
+"""Counts over a corpus, and the quality of distant labels compared with gold."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ from lacuner.errors import DataError
 
 
 def labels_alike(labels: Iterable[str]) -> list[tuple[str, ...]]:
-    """Labels that differ in case only, and are probably meant to be one.
+    """Labels that differ in case only, and are probably meant to be the same.
 
     >>> labels_alike(["PER", "LOC", "Loc", "loc"])
     [('LOC', 'Loc', 'loc')]
@@ -25,7 +25,7 @@ def labels_alike(labels: Iterable[str]) -> list[tuple[str, ...]]:
 
 @dataclass
 class Statistics:
-    """What there is in a corpus; made in one pass by :meth:`count`."""
+    """Statistics of a corpus; computed in one pass by :meth:`count`."""
 
     sentences: int = 0
     tokens: int = 0
@@ -45,7 +45,7 @@ class Statistics:
 
     @classmethod
     def count(cls, sentences: Iterable[Sentence]) -> "Statistics":
-        """Statistics of a corpus or of a stream. The hashes of its sentences are all that is kept in memory."""
+        """Count a corpus or a stream, keeping only hashes of its sentences in memory."""
         statistics, seen = cls(), set()
         for sentence in sentences:
             statistics._add(sentence)
@@ -77,13 +77,13 @@ class Statistics:
 
     @property
     def sparsity(self) -> float:
-        """Mean number of entities of a sentence divided by √n. Li et al. (2021) need it to be small: it seldom exceeds 1."""
+        """Mean of entities per sentence divided by √n. Li et al. (2021) assume that it is small: it rarely exceeds 1."""
         words = [(n, count) for n, count in self.lengths.items() if n]
         sentences = sum(count for _, count in words)
         return sum(self.entities_by_length[n] / sqrt(n) for n, _ in words) / sentences if sentences else 0.0
 
     def width_covering(self, fraction: float) -> int:
-        """The smallest width that at least ``fraction`` of the entities do not exceed."""
+        """The smallest width that covers at least ``fraction`` of the entities."""
         reached = 0
         for width in sorted(self.widths):
             reached += self.widths[width]
@@ -114,7 +114,7 @@ class Statistics:
 
 @dataclass
 class Gaps:
-    """How entities of a gold corpus come out in a distant one, and what the distant one adds."""
+    """Errors of distant labels compared with gold ones."""
 
     correct: int = 0
     missing: int = 0
@@ -124,9 +124,9 @@ class Gaps:
 
     @classmethod
     def count(cls, pairs: Iterable[tuple[Sentence, Sentence]]) -> "Gaps":
-        """Over pairs of (distant, gold) sentences.
+        """Count over pairs of (distant, gold) sentences.
 
-        A gold entity is *missing* when no distant label touches it; a distant one *spurious* when it touches no gold one.
+        A gold entity is *missing* if it overlaps no distant one; a distant one is *spurious* if it overlaps no gold one.
         """
         gaps = cls()
         for distant, gold in pairs:
@@ -151,7 +151,7 @@ class Gaps:
 
 
 def aligned(distant: Iterable[Sentence], gold: Iterable[Sentence], path: object) -> Iterable[tuple[Sentence, Sentence]]:
-    """Pairs of sentences of two corpora that must have the same words in the same order."""
+    """Pairs of sentences of two corpora, which must have the same words in the same order."""
     ours, theirs = iter(distant), iter(gold)
     number = 0
     while True:

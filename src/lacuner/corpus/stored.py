@@ -1,4 +1,4 @@
-"""Sentences on disk, each of which can be read without the others: for a corpus that is larger than memory."""
+"""Sentences on disk with random access, for a corpus larger than memory."""
 
 import json
 import os
@@ -19,17 +19,17 @@ _RECORDS, _OFFSETS = "sentences.jsonl", "offsets.int64"
 
 
 class StoredSentences(LazySentences):
-    """What :func:`store_sentences` has written.
+    """Sentences written by :func:`store_sentences`.
 
-    Records are read, not mapped: pages of a mapped file would count as memory of the process. The offsets are mapped, eight
-    bytes a sentence.
+    Records are read rather than memory-mapped, because mapped pages would count as memory of the process. Only the offsets
+    are mapped, eight bytes per sentence.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._file = (folder / _RECORDS).open("rb", buffering=0)
         path = folder / _OFFSETS
-        empty = path.stat().st_size == 0  # which cannot be mapped
+        empty = path.stat().st_size == 0  # cannot be mapped
         self._offsets = np.zeros(0, "<i8") if empty else np.memmap(path, "<i8", mode="r")
 
     def __reduce__(self) -> tuple[type["StoredSentences"], tuple[Path]]:
@@ -49,7 +49,7 @@ class StoredSentences(LazySentences):
 
 
 def store_sentences(sentences: Iterable[Sentence], folder: Path) -> None:
-    """Write sentences into an empty folder as they come, without what training has no use for: raw text, and other fields."""
+    """Write a stream of sentences to an empty folder, without raw text and other fields, which training does not use."""
     with reporting(folder), (folder / _RECORDS).open("wb") as records, (folder / _OFFSETS).open("wb") as offsets:
         position = 0
         for sentence in sentences:

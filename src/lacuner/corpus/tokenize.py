@@ -1,4 +1,4 @@
-"""Raw text → words. How a model splits is stored with it, so that it always sees the words that it was trained on."""
+"""Tokenization of raw text. A model stores its tokenization, so that it always sees words like those it was trained on."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -8,14 +8,14 @@ from typing import Literal, NamedTuple, get_args
 Splitting = Literal["words", "whitespace", "characters", "single-characters"]
 SPLITTINGS: tuple[Splitting, ...] = get_args(Splitting)
 CHARACTER_SPLITTINGS: frozenset[Splitting] = frozenset({"characters", "single-characters"})
-"""Those after which the words of a text without spaces are its characters."""
+"""Tokenizations that split a text without spaces into characters."""
 
 _CJK = (
     "\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3038-\u303b\u3040-\u30ff\u3100-\u312f\u31f0-\u31ff"
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 )
 _LETTER = rf"[^\W\d_{_CJK}]"
-_MARK = (  # combining marks, which \w does not match, of the scripts that need them to spell words; joiners; variants
+_MARK = (  # combining marks that \w does not match, of scripts that spell words with them; joiners; variants
     "[\u0300-\u036f\u0483-\u0487\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0900-\u0903\u093a-\u094f\u0951-\u0957"
     "\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\u1ab0-\u1aff\u1dc0-\u1dff\u200c\u200d\u20d0-\u20ff\ufe00-\ufe0f\ufe20-\ufe2f]"
 )
@@ -35,26 +35,26 @@ _UNSPACED = "\u0e00-\u109f\u1780-\u17ff\u2e80-\u31ff\u3400-\u9fff\uf900-\ufaff\u
 """Scripts without spaces between words: Thai to Burmese, Khmer, Japanese, Chinese."""
 _ONE_UNSPACED = re.compile(f"[{_UNSPACED}]")
 _MARKS = "\u0300-\u036f\u0483-\u0489\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0900-\u0dff"
-"""Accents and signs that belong to the letter before them."""
+"""Accents and signs that belong to the preceding letter."""
 _RUN = rf"[^\W_{_UNSPACED}](?:[^\W_{_UNSPACED}]|[{_MARKS}])+"
 LETTER_RUN = re.compile(_RUN)
 """Two or more adjacent letters and digits of a script with spaces: ``iPhone15``."""
 _CHARACTER = re.compile(rf"{_RUN}|\S")
 _PATTERNS = {"words": _WORD, "whitespace": _NON_SPACE, "characters": _CHARACTER}
 _SHORT, _REMEMBERED = 40, 500_000
-"""Letters between two spaces that are worth remembering, and how many of them at most."""
+"""Maximum length of cached strings between two spaces, and maximum size of the cache."""
 _FULL_STOPS, _CLOSING = "。！？", "\"'”’»)]」』》）】"
 _SINGLE = 0.995
-"""Share of words of one character, or of a run of letters, that only a text has that was cut into characters."""
+"""Minimum fraction of tokens that are single characters or letter runs, in a text tokenized into characters."""
 
 
 def is_unspaced(character: str) -> bool:
-    """Whether it is of a script that puts no spaces between words, such as Chinese, Japanese or Thai."""
+    """Whether the character is of a script without spaces between words, such as Chinese, Japanese or Thai."""
     return _ONE_UNSPACED.match(character) is not None
 
 
 def is_mostly_unspaced(text: str) -> bool:
-    """Whether most letters are of a script without spaces between words; adjacent other letters count once."""
+    """Whether most letters are of a script without spaces between words; a run of other letters counts once."""
     return _are_mostly_unspaced([text])
 
 
@@ -68,7 +68,7 @@ def _are_mostly_unspaced(texts: Iterable[str]) -> bool:
 
 
 def guess_splitting(sentences: Iterable[Sequence[str]]) -> Splitting:
-    """How raw text is to be cut, so that it becomes words such as those of these sentences; never ``whitespace``.
+    """Guess the tokenization that produces words like those of these sentences; never ``whitespace``.
 
     >>> guess_splitting([["他", "买", "iPhone"]]), guess_splitting([list("他买iPhone")]), guess_splitting([["Ada", "left"]])
     ('characters', 'single-characters', 'words')
@@ -88,16 +88,16 @@ def guess_splitting(sentences: Iterable[Sequence[str]]) -> Splitting:
 
 
 def _is_parted(word: str, following: str) -> bool:
-    """Whether ``characters`` would not have parted these two."""
+    """Whether ``characters`` would have kept these two characters in one word."""
     return len(word) == len(following) == 1 and LETTER_RUN.fullmatch(word + following) is not None
 
 
 def split_words(text: str, how: Splitting = "words") -> list[tuple[int, int]]:
     """Character offsets ``[start, end)`` of the words of ``text``.
 
-    ``words``: Unicode words, single CJK characters, single punctuation marks. ``whitespace``: whatever spaces separate.
-    ``characters``: every character that is not a space, but adjacent letters and digits of scripts with spaces are one word.
-    ``single-characters``: every character that is not a space.
+    ``words``: Unicode words, single CJK characters, single punctuation marks. ``whitespace``: separated by whitespace only.
+    ``characters``: every non-space character, but runs of letters and digits of scripts with spaces are one word.
+    ``single-characters``: every non-space character.
 
     >>> [text[a:b] for text in ["Ada's 2,500 円札."] for a, b in split_words(text)]
     ['Ada', "'s", '2,500', '円', '札', '.']
@@ -110,12 +110,12 @@ def split_words(text: str, how: Splitting = "words") -> list[tuple[int, int]]:
 
 
 def cut_words(text: str, how: Splitting = "words") -> tuple[str, ...]:
-    """The words of ``text``, without their offsets: many times faster, because most of them have been seen before.
+    """The words of ``text`` without offsets, which is many times faster, thanks to a cache.
 
     >>> cut_words("Ada's 2,500 円札.")
     ('Ada', "'s", '2,500', '円', '札', '.')
     """
-    if how == "words":  # no word has a space in it
+    if how == "words":  # words contain no spaces
         return tuple(chain.from_iterable(map(_pieces.__getitem__, text.split())))
     if how == "characters":
         return tuple(_CHARACTER.findall(text))
@@ -123,7 +123,7 @@ def cut_words(text: str, how: Splitting = "words") -> tuple[str, ...]:
 
 
 class _Pieces(dict[str, tuple[str, ...]]):
-    """The words between two spaces; short ones are remembered."""
+    """Cache of the words between two spaces, for short strings."""
 
     def __missing__(self, between: str) -> tuple[str, ...]:
         words = tuple(_WORD.findall(between))
@@ -138,7 +138,7 @@ _pieces = _Pieces()
 
 
 class Passage(NamedTuple):
-    """Words ``[begin, end)`` that are looked at together; what begins in ``[own_begin, own_end)`` is taken from here."""
+    """Words ``[begin, end)`` processed together; entities that begin in ``[own_begin, own_end)`` are taken from here."""
 
     begin: int
     end: int
@@ -147,10 +147,10 @@ class Passage(NamedTuple):
 
 
 def split_passages(text: str, offsets: Sequence[tuple[int, int]], longest: int) -> list[Passage]:
-    """Cut a text of many words into passages of at most ``longest`` words, so that a document can be given as a whole.
+    """Split a long text into passages of at most ``longest`` words, so that whole documents can be processed.
 
-    A passage ends where a sentence or a paragraph does. A single sentence that is longer is covered by overlapping
-    passages, so that no name is cut in two.
+    A passage ends with a sentence or a paragraph. A longer sentence is covered by overlapping passages, so that no name is
+    cut.
     """
     passages: list[Passage] = []
     begin, count = 0, len(offsets)
@@ -165,12 +165,12 @@ def split_passages(text: str, offsets: Sequence[tuple[int, int]], longest: int) 
 
 
 def sentence_ends(text: str, offsets: Sequence[tuple[int, int]]) -> list[int]:
-    """The words before which a sentence or paragraph ends."""
+    """Indices of the words that follow the end of a sentence or paragraph."""
     return [word for word in range(1, len(offsets)) if _ends_sentence(text, offsets, word)]
 
 
 def _overlapping(begin: int, end: int, longest: int) -> list[Passage]:
-    """Passages over one sentence; neighbors share a third."""
+    """Passages over one sentence; adjacent ones overlap by a third."""
     shared = longest // 3
     starts = [begin]
     while end - starts[-1] > longest:
@@ -183,7 +183,7 @@ def _overlapping(begin: int, end: int, longest: int) -> list[Passage]:
 
 
 def _ends_sentence(text: str, offsets: Sequence[tuple[int, int]], word: int) -> bool:
-    """Whether a sentence or paragraph ends before ``word``; the quotes and brackets that close it belong to it."""
+    """Whether a sentence or paragraph ends before ``word``; closing quotes and brackets belong to it."""
     gap = text[offsets[word - 1][1] : offsets[word][0]]
     if gap.count("\n") > 1:
         return True
@@ -197,7 +197,7 @@ def _ends_sentence(text: str, offsets: Sequence[tuple[int, int]], word: int) -> 
         return False
     if last != ".":
         return True
-    while offsets[word - 1][0] >= position:  # words of closing quotes only
+    while offsets[word - 1][0] >= position:  # words that are closing quotes only
         word -= 1
     before = text[offsets[word - 1][0] : position - 1]
     if not before and word > 1:

@@ -1,4 +1,4 @@
-"""What follows from what several sources say: each has a vote, and silence is none."""
+"""Voting: merging the annotations of several sources, in which silence is no vote."""
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,20 +7,20 @@ from typing import Literal
 from lacuner.corpus.sentence import Entity, Sentence, SourceAnnotation, Span
 
 Trust = Mapping[str, float]
-"""How much the vote of a source weighs; 1 for those that are not there."""
+"""Weight of each source's vote; 1 by default."""
 Ties = Literal["all", "first"]
-"""What stays of different labels of a span with as many votes: all of them, or that of the first source."""
+"""Which of a span's tied labels are kept: all of them, or that of the first source."""
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """An entity that somebody has annotated.
+    """An entity annotated by at least one source.
 
     Attributes:
-        entity: with the fields that the first source gives it.
-        sayers: numbers of the sources that have it.
-        votes: the weight of these.
-        against: the weight of sources that reject it, or are complete without it.
+        entity: with the fields given by its first source.
+        sayers: indices of the sources that annotate it.
+        votes: their total weight.
+        against: total weight of sources that reject it, or are complete without it.
     """
 
     entity: Entity
@@ -30,20 +30,20 @@ class Candidate:
 
 
 def decide(said: Sequence[SourceAnnotation], ties: Ties = "all") -> list[Candidate]:
-    """The entities that win the vote about a sentence, in which each source has as many votes as its weight says.
+    """The entities of a sentence that win the vote, in which each source has its weight as votes.
 
-    * An entity stays unless more votes are against it than for it: of sources that reject its span, or that are complete
-      and do not have it. A source that is not complete and does not have it says nothing.
-    * Of different labels of a span, the one with the most votes stays; several, if they have as many, and each may be right,
-      unless ``ties`` says otherwise.
-    * Of spans that overlap, the one with the most votes stays; of several with as many, that of the earlier source, then
-      the longer one.
-    * Two entities that one source has both, or whose sources did not look for the other's label, do not contradict each
-      other, and both stay.
+    * An entity is kept unless there are more votes against it than for it: of sources that reject its span, or that are
+      complete without it. An incomplete source without it does not vote.
+    * Of different labels of a span, the one with the most votes is kept; of tied ones, all are kept as alternatives, unless
+      ``ties`` says otherwise.
+    * Of overlapping spans, the one with the most votes is kept; of tied ones, that of the earlier source, then the longer
+      one.
+    * Two entities that one source annotates both, or whose sources did not annotate the other's label, do not conflict, and
+      both are kept.
 
     Args:
-        said: what each source says, the first one first.
-        ties: what stays of labels with as many votes.
+        said: the annotation of each source, in order of precedence.
+        ties: which tied labels are kept.
     """
     chosen: list[Candidate] = []
     at_word: dict[int, list[Candidate]] = {}
@@ -61,7 +61,7 @@ def decide(said: Sequence[SourceAnnotation], ties: Ties = "all") -> list[Candida
 
 
 def agreed_entities(sentence: Sentence) -> dict[Entity, bool]:
-    """Everything that sources say are entities, and whether a majority of those that looked for its label says so."""
+    """All entities of all sources, and whether a majority of the sources that annotate their label agrees."""
     said = sentence.by_source
     votes: dict[Entity, float] = {}
     for annotation in said:
@@ -74,15 +74,15 @@ def agreed_entities(sentence: Sentence) -> dict[Entity, bool]:
 
 
 def undecided_spans(sentence: Sentence, labels: Container[str] | None = None) -> tuple[Span, ...]:
-    """Spans that some source takes for an entity, but no majority of the sources that looked for its label.
+    """Spans annotated by some source, but not by a majority of the sources that annotate the label.
 
-    Whether they are entities, and of which label, is open: a source that is silent may have overlooked one, or know better.
-    Nothing is open in a sentence of which everything is known, nor about a span that is rejected, or that somebody annotated
-    after the sources had their say.
+    Whether they are entities, and of which label, is undecided: a source without the annotation may have missed it, or be
+    right. Nothing is undecided in a complete sentence, nor about a span that is rejected, or was annotated after merging the
+    sources.
 
     Args:
         sentence: the sentence.
-        labels: only spans that nobody gives another label are looked at; by default all.
+        labels: omit spans that some source gives a label not among these; by default all labels.
     """
     if len(sentence.by_source) < 2 or sentence.complete:
         return ()
@@ -116,7 +116,7 @@ def _candidates(said: Sequence[SourceAnnotation]) -> list[Candidate]:
 
 
 def _denies(annotation: SourceAnnotation, entity: Entity, rejected: set[Span], annotated: set[Span]) -> bool:
-    """Whether a source says that this is no entity; another label of the same span is a vote for that."""
+    """Whether a source denies that this is an entity; another label of the same span does not deny that."""
     if entity.span in rejected:
         return True
     if not annotation.complete or entity.span in annotated:
@@ -129,7 +129,7 @@ def _rank(one: Candidate) -> tuple[float, int, int, Entity]:
 
 
 def _beats(winner: Candidate, one: Candidate, said: Sequence[SourceAnnotation], ties: Ties) -> bool:
-    """Whether an entity that has been chosen leaves no room for another."""
+    """Whether a chosen entity excludes another candidate."""
     if not set(winner.sayers).isdisjoint(one.sayers):
         return False
     if ties == "all" and winner.entity.span == one.entity.span and winner.votes == one.votes:

@@ -1,7 +1,7 @@
-"""Batch → one vector a word.
+"""Encoders: a batch of sentences → one vector per word.
 
-To add an encoder, add a module to this folder that lists its settings in ``PARTS``; a package of somebody else names such a
-module in the entry-point group ``lacuner.encoders``.
+To add an encoder, add a module to this folder that lists its settings in ``PARTS``; a third-party package names such a module
+in the entry-point group ``lacuner.encoders``.
 """
 
 from collections.abc import Mapping

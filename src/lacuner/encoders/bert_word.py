@@ -1,4 +1,4 @@
-"""BERT+Word: the words around each character beside BERT's vector of it, fused by a BiLSTM."""
+"""BERT+Word: BERT's character vectors and vectors of matching lexicon words, fused by a BiLSTM."""
 
 from typing import Literal
 
@@ -28,8 +28,8 @@ class BertWordConfig(LexiconBertConfig):
 class BertWordEncoder(LexiconBertEncoder):
     """Words → vectors of size ``2 * hidden``.
 
-    The baseline of Liu et al. 2021, *Lexicon Enhanced Chinese Sequence Labeling Using BERT Adapter* (ACL): where LEBERT takes
-    words into BERT, this one adds them to its output.
+    The baseline of Liu et al. 2021, *Lexicon Enhanced Chinese Sequence Labeling Using BERT Adapter* (ACL): LEBERT injects
+    lexicon words into BERT, this model adds them to its output.
     """
 
     def __init__(self, config: BertWordConfig, bert: TransformerEncoder, lexicon: Lexicon, table: VectorTable) -> None:

@@ -7,10 +7,10 @@ from lacuner.features.order import backwards, rearrange
 
 
 class BiLSTM(nn.Module):
-    """Two LSTMs, one of which reads each sentence from its own last word to its first.
+    """A forward LSTM, and a backward LSTM that starts at the last word of each sentence.
 
-    Reversing the sentences by index keeps the batch rectangular, and so on torch's fast path, which packed sequences are not.
-    What is in the padding never reaches a word.
+    Sentences are reversed by indexing, which keeps the batch rectangular and on torch's fast path, unlike packed sequences.
+    Padding never affects a word.
     """
 
     def __init__(self, size: int, hidden: int) -> None:

@@ -1,4 +1,4 @@
-"""Which device to compute on, and with which numbers."""
+"""Choice of device and numerical precision."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,21 +10,21 @@ import torch
 from lacuner.errors import ConfigError
 
 Precision = Literal["fp32", "bf16"]
-"""``bf16`` is mixed precision: matrices are multiplied in bfloat16; weights, their gradients and sums stay float32."""
+"""``bf16`` is mixed precision: matrix products in bfloat16; weights, gradients and sums in float32."""
 _chosen: ContextVar[torch.device | None] = ContextVar("device", default=None)
 
 
 def default_device() -> torch.device:
-    """The device that :func:`on_device` names, or else the fastest of this machine: CUDA, Apple's GPU (MPS), the CPU."""
+    """The device set by :func:`on_device`, or else the fastest available: CUDA, Apple's GPU (MPS), or the CPU."""
     fastest = (name for name in ("cuda", "mps", "cpu") if _is_available(torch.device(name)))
     return _chosen.get() or torch.device(next(fastest))
 
 
 @contextmanager
 def on_device(name: str | torch.device | None) -> Iterator[torch.device]:
-    """What is trained or loaded inside runs on this device, unless it is told otherwise; without a name nothing changes.
+    """Set the default device for training and loading in this context; without a name, nothing changes.
 
-    Teachers, folds of an audit and dev scores follow, and none of them needs an argument for it.
+    It also applies to teachers, audit folds and dev evaluation, so that these need no device argument.
     """
     device = find_device(name)
     token = _chosen.set(device)
@@ -35,7 +35,7 @@ def on_device(name: str | torch.device | None) -> Iterator[torch.device]:
 
 
 def find_device(name: str | torch.device | None = None) -> torch.device:
-    """The device that a user names, such as ``cpu``, ``cuda:1`` or ``mps``; without a name, the default one."""
+    """Parse a device name such as ``cpu``, ``cuda:1`` or ``mps``; without a name, return the default device."""
     if name is None:
         return default_device()
     try:
@@ -56,12 +56,12 @@ def _is_available(device: torch.device) -> bool:
 
 
 def has_bf16(device: torch.device) -> bool:
-    """Whether a device is known to multiply bfloat16 in hardware; emulated, it takes several times as long as float32."""
+    """Whether a device is known to support bfloat16 in hardware; emulated, it is several times slower than float32."""
     if device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     return device.type == "cpu" and (torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
 
 
 def exact_dtype(device: torch.device) -> torch.dtype:
-    """The most exact floating-point type of a device: MPS has no double precision."""
+    """The most precise floating-point type of a device: MPS has no double precision."""
     return torch.float32 if device.type == "mps" else torch.float64

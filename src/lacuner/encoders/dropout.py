@@ -1,4 +1,4 @@
-"""Dropout that costs a third of torch's on a CPU."""
+"""Dropout at a third of the cost of torch's on a CPU."""
 
 import math
 from functools import partial
@@ -12,10 +12,10 @@ _STEPS = 256
 
 
 class Dropout(nn.Module):
-    """Sets elements to zero with probability ``rate``, rounded to a multiple of 1/256, and scales up the others.
+    """Zeroes elements with probability ``rate``, rounded to a multiple of 1/256, and rescales the others.
 
-    On a CPU torch draws a number for every element, one after the other, which is a fifth of a training step with many
-    spans. Here eight elements share one draw, a byte each.
+    On a CPU, torch draws one number per element sequentially, which takes a fifth of a training step with many spans. Here
+    eight elements share one draw, a byte each.
     """
 
     def __init__(self, rate: float) -> None:

@@ -1,4 +1,4 @@
-"""What every encoder is, and what describes it."""
+"""Base classes of encoders and their settings."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
@@ -15,26 +15,26 @@ from lacuner.parts import Part
 
 
 class Inputs(Protocol):
-    """A batch of sentences, as an encoder wants it."""
+    """A batch of sentences, in the encoder's input format."""
 
     @property
     def lengths(self) -> Tensor:
-        """``(B,)`` words of each sentence."""
+        """Sentence lengths in words: ``(B,)``."""
 
     def to(self, device: torch.device) -> Self: ...
 
     def rows(self, begin: int, end: int) -> Self:
-        """The rows ``[begin, end)`` alone, padded as they are; needed only where several processes divide a batch."""
+        """The rows ``[begin, end)``, with unchanged padding; used only if several processes divide a batch."""
 
 
 class Index(Protocol):
-    """Turns words into inputs."""
+    """Converts words to inputs."""
 
     def lengths(self, sentences: Iterable[Sequence[str]]) -> list[int]:
-        """What each sentence costs in a batch."""
+        """Size of each sentence in a batch."""
 
     def collate(self, sentences: Sequence[Sequence[str]]) -> Any:
-        """A batch: :class:`Inputs`."""
+        """Build a batch of :class:`Inputs`."""
 
 
 class Encoder(nn.Module, ABC):
@@ -43,70 +43,70 @@ class Encoder(nn.Module, ABC):
     index: Index
     size: int
     precision: Precision = "fp32"
-    """What it is trained in; :meth:`train_in` sets it."""
+    """Training precision; set by :meth:`train_in`."""
     draws_rows: ClassVar[bool] = False
-    """Whether all that it draws in training is drawn by :func:`~lacuner.encoders.rows.draw`, a row for each sentence.
+    """Whether all its random numbers in training come from :func:`~lacuner.encoders.rows.draw`, one row per sentence.
 
-    Then processes that divide a batch draw what one process would draw. Otherwise each draws for itself.
+    If so, processes that divide a batch draw the same numbers as a single process. Otherwise each draws its own.
     """
 
     @property
     def pretrained(self) -> nn.Module:
-        """What is trained at the encoder's learning rate; all its other weights are new, and trained at the head's."""
+        """The module trained at the encoder's learning rate; all other weights are new, and trained at the head's."""
         return self
 
     def train_in(self, precision: Precision) -> None:
-        """Multiply the matrices of pretrained layers in this precision, in training mode only."""
+        """Set the precision of matrix products in pretrained layers, in training mode only."""
         for module in self.modules():
             if isinstance(module, Encoder):
                 module.precision = precision
 
     def autocast(self) -> AbstractContextManager[Any]:
-        """Pretrained layers are computed in it. What comes out may be bfloat16, and has to become float32 again."""
+        """Context for computing pretrained layers. Their output may be bfloat16, and must be cast to float32."""
         if not self.training or self.precision == "fp32":
-            return nullcontext()  # not a disabled autocast, which would end one that is around it
+            return nullcontext()  # not a disabled autocast, which would end an enclosing one
         return torch.autocast(next(self.parameters()).device.type, torch.bfloat16)
 
     @abstractmethod
     def forward(self, inputs: Any) -> EncodedWords:
-        """One vector a word, or two; float32."""
+        """One vector per word, or two; float32."""
 
     @abstractmethod
     def save(self, folder: Path) -> dict[str, Any]:
-        """Write whatever its weights and settings do not tell into a model folder; the rest is returned, for JSON."""
+        """Write files other than weights and settings to a model folder; return the rest, for JSON."""
 
 
 class EncoderConfig(Part, ABC):
     """Settings of an encoder."""
 
     epochs: ClassVar[int]
-    """How often it reads a corpus of ordinary size."""
+    """Number of epochs for a corpus of ordinary size."""
     min_steps: ClassVar[int] = 400
-    """A small corpus is read so often that there are as many batches."""
+    """A small corpus is trained on for at least this many steps."""
     training: ClassVar[dict[str, Any]]
-    """What else of the settings of training depends on it."""
+    """Other training settings that depend on the encoder."""
     precisions: ClassVar[tuple[Precision, ...]] = ("fp32",)
-    """What it can be trained in: more than float32 if it computes its pretrained layers in :meth:`Encoder.autocast`."""
+    """Supported training precisions: more than float32 only if pretrained layers run in :meth:`Encoder.autocast`."""
     auto_precision: ClassVar[Precision] = "fp32"
-    """The one that ``auto`` chooses where hardware has it: it has to be known that the models are as good."""
+    """The precision chosen by ``auto`` if supported by the hardware; models must be known to be equally good."""
 
     @property
     def title(self) -> str:
-        """What to call it in a model card."""
+        """Name for the model card."""
         return self.name
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """Files of words, vectors or weights that it is created from: with other ones it would be another encoder."""
+        """Files of words, vectors or weights that the encoder is created from, and that determine its identity."""
         return ()
 
     def check(self) -> None:
-        """Refuse what :meth:`create` would refuse whatever the sentences are, before anything long begins."""
+        """Reject early what :meth:`create` would reject for any sentences."""
 
     @abstractmethod
     def create(self, sentences: Sequence[Sequence[str]]) -> Encoder:
-        """An encoder that has not been trained on these sentences yet, but knows their words."""
+        """Create an untrained encoder with the vocabulary of these sentences."""
 
     @abstractmethod
     def restore(self, architecture: dict[str, Any], folder: Path) -> Encoder:
-        """What :meth:`Encoder.save` described; the weights are loaded afterwards."""
+        """Rebuild the encoder described by :meth:`Encoder.save`; its weights are loaded afterwards."""

@@ -1,4 +1,4 @@
-"""FLAT: characters and the words around them as one sequence, with distances between all their ends."""
+"""FLAT: characters and matching lexicon words as one sequence, with relative positions between all their ends."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,9 +18,9 @@ from lacuner.features.lexicon import Lattice, LatticeIndex, Lexicon
 from lacuner.features.vocabulary import PADDING, Vocabulary
 
 _AT_ONCE = 2**22
-"""Number of scores that are computed at once, of which those that are needed are kept."""
+"""Maximum number of scores computed at once, from which the needed ones are gathered."""
 _WIDENING = 3
-"""How much wider than a node the hidden layer of the feed-forward network is."""
+"""Ratio of the feed-forward network's hidden size to that of a node."""
 
 
 class FlatConfig(LexiconConfig, VocabularyConfig):
@@ -55,8 +55,8 @@ class FlatEncoder(Encoder):
     """Words → vectors of size ``heads * head_size``.
 
     Li et al. 2020, *FLAT: Chinese NER Using Flat-Lattice Transformer* (ACL). Tokens and lexicon words are nodes of a lattice,
-    each with the position of its first and its last token (head and tail). All nodes see each other: time and memory grow with
-    the square of their number.
+    each with the positions of its first and last token (head and tail). All nodes attend to each other, so time and memory
+    are quadratic in their number.
     """
 
     draws_rows: ClassVar = True
@@ -104,10 +104,10 @@ class FlatEncoder(Encoder):
 
 
 class RelativePositions(nn.Module):
-    """What the distances between heads and tails of two nodes mean: ``R_ij = ReLU(W_r (p_hh ⊕ p_ht ⊕ p_th ⊕ p_tt))``.
+    """Encodings of the distances between heads and tails of two nodes: ``R_ij = ReLU(W_r (p_hh ⊕ p_ht ⊕ p_th ⊕ p_tt))``.
 
-    All four follow from the distance of the heads and the widths of the nodes, so that ``R`` is a table of these three.
-    ``W_r`` of the concatenation is split into maps of the four distances.
+    All four distances follow from the distance of the heads and the widths of the nodes, so ``R`` is a table indexed by these
+    three. ``W_r`` of the concatenation is split into maps of the four distances.
     """
 
     def __init__(self, size: int) -> None:
@@ -116,7 +116,7 @@ class RelativePositions(nn.Module):
         self.fusion = nn.Linear(4 * size, size)
 
     def forward(self, widths: Tensor, max_distance: int) -> Tensor:
-        """``R`` of nodes with any two of the ``V`` widths and heads up to ``max_distance`` tokens apart: ``(V, V, D, d)``."""
+        """``R`` for all pairs of ``V`` widths and heads up to ``max_distance`` tokens apart: ``(V, V, D, d)``."""
         heads = torch.arange(-max_distance, max_distance + 1, device=widths.device)  # (D,)
         own, other = widths[:, None, None] - 1, widths[None, :, None] - 1
         distances = (heads, heads - other, heads + own, heads + own - other)  # hh, ht, th, tt
@@ -131,7 +131,7 @@ class RelativePositions(nn.Module):
 
 
 def sinusoids(distances: Tensor, size: int) -> Tensor:
-    """``(D, size)``: sine and cosine of each distance in waves that grow longer, as in Vaswani et al. 2017."""
+    """Sinusoidal encoding of each distance, as in Vaswani et al. 2017: ``(D, size)``."""
     pairs = torch.arange((size + 1) // 2, device=distances.device)
     angles = distances[:, None] / 10_000 ** (2 * pairs / size)
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :size]
@@ -141,8 +141,8 @@ class Nodes(NamedTuple):
     """Positions of the ``N`` nodes of ``B`` sentences."""
 
     there: Tensor  # (B, N) bool
-    kind: Tensor  # (B * N,) which of the V widths each has
-    pairs: Tensor  # (B * N, N) for each node and each of its sentence: index of width and distance, below V * D
+    kind: Tensor  # (B * N,) index of each node's width among V
+    pairs: Tensor  # (B * N, N) for each pair of nodes, index of width and distance, below V * D
 
     @classmethod
     def of(cls, there: Tensor, head: Tensor, kind: Tensor, max_distance: int) -> "Nodes":
@@ -151,7 +151,7 @@ class Nodes(NamedTuple):
 
 
 class LatticeLayer(nn.Module):
-    """A layer of the transformer over the nodes of a lattice.
+    """A transformer layer over the nodes of a lattice.
 
     The attention of node ``i`` to node ``j`` is ``q_i·k_j + q_i·(W_R R_ij) + u·k_j + v·(W_R R_ij)`` in each head, without
     scaling.
@@ -176,7 +176,7 @@ class LatticeLayer(nn.Module):
         self.dropout = Dropout(config.dropout)
 
     def forward(self, hidden: Tensor, nodes: Nodes, positions: Tensor) -> Tensor:
-        """Nodes ``(B, N, d)`` that see each other; ``positions`` is ``R``: ``(V, V, D, d)``."""
+        """Self-attention over nodes ``(B, N, d)``; ``positions`` is ``R``: ``(V, V, D, d)``."""
         scores = self.attention(hidden, nodes, positions)
         scores = scores.masked_fill(~nodes.there[:, None, None, :], torch.finfo(scores.dtype).min)
         seen = scores.softmax(-1) @ self._split(self.value(hidden))  # (B, heads, N, s)
@@ -185,7 +185,7 @@ class LatticeLayer(nn.Module):
         return normed
 
     def attention(self, hidden: Tensor, nodes: Nodes, positions: Tensor) -> Tensor:
-        """How much each node attends to each other, before the softmax: ``(B, heads, N, N)``."""
+        """Attention scores between nodes, before the softmax: ``(B, heads, N, N)``."""
         query = self.query(hidden)
         by_content = self._split(query + self.content_bias) @ self._split(self.key(hidden)).transpose(2, 3)
         asking = (query + self.position_bias).flatten(0, 1)  # (B * N, d)
@@ -193,10 +193,10 @@ class LatticeLayer(nn.Module):
         return by_content + by_position.view(-1, *hidden.shape[:2], hidden.shape[1]).transpose(0, 1)
 
     def _position_scores(self, asking: Tensor, nodes: Nodes, relative: Tensor) -> Tensor:
-        """``(heads, B * N, N)``: of nodes ``(B * N, d)`` for ``W_R R``, which is ``(V, V * D, d)``.
+        """Positional scores ``(heads, B * N, N)`` of nodes ``(B * N, d)``, given ``W_R R`` of shape ``(V, V * D, d)``.
 
-        Nodes of one width are compared with the whole table, of which the few that are needed are taken: on a table one can
-        multiply matrices, on pairs one cannot.
+        Nodes of one width are multiplied with the whole table, from which the needed scores are gathered: this is a matrix
+        product, unlike scoring the pairs directly.
         """
         asking = self._split(asking)  # (heads, B * N, s)
         tables = self._split(relative).transpose(2, 3)  # (V, heads, s, V * D)

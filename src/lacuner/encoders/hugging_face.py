@@ -1,4 +1,4 @@
-"""Hugging Face models from folders that may be anybody's: nothing in them is run, and nothing is fetched because of them."""
+"""Safe loading of Hugging Face models from untrusted folders: no code in them is run, and nothing is downloaded."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -13,19 +13,19 @@ from lacuner.features.stored import StoredTensor, no_more_than, not_finite, read
 
 _RUNS_CODE = frozenset({"auto_map", "attn_implementation", "_attn_implementation", "_attn_implementation_internal"})
 _MAKES_LISTS = frozenset({"num_labels", "id2label", "label2id"})
-"""Of classifiers; an encoder has no use for them, and the lists that are made of them can be of any length."""
+"""Settings of classifiers, not used by encoders, which could create lists of any length."""
 _MAX_COUNT = 10_000
-"""Layers or labels: configurations make lists of them before there is a model."""
+"""Maximum number of layers or labels, since configurations build lists of them before there is a model."""
 
 
 def load_pretrained(name: str) -> Any:
-    """A model with its weights, by name on the hub or by folder.
+    """Load a pretrained model by hub name or from a folder.
 
     Raises:
-        ConfigError: it would need code or kernels of somebody else, or its weights are damaged.
-        Exception: of any kind, for damaged files make Hugging Face raise all of them.
+        ConfigError: it requires third-party code or kernels, or its weights are damaged.
+        Exception: of any kind; damaged files make Hugging Face raise all sorts of errors.
     """
-    from transformers import AutoConfig, AutoModel  # takes seconds to import, and other encoders do without it
+    from transformers import AutoConfig, AutoModel  # slow to import, and not needed by other encoders
 
     folder, stored = Path(name), {}
     if not folder.is_dir() and (name.startswith((".", "~")) or folder.is_absolute() or len(folder.parts) > 2):
@@ -54,7 +54,7 @@ def load_pretrained(name: str) -> Any:
 
 
 def build_model(architecture: Mapping[str, Any]) -> Any:
-    """A model without its weights, as it was described in a model folder."""
+    """Build a model without weights, as described in a model folder."""
     from transformers import AutoConfig, AutoModel
 
     _check_counts(architecture)
@@ -67,7 +67,7 @@ def build_model(architecture: Mapping[str, Any]) -> Any:
 
 
 def attention_of(config: Any) -> str:
-    """The implementation of attention, which is torch's own; a configuration could name a kernel to be fetched and run."""
+    """Torch's own attention implementation; a configuration could name a kernel to be downloaded and run."""
     from transformers import MODEL_MAPPING
 
     kind = MODEL_MAPPING.get(type(config), None)
@@ -77,7 +77,7 @@ def attention_of(config: Any) -> str:
 
 @contextmanager
 def offline() -> Iterator[None]:
-    """Nothing is fetched from the hub inside, whatever the files of a folder ask for."""
+    """Disable hub downloads in this context, whatever the files of a folder request."""
     from huggingface_hub import constants
 
     before = constants.HF_HUB_OFFLINE
@@ -89,7 +89,7 @@ def offline() -> Iterator[None]:
 
 
 def _check_counts(described: Any) -> None:
-    """Refuse counts of layers and labels that no model has, also those in configurations of parts."""
+    """Reject implausible numbers of layers and labels, also in nested configurations."""
     for key, value in described.items() if isinstance(described, Mapping) else ():
         if isinstance(value, int) and value > _MAX_COUNT and ("layer" in key or key == "num_labels"):
             raise ModelError(f"{key} is {value:,}, which no model has")

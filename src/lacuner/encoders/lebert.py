@@ -1,4 +1,4 @@
-"""LEBERT: lexicon words are taken in between two layers of BERT."""
+"""LEBERT: lexicon words are injected between two layers of BERT."""
 
 from collections.abc import Callable
 from typing import Any, Literal
@@ -32,10 +32,10 @@ class LebertConfig(LexiconBertConfig):
 
 
 class LebertEncoder(LexiconBertEncoder):
-    """Words → vectors of their first and last pieces.
+    """Words → vectors of their first and last subword pieces.
 
-    Liu et al. 2021, *Lexicon Enhanced Chinese Sequence Labeling Using BERT Adapter* (ACL): after one layer, every piece takes
-    in the words around its token, ``LayerNorm(dropout(h + Σ aⱼ vⱼ))``; the layers above see both.
+    Liu et al. 2021, *Lexicon Enhanced Chinese Sequence Labeling Using BERT Adapter* (ACL): after one layer, a lexicon adapter
+    adds the words matching around its token to each piece, ``LayerNorm(dropout(h + Σ aⱼ vⱼ))``; the layers above see both.
     """
 
     def __init__(self, config: LebertConfig, bert: TransformerEncoder, lexicon: Lexicon, table: VectorTable) -> None:
@@ -61,8 +61,8 @@ class LebertEncoder(LexiconBertEncoder):
 
 
 def run_layers(model: Any, inputs: PieceInputs, layer: int, change: Callable[[Tensor], Tensor]) -> Tensor:
-    """The last layer ``(W, m, d)`` of a BERT-like model; ``change`` replaces the output of one layer on the way."""
-    from transformers.masking_utils import create_bidirectional_mask  # to import it takes as long as all the rest
+    """Last layer ``(W, m, d)`` of a BERT-like model; ``change`` replaces the output of one layer."""
+    from transformers.masking_utils import create_bidirectional_mask  # slow to import
 
     hidden = model.embeddings(input_ids=inputs.pieces)
     if hasattr(model, "embeddings_project"):  # ELECTRA
@@ -78,14 +78,14 @@ def run_layers(model: Any, inputs: PieceInputs, layer: int, change: Callable[[Te
 
 @torch.no_grad()
 def check_layers(bert: TransformerEncoder, config: LebertConfig) -> None:
-    """Refuse a model that is not computed layer by layer as BERT is, or lacks the layer."""
+    """Reject a model that is not computed layer by layer as BERT is, or lacks the layer."""
     inputs = bert.index.collate([["a"], ["a", "b", "c"]])
     expected = bert.model.eval()(input_ids=inputs.pieces, attention_mask=inputs.attention).last_hidden_state
     there = inputs.attention.bool()
     try:
         found = run_layers(bert.model, inputs, 0, lambda hidden: hidden)
         alike = torch.allclose(found[there], expected[there], atol=1e-4)
-    except Exception:  # whatever a model of another kind makes of it
+    except Exception:  # models of other kinds may raise anything
         alike = False
     if not alike:
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""What encoders with a lexicon share: the file, its vectors, and attention of tokens over the words around them."""
+"""Shared parts of lexicon-based encoders: file, vectors, and attention of tokens over matching words."""
 
 import logging
 from abc import ABC
@@ -38,12 +38,12 @@ class LexiconConfig(EncoderConfig, ABC):
 
 
 def choose_lexicon(config: LexiconConfig, sentences: Sequence[Sequence[str]]) -> tuple[Lexicon, VectorTable]:
-    """The useful words of a file, and new vectors, which start from the file's if it has some. Logs what was taken."""
+    """Select the useful words of a file, with new vectors initialized from the file's, if any. Logs the choice."""
     path = config.lexicon
     try:
         changed = Path(path).stat().st_mtime_ns
     except OSError:
-        changed = 0  # reading it says what is wrong
+        changed = 0  # reported when the file is read
     words, vectors = _read_lexicon(path, changed)
     lexicon = Lexicon.build(sentences, words, vectors is not None)
     if not lexicon.trained:
@@ -57,7 +57,7 @@ def choose_lexicon(config: LexiconConfig, sentences: Sequence[Sequence[str]]) ->
 
 @lru_cache(maxsize=1)
 def _read_lexicon(path: str, changed: int) -> tuple[tuple[str, ...], WordVectors | None]:
-    """Words of two characters or more; with vectors, if the file's first line looks like those of vector files."""
+    """Words of at least two characters; with vectors, if the file's first line has the format of a vector file."""
     vectors = read_vectors(path) if _has_vectors(path) else None
     rows = lexicon_words(read_words(path) if vectors is None else vectors.words)
     if not rows:
@@ -82,12 +82,12 @@ def _is_number(field: str) -> bool:
 
 
 def save_lexicon(lexicon: Lexicon, table: VectorTable, folder: Path) -> None:
-    """Write the words into a model folder; their vectors are weights of the model."""
+    """Write the words to a model folder; their vectors are weights of the model."""
     write_stored(folder, _LEXICON_FILE, lexicon.as_dict() | {"size": table.size})
 
 
 def restore_lexicon(folder: Path) -> tuple[Lexicon, VectorTable]:
-    """The words in a model folder, and a table for their vectors."""
+    """Read the words from a model folder, and create a table for their vectors."""
 
     def build(content: dict[str, Any]) -> tuple[Lexicon, VectorTable]:
         lexicon = Lexicon.from_dict(content)
@@ -97,12 +97,12 @@ def restore_lexicon(folder: Path) -> tuple[Lexicon, VectorTable]:
 
 
 def lexicon_table(lexicon: Lexicon, size: int) -> VectorTable:
-    """New vectors of a lexicon's words."""
+    """Create new vectors for a lexicon's words."""
     return VectorTable(1 + lexicon.trained, len(lexicon) - lexicon.trained, size)
 
 
 class WordAttention(nn.Module):
-    """Sums up the lexicon words around a token, each as much as its bilinear product with the token's vector says.
+    """Bilinear attention of a token over its matching lexicon words.
 
     Liu et al. 2021, *Lexicon Enhanced Chinese Sequence Labeling Using BERT Adapter* (ACL): a word's vector ``x`` is aligned
     as ``v = W₂ tanh(W₁ x + b₁) + b₂``; the words ``V`` around a token ``h`` are weighted by ``softmax(h W_attn Vᵀ)``.
@@ -124,12 +124,12 @@ class WordAttention(nn.Module):
 
 
 def weigh_words(tokens: Tensor, words: Tensor, index: Tensor) -> Tensor:
-    """``Σ softmax(t · v) v`` over the words of each token; zero for a token without any.
+    """``Σ softmax(t · v) v`` over the words of each token; zero for a token without words.
 
     Args:
         tokens: ``(N, d)``.
         words: ``(U, d)``.
-        index: ``(N, k)`` into ``words``, those of each token; 0 is none.
+        index: ``(N, k)`` into ``words`` for each token; 0 is none.
     """
     around = words.index_select(0, index.flatten()).view(*index.shape, words.shape[-1])  # (N, k, d)
     scores = (around @ tokens[..., None]).squeeze(-1)  # (N, k)

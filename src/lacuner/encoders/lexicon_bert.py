@@ -1,4 +1,4 @@
-"""What Hugging Face encoders with a lexicon share."""
+"""Shared parts of Hugging Face encoders with a lexicon."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ class LexiconBertConfig(LexiconConfig, PretrainedConfig, ABC):
 
     @property
     def bert(self) -> TransformerConfig:
-        """The encoder without lexicon."""
+        """The encoder without the lexicon."""
         return TransformerConfig(model=self.model, window=self.window, dropout=self.dropout)
 
     @property
@@ -38,7 +38,7 @@ class LexiconBertConfig(LexiconConfig, PretrainedConfig, ABC):
 
     @abstractmethod
     def build(self, bert: TransformerEncoder, lexicon: Lexicon, table: VectorTable) -> "LexiconBertEncoder":
-        """A new encoder around these."""
+        """Build a new encoder from these components."""
 
     def create(self, sentences: Sequence[Sequence[str]]) -> "LexiconBertEncoder":
         bert = self.bert.create()
@@ -46,7 +46,7 @@ class LexiconBertConfig(LexiconConfig, PretrainedConfig, ABC):
         return self.build(bert, *choose_lexicon(self, sentences))
 
     def check_model(self, bert: TransformerEncoder) -> None:
-        """Refuse a model that the encoder cannot be built around."""
+        """Reject a model that the encoder cannot be built on."""
 
     def restore(self, architecture: dict[str, Any], folder: Path) -> "LexiconBertEncoder":
         return self.build(self.bert.restore(architecture, folder), *restore_lexicon(folder))

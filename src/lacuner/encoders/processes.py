@@ -1,9 +1,9 @@
-"""Several processes that train one model together.
+"""Training of one model by several processes.
 
-Every process has the whole model and knows the whole batch. Of the batch it encodes its share of the rows; then the word
-vectors of all rows are gathered, and every process computes the loss of the whole batch from them. So a method never sees that
-there are others: it draws for the whole batch, compares spans of the whole batch, and keeps the same state everywhere. The loss
-is that of one process, and so is its gradient.
+Every process has the whole model and the whole batch, but encodes only its share of the rows. The word vectors of all rows
+are then gathered, and every process computes the loss of the whole batch. So methods need not know about other processes:
+they sample from the whole batch, compare spans across it, and have the same state everywhere. Loss and gradient equal those
+of single-process training.
 """
 
 import re
@@ -29,17 +29,17 @@ from lacuner.errors import ConfigError, ProcessLostError, TrainingError
 Item = TypeVar("Item")
 
 _TIMEOUT = timedelta(hours=12)
-"""How long one process may be busy with something that the others wait for; one that has ended is noticed at once."""
+"""Maximum time that processes wait for a busy one; one that has ended is noticed immediately."""
 _LOST = re.compile(r"gloo|nccl|by peer|process ?group|broken pipe|store", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Processes:
-    """Which of the processes this one is.
+    """This process's rank among those that train together.
 
     Attributes:
-        index: from 0; the first is the main one: it alone writes, and shows progress.
-        count: how many there are.
+        index: from 0; the first is the main process, the only one to write files and show progress.
+        count: number of processes.
     """
 
     index: int = 0
@@ -47,7 +47,7 @@ class Processes:
 
     @classmethod
     def join(cls, device: torch.device) -> "Processes":
-        """Connect with the others that ``accelerate launch`` or ``--processes`` has started; alone if nobody has."""
+        """Join the processes started by ``accelerate launch`` or ``--processes``; alone if there are none."""
         state = PartialState(cpu=device.type == "cpu", timeout=_TIMEOUT)
         return cls(state.process_index, state.num_processes)
 
@@ -56,31 +56,31 @@ class Processes:
         return self.index == 0
 
     def own(self, items: Iterable[Item]) -> Iterator[Item]:
-        """This process's share of items, such as batches, of which nobody needs the others' right now."""
+        """This process's share of items, such as batches, that are processed independently."""
         return islice(items, self.index, None, self.count)
 
     def merge(self, found: Mapping[int, Item]) -> dict[int, Item]:
-        """What all processes have found, by index. All of them have to ask."""
+        """Gather results of all processes, by index. All processes must call this."""
         if self.count == 1:
             return dict(found)
         parts: list[dict[int, Item]] = gather_object([dict(found)])
         return {index: item for part in parts for index, item in part.items()}
 
     def agree(self, value: object, otherwise: str) -> None:
-        """Refuse with this sentence if the value is not the same in all processes."""
+        """Raise an error with this message unless the value is the same in all processes."""
         if len(set(self.merge({self.index: value}).values())) > 1:
             raise TrainingError(otherwise)
 
     def wait(self) -> None:
-        """Until all processes have come here."""
+        """Barrier: wait for all processes."""
         self.merge({})
 
     @contextmanager
     def reporting_loss(self) -> Iterator[None]:
-        """What torch says when another process has ended becomes a sentence.
+        """Turn torch's error about a lost process into a readable one.
 
         Raises:
-            ProcessLostError: that sentence.
+            ProcessLostError: another process has ended.
         """
         try:
             yield
@@ -94,11 +94,11 @@ class Processes:
 
     @contextmanager
     def dividing(self, encoder: Encoder, step: int) -> Iterator[None]:
-        """Inside, a batch that all processes encode is divided between them; each of them gets all word vectors.
+        """Divide the encoding of batches between the processes; each of them gets all word vectors.
 
         Args:
             encoder: of the model.
-            step: of training; in another one, other numbers are drawn.
+            step: training step, which seeds the random numbers.
         """
         if self.count == 1:
             yield
@@ -117,7 +117,7 @@ class Processes:
             )
         shares = divide_rows(len(inputs.lengths), self.count)
         begin, end = shares[self.index]
-        taken = (begin, end) if begin < end else (0, 1)  # whoever has no row encodes one that nobody asks for
+        taken = (begin, end) if begin < end else (0, 1)  # a process without rows encodes one that is discarded
         with self._drawing(encoder, step, Rows(*taken, len(inputs.lengths))):
             words = forward(inputs.rows(*taken))
         first = _gathered(words.first[: end - begin], shares, self.index)
@@ -126,9 +126,9 @@ class Processes:
 
     @torch.no_grad()
     def average_gradients(self, weights: Iterable[nn.Parameter]) -> None:
-        """Give all processes the mean of their gradients. A weight has none only if it has none in any process.
+        """Average gradients over all processes. A weight has no gradient only if it has none in any process.
 
-        What ``DistributedDataParallel`` does, but for weights that a method does not use in every step.
+        Like ``DistributedDataParallel``, but supports weights that are not used in every step.
         """
         if self.count == 1:
             return
@@ -147,7 +147,7 @@ class Processes:
 
     @contextmanager
     def _drawing(self, encoder: Encoder, step: int, rows: Rows) -> Iterator[None]:
-        """What follows is drawn alike in all processes, whatever each draws for its rows."""
+        """Draw per-row randomness as if for the whole batch, and leave all generators in the same state in all processes."""
         if not encoder.training:
             yield
         elif encoder.draws_rows:
@@ -165,7 +165,7 @@ ALONE = Processes()
 
 
 def divide_rows(rows: int, count: int) -> list[tuple[int, int]]:
-    """``[begin, end)`` of each process's rows, as many as any other's or one more."""
+    """``[begin, end)`` of each process's rows, as evenly as possible."""
     return [(rows * index // count, rows * (index + 1) // count) for index in range(count)]
 
 
@@ -175,11 +175,11 @@ def _gathered(own: Tensor, shares: list[tuple[int, int]], index: int) -> Tensor:
 
 
 class _Gather(torch.autograd.Function):
-    """The rows of all processes, in order: ``(rows, n, d) → (B, n, d)``.
+    """Gather the rows of all processes, in order: ``(rows, n, d) → (B, n, d)``.
 
-    Every process computes the same loss, so the gradient of its own rows is known to it. It is multiplied by the number of
-    processes, because gradients of weights are averaged over them: those of the head, which are the same everywhere, stay
-    what they are; those of the encoder, of which each process has its part, become the sum.
+    Every process computes the same loss, so it knows the gradient of its own rows. That is multiplied by the number of
+    processes, because weight gradients are averaged over processes: gradients of the head, identical everywhere, stay
+    unchanged; those of the encoder, of which each process has a part, are summed.
     """
 
     @staticmethod

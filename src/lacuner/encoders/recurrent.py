@@ -43,8 +43,8 @@ class RecurrentConfig(VocabularyConfig):
 class RecurrentEncoder(Encoder):
     """Words → vectors of size ``2 * hidden``.
 
-    Words of the training corpus have vectors that are trained (starting from a file's, if there is one); all other words of
-    the file keep theirs. Case is in the characters.
+    Words of the training corpus have trainable vectors, initialized from a file if given; all other words of the file have
+    fixed vectors. Case is represented by the characters.
     """
 
     draws_rows: ClassVar = True
@@ -58,7 +58,7 @@ class RecurrentEncoder(Encoder):
         self.register_buffer("fixed", fixed_table(len(vocabulary.words) - vocabulary.trained, word_size))
         self.rare: Tensor
         self.register_buffer("rare", vocabulary.rare_words(), persistent=False)
-        # Its padding is zero, as the convolution pads, so that a longer word changes nothing.
+        # Padding is zero, as in the convolution, so that the longest word of a batch does not affect the others.
         self.characters = trained_table(len(vocabulary.characters) + 2, config.character_size)
         self.convolution = nn.Conv1d(config.character_size, config.character_filters, kernel_size=3, padding=1)
         sizes = chain([word_size + config.character_filters], repeat(2 * config.hidden, config.layers - 1))
@@ -68,7 +68,7 @@ class RecurrentEncoder(Encoder):
 
     @classmethod
     def create(cls, config: RecurrentConfig, vocabulary: Vocabulary, vectors: WordVectors | None) -> "RecurrentEncoder":
-        """A new encoder whose words start from ``vectors``."""
+        """Create an encoder with words initialized from ``vectors``."""
         encoder = cls(config, vocabulary, config.size_of(vectors))
         load_vectors(vectors, vocabulary.words, encoder.words, encoder.fixed)
         return encoder

@@ -1,4 +1,4 @@
-"""Randomness for some rows of a batch, as it would be drawn for all of them."""
+"""Random numbers for some rows of a batch, identical to those drawn for the whole batch."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,7 +21,7 @@ _rows: ContextVar[Rows | None] = ContextVar("rows", default=None)
 
 @contextmanager
 def drawing_for(rows: Rows) -> Iterator[None]:
-    """Inside, :func:`draw` is asked about these rows of a batch only."""
+    """Restrict :func:`draw` to these rows of a batch in this context."""
     token = _rows.set(rows)
     try:
         yield
@@ -30,16 +30,16 @@ def drawing_for(rows: Rows) -> Iterator[None]:
 
 
 def draws_all() -> bool:
-    """Whether what is drawn is for a whole batch, as nearly always."""
+    """Whether :func:`draw` is for a whole batch, which is the normal case."""
     return _rows.get() is None
 
 
 def draw(shape: tuple[int, ...], sample: Callable[[tuple[int, ...]], Tensor]) -> Tensor:
-    """``sample(shape)``; of some rows of a batch, those rows of what is drawn for the whole batch.
+    """``sample(shape)``; inside :func:`drawing_for`, the given rows of a sample for the whole batch.
 
     Args:
-        shape: whose first dimension counts rows.
-        sample: draws a tensor of a shape.
+        shape: its first dimension is rows.
+        sample: draws a tensor of a given shape.
     """
     rows = _rows.get()
     if rows is None:

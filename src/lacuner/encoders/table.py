@@ -1,4 +1,4 @@
-"""Vectors of numbered words: the first ones are trained, the others stay as a file has them."""
+"""Embedding tables whose first rows are trained, and whose other rows are fixed vectors from a file."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +18,7 @@ Content = TypeVar("Content")
 
 
 def trained_table(rows: int, size: int) -> nn.Embedding:
-    """New random vectors of about unit length; that of the padding is zero."""
+    """Create random vectors of about unit length; that of the padding is zero."""
     table = nn.Embedding(rows, size, padding_idx=PADDING)
     nn.init.uniform_(table.weight, -((3 / size) ** 0.5), (3 / size) ** 0.5)
     table.weight.data[PADDING] = 0
@@ -26,18 +26,18 @@ def trained_table(rows: int, size: int) -> nn.Embedding:
 
 
 def fixed_table(rows: int, size: int) -> Tensor:
-    """Room for vectors that are not trained, in half precision."""
+    """Allocate fixed vectors, in half precision."""
     return torch.zeros(rows, size, dtype=torch.float16)
 
 
 @torch.no_grad()
 def load_vectors(vectors: WordVectors | None, words: Sequence[str], trained: nn.Embedding, fixed: Tensor) -> None:
-    """Put the vectors of a file into new tables.
+    """Copy the vectors of a file into new tables.
 
     Args:
         vectors: of all words that have fixed vectors, and of any others.
         words: of the last rows of ``trained``, followed by those of ``fixed``.
-        trained: keeps its own vectors for words that the file lacks.
+        trained: keeps its initial vectors for words missing from the file.
         fixed: rows after those of ``trained``.
     """
     if vectors is None:
@@ -54,7 +54,7 @@ def load_vectors(vectors: WordVectors | None, words: Sequence[str], trained: nn.
 
 
 def look_up(numbers: Tensor, trained: nn.Embedding, fixed: Tensor) -> Tensor:
-    """Vectors of words ``(…)``: ``(…, size)``."""
+    """Look up vectors of word indices ``(…)``: ``(…, size)``."""
     count = trained.num_embeddings
     vectors: Tensor = trained(numbers.clamp(max=count - 1))
     if not len(fixed):
@@ -64,18 +64,18 @@ def look_up(numbers: Tensor, trained: nn.Embedding, fixed: Tensor) -> Tensor:
 
 
 def replace_rare(numbers: Tensor, rare: Tensor, fraction: float) -> Tensor:
-    """Words with this fraction of the ``rare`` ones ``(trained rows,)`` replaced by *unknown*, so that it is learned."""
+    """Replace this fraction of the ``rare`` words ``(trained rows,)`` by *unknown*, to train its vector."""
     trained = numbers.clamp(max=len(rare) - 1)
     drawn = (draw(numbers.shape, torch.rand) < fraction).to(numbers.device)
     return numbers.masked_fill(rare[trained] & (numbers == trained) & drawn, UNKNOWN)
 
 
 class VectorTable(nn.Module):
-    """Both tables of an encoder's words.
+    """Trained and fixed vectors of an encoder's words.
 
     Args:
-        trained: rows that are trained, padding included.
-        fixed: rows after them.
+        trained: number of trained rows, including padding.
+        fixed: number of fixed rows after them.
         size: of a vector.
     """
 
@@ -88,7 +88,7 @@ class VectorTable(nn.Module):
         self.register_buffer("fixed", fixed_table(fixed, size))
 
     def load_vectors(self, vectors: WordVectors | None, words: Sequence[str]) -> None:
-        """Start from the vectors of a file, where it has some."""
+        """Initialize from the vectors of a file, where available."""
         load_vectors(vectors, words, self.trained, self.fixed)
 
     def forward(self, numbers: Tensor) -> Tensor:
@@ -96,12 +96,12 @@ class VectorTable(nn.Module):
 
 
 def write_stored(folder: Path, name: str, content: Mapping[str, Any]) -> None:
-    """Words as JSON, in a model folder."""
+    """Write words as JSON to a model folder."""
     (folder / name).write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
 
 
 def read_stored(folder: Path, name: str, build: Callable[[dict[str, Any]], Content]) -> Content:
-    """What :func:`write_stored` wrote, or in one sentence what is wrong with it."""
+    """Read a file of :func:`write_stored`, or raise an error that says what is wrong with it."""
     content = read_json(folder, name)
     try:
         return build(content)
@@ -110,7 +110,7 @@ def read_stored(folder: Path, name: str, build: Callable[[dict[str, Any]], Conte
 
 
 def read_size(architecture: Mapping[str, Any], folder: Path) -> int:
-    """The size of word vectors in a model folder."""
+    """Size of word vectors, from a model folder."""
     size = architecture.get("word_size")
     if not isinstance(size, int):
         raise ModelError(f"{folder / 'config.json'} lacks architecture.word_size — copy the folder again")

@@ -19,11 +19,11 @@ from lacuner.errors import ConfigError, ModelError
 from lacuner.features.questions import QuestionIndex
 from lacuner.features.subwords import PieceIndex, PieceInputs
 
-_MAX_WINDOW = 512  # attention costs the square of it, and a sentence rarely needs more
+_MAX_WINDOW = 512  # attention is quadratic, and sentences are rarely longer
 
 
 class PretrainedConfig(EncoderConfig, ABC):
-    """Settings of every encoder that is built on a Hugging Face model."""
+    """Settings shared by all encoders built on a Hugging Face model."""
 
     precisions: ClassVar = ("fp32", "bf16")
 
@@ -71,7 +71,7 @@ class TransformerConfig(PretrainedConfig):
 
 
 class TransformerEncoder(Encoder):
-    """Words → vectors of their first and last pieces, in float32 whatever type the weights are stored in.
+    """Words → vectors of their first and last pieces, in float32 whatever the type of the weights.
 
     With ``lstm``, a BiLSTM reads the mean of the two.
     """
@@ -81,7 +81,7 @@ class TransformerEncoder(Encoder):
         if model.config.is_encoder_decoder:
             model = model.get_encoder()
         if getattr(model, "pooler", None) is not None:
-            model.pooler = None  # it would be carried along untrained
+            model.pooler = None  # would remain untrained
         self.config = config
         self.model = model
         self.index: PieceIndex = index
@@ -108,7 +108,7 @@ class TransformerEncoder(Encoder):
 
     @classmethod
     def restore(cls, config: TransformerConfig, architecture: dict[str, Any], folder: Path) -> "TransformerEncoder":
-        """The bare architecture of a saved model with its tokenizer; the weights are loaded afterwards."""
+        """Rebuild the architecture and tokenizer of a saved model; its weights are loaded afterwards."""
         model = build_model(architecture)
         return cls(config, model, PieceIndex.load(folder, _max_input(model.config), config.window))
 
@@ -119,16 +119,16 @@ class TransformerEncoder(Encoder):
 
     @property
     def knows_segments(self) -> bool:
-        """Whether the model was pretrained to tell the first of two texts from the second, as BERT was."""
+        """Whether the model was pretrained with segment embeddings, as BERT was."""
         return (getattr(self.model.config, "type_vocab_size", None) or 0) > 1
 
     def ask(self, questions: Sequence[str]) -> None:
-        """From now on, put each of these questions before every sentence: there is a row for each pair of the two."""
+        """Prepend each of these questions to every sentence from now on, one row per pair."""
         self.index = QuestionIndex(self.index.tokenizer, self.index.window, questions)
 
     @property
     def architecture(self) -> dict[str, Any]:
-        """Everything that Hugging Face needs to build the model again, for JSON."""
+        """The Hugging Face configuration needed to rebuild the model, for JSON."""
         described: dict[str, Any] = self.model.config.to_diff_dict()
         described.pop("dtype", None)
         return described | {"model_type": self.model.config.model_type}
@@ -145,7 +145,7 @@ class TransformerEncoder(Encoder):
         return self.at_words(hidden, inputs)
 
     def at_words(self, hidden: Tensor, inputs: PieceInputs) -> EncodedWords:
-        """What the model's last layer ``(W, m, d)`` says about each word, in float32 even if the layer is bfloat16."""
+        """Gather the last layer ``(W, m, d)`` at each word's first and last piece, cast to float32."""
         hidden = hidden.to(torch.promote_types(hidden.dtype, torch.float32))
         pieces = self.dropout(hidden).flatten(0, 1)  # (W * m, d)
         words = EncodedWords(_gather(pieces, inputs.first), _gather(pieces, inputs.last))
@@ -157,7 +157,7 @@ class TransformerEncoder(Encoder):
 
 @contextmanager
 def _without_progress_bar() -> Iterator[None]:
-    """Weights are loaded from a disk before a progress bar can be read."""
+    """Hide the progress bar of loading weights, which takes no time from a local disk."""
     from transformers.utils import logging as hugging_face_logging
 
     shown = hugging_face_logging.is_progress_bar_enabled()
@@ -176,7 +176,7 @@ def _gather(pieces: Tensor, index: Tensor) -> Tensor:
 def _max_input(config: Any) -> int:
     positions = getattr(config, "max_position_embeddings", None) or _MAX_WINDOW
     if any(family in config.model_type for family in ("roberta", "camembert", "mpnet", "longformer", "data2vec")):
-        positions -= (config.pad_token_id or 0) + 1  # these number positions after the padding's
+        positions -= (config.pad_token_id or 0) + 1  # position 0 follows the padding index
     return min(positions, _MAX_WINDOW)
 
 

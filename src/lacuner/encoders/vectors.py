@@ -30,7 +30,7 @@ _OTHER_LANGUAGE = (
 
 @dataclass(frozen=True)
 class WordVectors:
-    """Words and their vectors, rounded to half precision: that is how they are stored with a model."""
+    """Words and their vectors, in half precision, as they are stored with a model."""
 
     name: str
     words: tuple[str, ...]
@@ -38,7 +38,7 @@ class WordVectors:
 
 
 def read_vectors(path: str | Path) -> WordVectors:
-    """A word2vec or GloVe text file: a word and its numbers on each line, separated by spaces; a header line is optional."""
+    """Read a word2vec or GloVe text file: one word and its numbers per line, separated by spaces; a header is optional."""
     words: dict[str, None] = {}
     rows: list[npt.NDArray[np.float16]] = []
     size = 0
@@ -48,7 +48,7 @@ def read_vectors(path: str | Path) -> WordVectors:
             size = int(fields[1])
             continue
         size = size or len(fields) - 1
-        word = " ".join(fields[: len(fields) - size])  # some files have words with spaces in them
+        word = " ".join(fields[: len(fields) - size])  # some files have words that contain spaces
         try:
             with np.errstate(over="ignore"):
                 row = np.array(fields[len(fields) - size :], dtype=np.float32).astype(np.float16)
@@ -80,12 +80,12 @@ def installed_glove() -> WordVectors | None:
 
 
 def vector_files(setting: str) -> tuple[Path, ...]:
-    """The file that ``encoder.vectors`` names, if it names one."""
+    """The file named by ``encoder.vectors``, if any."""
     return () if setting in ("auto", "none") else (Path(setting),)
 
 
 def choose_vectors(setting: str, sentences: Iterable[Sequence[str]]) -> WordVectors | None:
-    """What ``encoder.vectors`` asks for: ``auto``, ``none``, or a file. Says what was taken, and why."""
+    """Load the vectors chosen by ``encoder.vectors``: ``auto``, ``none``, or a file. Logs what was chosen, and why."""
     if setting == "none":
         return None
     counts = Counter(token for tokens in sentences for token in tokens)

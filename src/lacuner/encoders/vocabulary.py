@@ -1,4 +1,4 @@
-"""What encoders with a vocabulary of words share: settings, and the file in a model folder."""
+"""Shared parts of encoders with a word vocabulary: settings, and storage in a model folder."""
 
 from abc import ABC
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ _VOCABULARY_FILE = "vocabulary.json"
 
 
 class VocabularyConfig(EncoderConfig, ABC):
-    """Settings of an encoder with vectors of words, from a file or trained from scratch."""
+    """Settings of an encoder with word vectors, from a file or trained from scratch."""
 
     vectors: str = Field(
         "auto",
@@ -35,20 +35,20 @@ class VocabularyConfig(EncoderConfig, ABC):
         return (*super().files, *vector_files(self.vectors))
 
     def choose_words(self, sentences: Sequence[Sequence[str]]) -> tuple[Vocabulary, WordVectors | None]:
-        """The vocabulary of sentences, and the vectors that its words start from, if any."""
+        """Build the vocabulary of sentences, with initial vectors of its words, if any."""
         vectors = choose_vectors(self.vectors, sentences)
         return Vocabulary.build(sentences, vectors.words if vectors else ()), vectors
 
     def size_of(self, vectors: WordVectors | None) -> int:
-        """The size of a word's vector, if it starts from these."""
+        """Size of word vectors when initialized from these."""
         return self.word_size if vectors is None else vectors.table.shape[1]
 
 
 def save_vocabulary(vocabulary: Vocabulary, folder: Path) -> None:
-    """Write the words into a model folder; their vectors are weights of the model."""
+    """Write the words to a model folder; their vectors are weights of the model."""
     write_stored(folder, _VOCABULARY_FILE, vocabulary.as_dict())
 
 
 def restore_vocabulary(folder: Path) -> Vocabulary:
-    """The words in a model folder."""
+    """Read the words from a model folder."""
     return read_stored(folder, _VOCABULARY_FILE, Vocabulary.from_dict)

@@ -1,4 +1,4 @@
-"""What every encoder returns."""
+"""Output of encoders."""
 
 from typing import NamedTuple
 
@@ -8,12 +8,13 @@ from torch import Tensor
 class EncodedWords(NamedTuple):
     """Vectors of ``B`` sentences of up to ``n`` words.
 
-    ``first`` represents a word that begins a span, ``last`` one that ends it; they differ where words consist of pieces.
+    ``first`` represents a word that begins a span, ``last`` one that ends it; they differ if a word has several subword
+    pieces.
     """
 
     first: Tensor  # (B, n, d)
     last: Tensor  # (B, n, d)
 
     def mean(self) -> Tensor:
-        """One vector a word; that of its only piece, where it has only one."""
+        """One vector per word, the mean of its first and last piece."""
         return (self.first + self.last) / 2  # (B, n, d)

@@ -1,4 +1,4 @@
-"""How far the sources of a corpus agree with each other, and each of them with gold annotation."""
+"""Agreement between the sources of a corpus, and of each of them with gold annotation."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -12,25 +12,25 @@ from lacuner.corpus.sources import annotations_of
 from lacuner.evaluation.scores import LabelScores, ScoreCounts
 
 _COMMONEST = 5
-"""How many disagreements of a kind are shown."""
+"""Number of disagreements of a kind that are shown."""
 Kind = tuple[str, str]
-"""The label that the first source gives, and that of the second."""
+"""The labels given by the first and the second source."""
 
 
 @dataclass
 class PairAgreement:
-    """What two sources say about the sentences that both looked at, in labels that both looked for.
+    """Agreement of two sources on the sentences and labels that both have annotated.
 
     Attributes:
         first: name of a source.
         second: name of another.
-        sentences: that both looked at.
-        counts: entities of the second taken as right, and those of the first as found.
-        labels: spans that both annotate, with different labels.
-        boundaries: entities that overlap one of the other source, whose exact span it does not have.
+        sentences: annotated by both.
+        counts: scores of the first source, with the second as gold.
+        labels: spans annotated by both with different labels.
+        boundaries: entities that overlap one of the other source, but have no exact match.
         alone: entities of the first and of the second that overlap none of the other.
-        words: the labels of a word, for all words of these sentences.
-        examples: words of the first disagreement of each kind.
+        words: label pairs of all words of these sentences.
+        examples: text of the first disagreement of each kind.
     """
 
     first: str
@@ -78,10 +78,10 @@ class PairAgreement:
 
     @property
     def kappa(self) -> float | None:
-        """Cohen's kappa of the words' labels; ``None`` where chance alone would agree on every word, or there is none.
+        """Cohen's kappa of the words' labels; ``None`` if chance agreement is perfect, or there are no words.
 
-        It counts words, as nobody can say how many spans both sources have left out. Silence counts as ``O``, so that it is
-        low for sources with gaps.
+        It is computed over words, as the number of spans left out by both sources is undefined. Unlabeled words count as
+        ``O``, so kappa is low for sources with gaps.
         """
         total = self.words.total()
         ours: Counter[str] = Counter()
@@ -118,17 +118,17 @@ class PairAgreement:
 
 @dataclass
 class Agreement:
-    """Counts over a stream of sentences that tell their sources apart.
+    """Counts over a stream of sentences with named sources.
 
-    A reviewer is compared with gold annotation only: who decides about single spans after others has replaced what they
-    said, and could not agree with them.
+    A reviewer is compared with gold annotation only: reviewers replace what others have annotated, so they cannot agree
+    with them.
     """
 
     pairs: dict[tuple[str, str], PairAgreement] = field(default_factory=dict)
     gold: dict[str, ScoreCounts] = field(default_factory=dict)
 
     def add(self, sentence: Sentence, gold: Sentence | None = None) -> None:
-        """Count a sentence, and its gold annotation if there is one."""
+        """Count a sentence, and its gold annotation if given."""
         said = annotations_of(sentence)
         annotators = [each for each in said if each.source != Source.REVIEWER]
         for one, other in combinations(sorted(annotators, key=lambda each: each.source), 2):
@@ -149,7 +149,7 @@ class Agreement:
         return result
 
     def table(self) -> str:
-        """The same to read."""
+        """Format as a table."""
         lines = ["", "agreement between sources (fractions; kappa is that of the words' labels)"] if self.pairs else []
         for _, pair in sorted(self.pairs.items()):
             counts, kappa = pair.counts, "–" if pair.kappa is None else f"{pair.kappa:.2f}"
@@ -188,7 +188,7 @@ def _looked_for(entities: "Sequence[Entity] | dict[Entity, None]", said: SourceA
 
 
 def _labels_of_words(entities: Sequence[Entity], length: int) -> list[str]:
-    """The label of each word; of entities inside each other, that of the longest."""
+    """Label of each word; of nested entities, that of the longest."""
     labels = [OUTSIDE] * length
     for entity in sorted(entities, key=lambda entity: entity.end - entity.start):
         labels[entity.start : entity.end] = [entity.label] * (entity.end - entity.start)

@@ -1,4 +1,4 @@
-"""Is the model better than the list that it was trained from? Scores of both, alone and together."""
+"""Comparison of a model with the dictionary that it was trained from, alone and combined."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,25 +11,25 @@ from lacuner.matching.dictionary import Dictionary
 from lacuner.matching.matcher import Matcher, are_cut_into_characters
 
 Pairs = Sequence[tuple[Sentence, list[Entity]]]
-"""Annotated sentences, and what a model finds in them."""
+"""Annotated sentences with a model's predictions."""
 MIN_SCORES = (0.0, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98)
-"""Least scores that are tried on dev data."""
+"""Minimum scores tried on dev data."""
 
 
 @dataclass(frozen=True)
 class DictionaryComparison:
-    """Scores of a model alone, of a dictionary alone, and of both together."""
+    """Scores of a model alone, a dictionary alone, and both combined."""
 
     model: Scores
     dictionary: Scores
     both: Scores
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON: the scores of both together, with the others under their names."""
+        """For JSON: the combined scores, and the others under their names."""
         return self.both.as_dict() | {"model": self.model.as_dict(), "dictionary": self.dictionary.as_dict()}
 
     def table(self) -> str:
-        """The three side by side, in percent; the labels follow, for both together."""
+        """Format the three side by side, in percent, followed by the labels of the combination."""
         lines = [f"{'':10}  precision  recall      F1"]
         for name, scores in (("model", self.model), ("dictionary", self.dictionary), ("both", self.both)):
             values = (100 * value for value in (scores.precision, scores.recall, scores.f1))
@@ -39,14 +39,14 @@ class DictionaryComparison:
 
 @dataclass(frozen=True)
 class DictionaryChoice:
-    """How a dictionary is best used with a model, and what is reached then on the data on which that was chosen.
+    """The best way to combine a dictionary with a model, and its scores on the data used to choose it.
 
     Attributes:
-        names: how many the dictionary has.
-        ignore_case: whether case is ignored when they are matched and the model is asked, too.
-        min_score: entities of the model with a lower score are left out; the model alone is scored without that.
-        scores: of model and dictionary, each alone at its best, and of both together.
-        alone_ignores_case: whether case is ignored where the dictionary alone is best.
+        names: number of names in the dictionary.
+        ignore_case: whether names are matched case-insensitively in the combination.
+        min_score: minimum score of the model's entities in the combination; the model alone is scored without it.
+        scores: of model and dictionary, each alone at its best, and of both combined.
+        alone_ignores_case: whether the dictionary alone is best when case is ignored.
     """
 
     names: int
@@ -65,7 +65,7 @@ class DictionaryChoice:
 
 
 def match_corpus(dictionary: Dictionary, corpus: Sequence[Sentence], ignore_case: bool = False) -> list[list[Entity]]:
-    """What a dictionary finds in sentences, whatever is annotated in them; names that are not there cost next to nothing."""
+    """Match a dictionary against sentences, ignoring their annotation; names that do not occur cost next to nothing."""
     words = [sentence.tokens for sentence in corpus]
     characters = are_cut_into_characters(words)
     names = Dictionary(tuple(dictionary.occurring_in(corpus, characters)))
@@ -74,18 +74,18 @@ def match_corpus(dictionary: Dictionary, corpus: Sequence[Sentence], ignore_case
 
 
 def combine_pairs(pairs: Pairs, matches: Sequence[list[Entity]], nested: bool = False) -> Pairs:
-    """The sentences, and what model and dictionary find in them together."""
+    """The sentences with the combined entities of model and dictionary."""
     return [(sentence, combine(names, found, nested)) for (sentence, found), names in zip(pairs, matches, strict=True)]
 
 
 def compare_with_dictionary(
     pairs: Pairs, matches: Sequence[list[Entity]], nested: bool = False
 ) -> DictionaryComparison:
-    """Scores of a model and a dictionary on annotated sentences, alone and together.
+    """Score a model and a dictionary on annotated sentences, alone and combined.
 
     Args:
-        pairs: the sentences, and what the model finds in them.
-        matches: what the dictionary finds in each.
+        pairs: the sentences, and the model's predictions.
+        matches: the dictionary's matches in each.
         nested: entities may overlap.
     """
     alone = [(sentence, names) for (sentence, _), names in zip(pairs, matches, strict=True)]
@@ -94,14 +94,14 @@ def compare_with_dictionary(
 
 
 def choose_dictionary_use(dictionary: Dictionary, pairs: Pairs, nested: bool = False) -> DictionaryChoice:
-    """Whether to ignore case, and which of the model's entities to keep, so that both together have the best F1.
+    """Choose case sensitivity and a minimum score of the model's entities to maximize the F1 of the combination.
 
-    A model that was trained from a list is most often right where the list is. What it finds beyond needs a greater score
-    than it does without the list. Of equals, the choice is the exact case, and the lowest score.
+    A model trained from a dictionary is mostly right where the dictionary is. What it finds beyond needs a higher score than
+    without the dictionary. Of ties, prefer case-sensitive matching, and the lowest score.
 
     Args:
         dictionary: the names.
-        pairs: annotated dev sentences, and what the model finds in them.
+        pairs: annotated dev sentences, and the model's predictions.
         nested: entities may overlap.
     """
     corpus = [sentence for sentence, _ in pairs]

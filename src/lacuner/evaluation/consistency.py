@@ -1,4 +1,4 @@
-"""Whether wrong labels are slips, or what a source always says of a name."""
+"""Are wrong labels random slips, or systematic for a name?"""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -12,21 +12,22 @@ _NEARLY_ALWAYS = 0.8
 
 @dataclass
 class WrongNames:
-    """Wrong labels, by whether the same name with the same label is right elsewhere; counted in one pass.
+    """Counts wrong labels, by whether the same name with the same label is right elsewhere, in one pass.
 
-    A slip can be unlearned: the other occurrences of the name contradict it. A name that a source labels wrongly each time
-    looks like the truth to any model that learns from this source alone. Names are compared without regard to case.
+    A random error can be unlearned, because other occurrences of the name contradict it. A name that a source always labels
+    wrongly is indistinguishable from the truth for a model trained on this source alone. Names are compared
+    case-insensitively.
 
     Attributes:
-        names: how often each name with each label is annotated.
-        right: how often that is right.
+        names: occurrences of each annotated name and label.
+        right: how many of these are right.
     """
 
     names: Counter[tuple[str, str]] = field(default_factory=Counter)
     right: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def add(self, gold: Sentence, annotated: Iterable[Entity]) -> None:
-        """Count a sentence; what is compared is what F1 compares."""
+        """Count a sentence, comparing what F1 compares."""
         true, given = comparable_entities(gold, annotated)
         found = list(given)
         for entity, words in zip(found, gold.texts_of(found), strict=True):
@@ -35,7 +36,7 @@ class WrongNames:
             self.right[name] += entity in true
 
     def as_dict(self) -> dict[str, int]:
-        """Wrong labels: all of them, and those of names that are wrong four times of five, that occur once, and the others."""
+        """Number of wrong labels: in total, and by names wrong at least four times of five, occurring once, or neither."""
         counts = Counter({"always": 0, "once": 0, "sometimes": 0})
         for name, count in self.names.items():
             wrong = count - self.right[name]

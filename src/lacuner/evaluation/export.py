@@ -1,4 +1,4 @@
-"""Whether an exported model is worth it: F1, size and speed, before and after."""
+"""F1, size and speed of a model before and after export."""
 
 import time
 from collections.abc import Sequence
@@ -13,15 +13,15 @@ from lacuner.inference.predict import find_entities
 from lacuner.models.model import Model
 
 MAX_LOSS = 0.2
-"""Points of F1 that an export may cost."""
+"""Maximum loss of an export in points of F1."""
 _ROUNDS = 3
 _TIMED_WORDS = 4_000
-"""Words of the check data that both models read in turns."""
+"""Words of the evaluation data that both models process alternately."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What a model does and costs."""
+    """Quality and cost of a model."""
 
     f1: float
     bytes: int
@@ -30,7 +30,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class ExportReport:
-    """A model before and after it was exported."""
+    """A model before and after export."""
 
     backend: BackendName
     before: Measured
@@ -38,7 +38,7 @@ class ExportReport:
 
     @property
     def loss(self) -> float:
-        """Points of F1."""
+        """Loss in points of F1."""
         return 100 * (self.before.f1 - self.after.f1)
 
     @property
@@ -59,7 +59,7 @@ class ExportReport:
 
 
 def compare_models(before: Model, after: Model, corpus: Corpus, backend: BackendName, nested: bool) -> ExportReport:
-    """Measure both on annotated sentences; they are timed in turns, so that a busy machine hurts both alike."""
+    """Measure both models on annotated sentences; timings alternate, so that other load affects both alike."""
     some: list[Sequence[str]] = []
     for tokens in corpus.tokens:
         if sum(map(len, some)) < _TIMED_WORDS:
@@ -72,7 +72,7 @@ def compare_models(before: Model, after: Model, corpus: Corpus, backend: Backend
                 clear()
             began = time.perf_counter()
             find_entities(model, some, nested)
-            if turn:  # the first one warms up
+            if turn:  # the first one is a warm-up
                 times.append(time.perf_counter() - began)
     words = sum(map(len, some))
     measured = [

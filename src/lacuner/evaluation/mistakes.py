@@ -1,4 +1,4 @@
-"""What exactly went wrong: every missed, spurious, wrongly labeled and wrongly bounded entity."""
+"""Classification of errors: missed and spurious entities, wrong labels and wrong boundaries."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
@@ -10,7 +10,7 @@ from lacuner.evaluation.scores import comparable_entities
 
 Kind = Literal["missed", "spurious", "wrong-label", "wrong-boundary"]
 _AROUND = 256
-"""Words to either side of a mistake that are shown with it."""
+"""Words of context on either side of an error."""
 
 
 class _Mistake(NamedTuple):
@@ -20,12 +20,12 @@ class _Mistake(NamedTuple):
 
 
 def find_mistakes(pairs: Iterable[tuple[Sentence, Iterable[Entity]]]) -> Iterator[dict[str, Any]]:
-    """One record for each mistake, over pairs of (annotated sentence, prediction).
+    """Yield a record of each error, over pairs of (annotated sentence, prediction).
 
     A prediction is compared with the annotated entity that it shares most words with: the same span is a *wrong label*,
-    another one a *wrong boundary* (whose labels may differ, too). What shares no word with anything is *missed* or
-    *spurious*; so is a prediction that overlaps only entities that were found. What counts as found is what
-    :func:`~lacuner.evaluation.scores.score_entities` counts.
+    another one a *wrong boundary* (possibly with a wrong label, too). Entities without overlap are *missed* or *spurious*,
+    and so are predictions that overlap only entities that were found. Matches are counted as in
+    :func:`~lacuner.evaluation.scores.score_entities`.
     """
     for index, (sentence, predicted) in enumerate(pairs):
         gold, found = comparable_entities(sentence, predicted)
@@ -43,7 +43,7 @@ def find_mistakes(pairs: Iterable[tuple[Sentence, Iterable[Entity]]]) -> Iterato
 
 
 def _compare(missed: Sequence[Entity], spurious: Sequence[Entity]) -> Iterator[_Mistake]:
-    """What each is, with the annotated and the predicted entity; both are given by start and end."""
+    """Yield the kind of each error, with the annotated and the predicted entity; both inputs are ordered by start and end."""
     candidates = OverlapIndex(missed)
     explained: set[Entity] = set()
     for guess in spurious:
@@ -64,7 +64,7 @@ def _record(entity: Entity, text: str) -> dict[str, Any]:
 
 
 def _context(sentence: Sentence, entities: Sequence[Entity]) -> str:
-    """The words of the sentence; of a very long one, those around the entities."""
+    """The words of the sentence; if it is very long, those around the entities."""
     begin = max(0, min(entity.start for entity in entities) - _AROUND)
     end = max(entity.end for entity in entities) + _AROUND
     words = " ".join(sentence.tokens[begin:end])
@@ -72,6 +72,6 @@ def _context(sentence: Sentence, entities: Sequence[Entity]) -> str:
 
 
 def _likeness(one: Entity, other: Entity) -> tuple[int, bool, int]:
-    """Shared words; then whether all are shared; then which is first."""
+    """Sort key: number of shared words, then whether all are shared, then order."""
     shared = min(one.end, other.end) - max(one.start, other.start)
     return max(0, shared), one.span == other.span, -other.start

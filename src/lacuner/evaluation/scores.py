@@ -1,4 +1,4 @@
-"""Precision, recall and F1 of exactly matching entities, as conlleval counts them; entities may be nested."""
+"""Precision, recall and F1 of exact matches, as in conlleval; entities may be nested."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ from lacuner.corpus import Entity, Sentence
 
 @dataclass(frozen=True)
 class LabelScores:
-    """Counts and what follows from them. A ratio without a denominator is 0, as in conlleval."""
+    """Counts and derived scores. A ratio without a denominator is 0, as in conlleval."""
 
     correct: int = 0
     predicted: int = 0
@@ -31,11 +31,11 @@ class LabelScores:
 
     @property
     def pu_estimate(self) -> float:
-        """Recall² divided by predictions per annotated entity: what to choose by where annotation has gaps (Lee & Liu 2003).
+        """Recall² divided by predictions per annotated entity: a selection metric for incomplete dev data (Lee & Liu 2003).
 
-        Recall can be measured where only some entities are annotated, precision cannot: what looks wrong may just be
-        missing. But recall² / Pr(predicted) is proportional to precision · recall as they truly are, as long as what is
-        annotated is a fair sample. Here it is scaled so that with complete annotation it equals their product.
+        With incomplete annotation, recall can be measured, but precision cannot: a seeming false positive may just be
+        unannotated. But recall² / Pr(predicted) is proportional to true precision · recall if annotated entities are a random
+        sample. Here it is scaled to equal their product if annotation is complete.
         """
         return self.recall**2 * self.support / self.predicted if self.predicted else 0.0
 
@@ -52,7 +52,7 @@ class Scores(LabelScores):
 
     @property
     def macro(self) -> dict[str, float]:
-        """Plain means over the labels that were annotated or predicted."""
+        """Unweighted means over the labels that were annotated or predicted."""
         names = ("precision", "recall", "f1")
         count = max(1, len(self.labels))
         return {name: sum(getattr(label, name) for label in self.labels.values()) / count for name in names}
@@ -62,7 +62,7 @@ class Scores(LabelScores):
         return own | {"labels": {name: label.as_dict() for name, label in self.labels.items()}}
 
     def table(self) -> str:
-        """A table to read, in percent."""
+        """Format as a table, in percent."""
         rows = [(name, scores) for name, scores in self.labels.items()]
         width = max([len(name) for name, _ in rows] + [len("macro")])
         lines = [f"{'':{width}}  precision  recall      F1  support"]
@@ -77,33 +77,33 @@ class Scores(LabelScores):
 
 @dataclass
 class ScoreCounts:
-    """Counts over a stream of sentences, label by label."""
+    """Counts by label over a stream of sentences."""
 
     correct: Counter[str] = field(default_factory=Counter)
     predicted: Counter[str] = field(default_factory=Counter)
     support: Counter[str] = field(default_factory=Counter)
 
     def add(self, sentence: Sentence, found: Iterable[Entity]) -> None:
-        """Count an annotated sentence and what was found in it."""
+        """Count an annotated sentence and its predictions."""
         gold, guesses = comparable_entities(sentence, found)
         self.support.update(entity.label for entity in gold)
         self.predicted.update(entity.label for entity in guesses)
         self.correct.update(entity.label for entity in gold & guesses)
 
     def scores(self) -> Scores:
-        """What follows from the counts."""
+        """Scores derived from the counts."""
         names = sorted(self.support.keys() | self.predicted.keys())
         labels = {name: LabelScores(self.correct[name], self.predicted[name], self.support[name]) for name in names}
         return Scores(self.correct.total(), self.predicted.total(), self.support.total(), labels)
 
 
 def score_entities(pairs: Iterable[tuple[Sentence, Iterable[Entity]]]) -> Scores:
-    """Scores of predicted entities against annotated ones, over pairs of (annotated sentence, prediction).
+    """Score predicted against annotated entities, over pairs of (annotated sentence, prediction).
 
-    Entities are compared as sets, so they may be nested in one another, on both sides. Predictions about which the
-    annotation says nothing are left out: labels that nobody looked for (``annotated_labels``), and spans inside words that
-    are marked as unknown. A span that is annotated with several labels has one of them, as in training: it is one entity,
-    found with any of these labels.
+    Entities are compared as sets, so they may be nested on both sides. Predictions that the annotation cannot judge are
+    ignored: those of labels that were not annotated (``annotated_labels``), and those inside words marked as unknown. A span
+    annotated with several labels has one of them, as in training: it counts as one entity, found by a prediction of any of
+    these labels.
     """
     counts = ScoreCounts()
     for sentence, found in pairs:
@@ -112,9 +112,9 @@ def score_entities(pairs: Iterable[tuple[Sentence, Iterable[Entity]]]) -> Scores
 
 
 def comparable_entities(sentence: Sentence, predicted: Iterable[Entity]) -> tuple[set[Entity], set[Entity]]:
-    """The annotated entities, and those predictions about which the annotation says something.
+    """The annotated entities, and the predictions that the annotation can judge.
 
-    Of a span that is annotated with several labels, one is left on either side: one that was predicted, if there is one.
+    Of a span annotated with several labels, one is kept on either side: one that was predicted, if any.
     """
     gold, found = set(sentence.entities), set(predicted)
     if len(gold) > 1:
@@ -129,7 +129,7 @@ def comparable_entities(sentence: Sentence, predicted: Iterable[Entity]) -> tupl
 
 
 def _settle_alternatives(gold: set[Entity], found: set[Entity]) -> None:
-    """Leave one label of every annotated span that has several."""
+    """Keep one label of every span annotated with several."""
     by_span: dict[tuple[int, int], list[Entity]] = defaultdict(list)
     for entity in sorted(gold):
         by_span[entity.start, entity.end].append(entity)

@@ -1,1 +1,1 @@
-"""Words → numbers → length-bucketed batches."""
+"""Words → indices → length-bucketed batches."""

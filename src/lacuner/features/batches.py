@@ -5,17 +5,17 @@ from collections.abc import Sequence
 import numpy as np
 
 _POOL = 64
-"""How many batches' worth of sentences are sorted together: similar lengths in a batch, yet new company every epoch."""
+"""Number of batches whose sentences are sorted together: similar lengths per batch, but different batches every epoch."""
 
 
 def plan_batches(lengths: Sequence[int], budget: int, shuffle: tuple[int, int] | None = None) -> list[list[int]]:
-    """Indices of the sentences of each batch.
+    """Plan batches, as lists of sentence indices.
 
-    A batch, padded to its longest sentence, holds at most ``budget`` tokens; a longer sentence is alone in its batch.
+    A batch, padded to its longest sentence, has at most ``budget`` tokens; a longer sentence is alone in its batch.
 
     Args:
-        lengths: tokens of each sentence, as the encoder counts them.
-        budget: padded tokens of a batch.
+        lengths: sentence lengths in tokens, as counted by the encoder.
+        budget: maximum number of tokens in a batch, including padding.
         shuffle: ``(seed, epoch)``; ``None`` sorts all sentences by length, for prediction.
     """
     sizes = np.asarray(lengths, dtype=np.int64)
@@ -32,7 +32,7 @@ def plan_batches(lengths: Sequence[int], budget: int, shuffle: tuple[int, int] |
 
 
 def _pack(order: np.ndarray, sizes: np.ndarray, budget: int) -> list[list[int]]:
-    """Cut ascending ``order`` into batches."""
+    """Split ascending ``order`` into batches."""
     batches: list[list[int]] = []
     for index in order.tolist():
         if batches and (len(batches[-1]) + 1) * sizes[index] <= budget:

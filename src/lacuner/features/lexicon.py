@@ -1,4 +1,4 @@
-"""Lexicon words in sentences of single characters, for encoders that look at both."""
+"""Lexicon words in sentences of characters, for lexicon-enhanced encoders."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,37 +15,37 @@ from lacuner.features.subwords import PieceIndex, PieceInputs
 from lacuner.features.vocabulary import PADDING, Vocabulary
 
 _CACHE_SIZE = 4096
-"""Sentences whose words are remembered."""
+"""Number of sentences whose matches are cached."""
 _MIN_LENGTH = 2
-"""Characters of a word."""
+"""Minimum length of a word in characters."""
 
 Match = tuple[int, int, int]
-"""A word's number, and the tokens ``[begin, end)`` that it covers."""
+"""A word's index, and the tokens ``[begin, end)`` that it covers."""
 
 
 class Lexicon:
-    """Words of two characters or more, numbered from 1.
+    """Words of at least two characters, with indices from 1.
 
-    A word is found wherever it equals the concatenation of consecutive tokens, be they single characters or longer. White
-    space in a word does not count.
+    A word matches wherever it equals the concatenation of consecutive tokens, be they single characters or longer. Whitespace
+    in a word is ignored.
 
-    The first ``trained`` words occur in the training corpus: their vectors are trained. All others have vectors from a file,
-    which stay as they are, and are found in new sentences all the same. A word that the training corpus never shows and that
-    has no vector would mean nothing to a model: :meth:`build` drops it.
+    The first ``trained`` words occur in the training corpus, and their vectors are trained. All others have fixed vectors
+    from a file, and are matched in new sentences, too. A word without either would be meaningless to a model: :meth:`build`
+    drops it.
     """
 
     def __init__(self, words: Sequence[str], trained: int) -> None:
         self.words = tuple(words)
         self.trained = trained
         self._numbers = {word: number for number, word in enumerate(self.words, 1)}
-        self._reach: dict[str, int] = {}  # length of the longest word that begins with these two characters
+        self._reach: dict[str, int] = {}  # maximum length of words with this prefix of two characters
         for word in self.words:
             self._reach[word[:_MIN_LENGTH]] = max(len(word), self._reach.get(word[:_MIN_LENGTH], 0))
         self._recent: dict[tuple[str, ...], tuple[Match, ...]] = {}
 
     @classmethod
     def build(cls, sentences: Iterable[Sequence[str]], words: Iterable[str], have_vectors: bool) -> "Lexicon":
-        """The words that sentences show, followed by all others, if words have vectors."""
+        """The words that occur in sentences, followed by all others if words have vectors."""
         every = cls(tuple(lexicon_words(words)), 0)
         seen = {number for tokens in sentences for number, _, _ in every._find(tokens)}
         trained = [every.words[number - 1] for number in sorted(seen)]
@@ -56,7 +56,7 @@ class Lexicon:
         return len(self.words)
 
     def match(self, tokens: Sequence[str]) -> tuple[Match, ...]:
-        """All words in a sentence, by where they begin and end. Those of recent sentences are remembered."""
+        """All matches in a sentence, by start and end, with a cache of recent sentences."""
         key = tuple(tokens)
         found = self._recent.get(key)
         if found is None:
@@ -94,7 +94,7 @@ class Lexicon:
 
 
 def lexicon_words(words: Iterable[str]) -> dict[str, int]:
-    """Words of two characters or more, without white space, and the index of each one's first occurrence in ``words``."""
+    """Words of at least two characters, without whitespace, and the index of each one's first occurrence in ``words``."""
     first: dict[str, int] = {}
     for index, word in enumerate(words):
         key = "".join(word.split())
@@ -104,7 +104,7 @@ def lexicon_words(words: Iterable[str]) -> dict[str, int]:
 
 
 def read_words(path: str | Path) -> list[str]:
-    """A word list: one word per line, or a word, a tab and its type, as in a dictionary of names. Types are ignored."""
+    """Read a word list: one word per line, or a word, a tab and its type, as in a dictionary. Types are ignored."""
     words = []
     for number, line in read_lines(path):
         word, *types = line.split("\t")
@@ -118,9 +118,9 @@ def read_words(path: str | Path) -> list[str]:
 
 @dataclass(frozen=True)
 class Cover:
-    """The lexicon words of ``B`` sentences, ``U`` different ones, and which of them each of up to ``n`` tokens is part of."""
+    """The lexicon words of ``B`` sentences, ``U`` distinct ones, and those that cover each of up to ``n`` tokens."""
 
-    words: Tensor  # (U,) numbers; the first is padding
+    words: Tensor  # (U,) indices; the first is padding
     index: Tensor  # (B, n, k) into words; 0 is none
 
     @classmethod
@@ -143,13 +143,13 @@ class Cover:
         return Cover(self.words.to(device), self.index.to(device))
 
     def rows(self, begin: int, end: int) -> "Cover":
-        """The sentences ``[begin, end)`` alone."""
+        """The sentences ``[begin, end)``."""
         return Cover(self.words, self.index[begin:end])
 
 
 @dataclass(frozen=True)
 class CoveredPieces:
-    """A batch for a transformer, with the lexicon words around each token."""
+    """A batch for a transformer, with the lexicon words covering each token."""
 
     pieces: PieceInputs
     cover: Cover
@@ -162,33 +162,33 @@ class CoveredPieces:
         return CoveredPieces(self.pieces.to(device), self.cover.to(device))
 
     def rows(self, begin: int, end: int) -> "CoveredPieces":
-        """The rows ``[begin, end)`` alone."""
+        """The rows ``[begin, end)``."""
         return CoveredPieces(self.pieces.rows(begin, end), self.cover.rows(begin, end))
 
 
 class CoveredPieceIndex:
-    """Turns words into pieces, and finds the lexicon words around them."""
+    """Converts words to subword pieces, and matches lexicon words."""
 
     def __init__(self, pieces: PieceIndex, lexicon: Lexicon) -> None:
         self.pieces = pieces
         self.lexicon = lexicon
 
     def lengths(self, sentences: Iterable[Sequence[str]]) -> list[int]:
-        """What each sentence costs in a batch: its pieces."""
+        """Size of each sentence in a batch: its pieces."""
         return self.pieces.lengths(sentences)
 
     def collate(self, sentences: Sequence[Sequence[str]]) -> CoveredPieces:
-        """A batch of sentences."""
+        """Build a batch of sentences."""
         return CoveredPieces(self.pieces.collate(sentences), Cover.of(sentences, self.lexicon))
 
 
 @dataclass(frozen=True)
 class Lattice:
-    """``B`` sentences of up to ``n`` tokens, with up to ``w`` lexicon words beside them."""
+    """``B`` sentences of up to ``n`` tokens, with up to ``w`` lexicon words each."""
 
     lengths: Tensor  # (B,)
-    tokens: Tensor  # (B, n) numbers in the vocabulary
-    words: Tensor  # (B, w) numbers in the lexicon
+    tokens: Tensor  # (B, n) vocabulary indices
+    words: Tensor  # (B, w) lexicon indices
     begin: Tensor  # (B, w) first token of each word
     end: Tensor  # (B, w) its last token + 1
 
@@ -196,23 +196,23 @@ class Lattice:
         return Lattice(**{name: value.to(device) for name, value in vars(self).items()})
 
     def rows(self, begin: int, end: int) -> "Lattice":
-        """The rows ``[begin, end)`` alone."""
+        """The rows ``[begin, end)``."""
         return Lattice(**{name: value[begin:end] for name, value in vars(self).items()})
 
 
 class LatticeIndex:
-    """Turns sentences into tokens and lexicon words."""
+    """Converts sentences to tokens and lexicon words."""
 
     def __init__(self, vocabulary: Vocabulary, lexicon: Lexicon) -> None:
         self.vocabulary = vocabulary
         self.lexicon = lexicon
 
     def lengths(self, sentences: Iterable[Sequence[str]]) -> list[int]:
-        """What each sentence costs in a batch: its tokens and lexicon words."""
+        """Size of each sentence in a batch: its tokens and lexicon words."""
         return [len(tokens) + len(self.lexicon.match(tokens)) for tokens in sentences]
 
     def collate(self, sentences: Sequence[Sequence[str]]) -> Lattice:
-        """A batch of sentences."""
+        """Build a batch of sentences."""
         inputs = self.vocabulary.collate(sentences)
         found = [self.lexicon.match(tokens) for tokens in sentences]
         max_words = max(map(len, found), default=0)

@@ -1,4 +1,4 @@
-"""A question before each text: what is asked about each label, and batches in which every sentence is asked all of them."""
+"""Questions about labels, prepended to sentences, and batches with one row per sentence and question."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -46,7 +46,7 @@ ENGLISH: Mapping[str, str] = MappingProxyType(
         "species": "Find species: names of animals, plants, bacteria and viruses.",
     }
 )
-"""What is asked about labels that many corpora have, in lower case; worded like the guidelines of annotators."""
+"""Questions about common labels, by label in lower case; worded like annotation guidelines."""
 CHINESE: Mapping[str, str] = MappingProxyType(
     {
         "per": "找出人名：真实或虚构的人物的姓名。",
@@ -79,9 +79,9 @@ CHINESE: Mapping[str, str] = MappingProxyType(
 
 
 def default_questions(labels: Iterable[str], sentences: Iterable[Sequence[str]]) -> dict[str, str]:
-    """A question for each label, in Chinese if the sentences are, and else in English.
+    """A question for each label, in Chinese if the sentences are, otherwise in English.
 
-    One that is not known by its name is asked about with it:
+    A label without a predefined question gets one made of its name:
 
     >>> default_questions(["PER", "EyeColor"], [["Ada", "left"]])
     {'PER': 'Find people: names of persons and families, real or invented.', 'EyeColor': 'Find eye color.'}
@@ -92,10 +92,10 @@ def default_questions(labels: Iterable[str], sentences: Iterable[Sequence[str]])
 
 
 class QuestionIndex(PieceIndex):
-    """Sentences as ``[CLS] question [SEP] words [SEP]``, each with all questions, one row after the other.
+    """Sentences as ``[CLS] question [SEP] words [SEP]``, one row per sentence and question.
 
-    Long sentences are covered by overlapping windows, and the question is in all of them. What a sentence costs in a batch
-    (:meth:`lengths`) is counted without questions, so that batches hold the same sentences as without them.
+    Long sentences are covered by overlapping windows, each with the question. Sentence sizes (:meth:`lengths`) exclude
+    questions, so that batches contain the same sentences as without them.
     """
 
     def __init__(self, tokenizer: Any, window: int, questions: Sequence[str]) -> None:
@@ -112,14 +112,14 @@ class QuestionIndex(PieceIndex):
                 )
 
     def collate(self, sentences: Sequence[Sequence[str]]) -> PieceInputs:
-        """A batch of ``B`` sentences and ``K`` questions in ``B * K`` rows; sentence ``b`` has the rows from ``b * K`` on."""
+        """Build a batch of ``B`` sentences and ``K`` questions in ``B * K`` rows; sentence ``b`` starts at row ``b * K``."""
         inputs = self._collate(sentences, self._openings)
-        behind = (inputs.word >= 0).long().cumsum(-1) > 0  # the first word, and all after it
+        behind = (inputs.word >= 0).long().cumsum(-1) > 0  # the first word, and everything after it
         return replace(inputs, segments=behind.long() * inputs.attention)
 
 
 _LOOKED_AT = 200
-"""Sentences that are enough to see which script they are in."""
+"""Number of sentences examined to detect the script."""
 
 
 def _question(label: str, chinese: bool) -> str:
@@ -128,7 +128,7 @@ def _question(label: str, chinese: bool) -> str:
 
 
 def _pieces_between(tokenizer: Any) -> list[int]:
-    """What the tokenizer puts between two texts: [SEP], say, or </s></s>."""
+    """The special tokens between two texts, such as [SEP] or </s></s>."""
     words = {"is_split_into_words": True}
     both = list(tokenizer(["a"], ["a"], **words)["input_ids"])
     bare = list(tokenizer(["a"], add_special_tokens=False, **words)["input_ids"])

@@ -17,12 +17,12 @@ from lacuner.errors import ModelError
 from lacuner.storage import WriteError, reporting
 
 _SPARE_TENSORS, _SPARE_ELEMENTS = 1_000, 50_000_000
-"""What a model may register beyond four times of what it keeps: poolers and decoders are built, and dropped."""
+"""Allowance for a model beyond four times what it stores, for poolers and decoders that are built, then dropped."""
 _SYSTEM_ERROR = re.compile(r"\(os error (\d+)\)")
 
 
 class StoredTensor(NamedTuple):
-    """What the beginning of a file of tensors says about one of them."""
+    """Metadata of a stored tensor, from the file's header."""
 
     shape: tuple[int, ...]
     floating: bool
@@ -33,7 +33,7 @@ class StoredTensor(NamedTuple):
 
 
 def read_json(folder: Path, name: str) -> dict[str, Any]:
-    """The object in a file of a model folder, or in one sentence what is wrong with it."""
+    """Read a JSON object from a model folder, or raise an error that says what is wrong with it."""
     if not folder.is_dir():
         raise ModelError(f"there is no folder {folder} — check the path")
     path = folder / name
@@ -51,7 +51,7 @@ def read_json(folder: Path, name: str) -> dict[str, Any]:
 
 
 def strings_of(data: Mapping[str, Any], key: str) -> tuple[str, ...]:
-    """The list of strings under a key; anything else is a :class:`TypeError`."""
+    """The list of strings under a key, or a :class:`TypeError`."""
     value = data[key]
     if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
         raise TypeError(f"{key} is no list of strings")
@@ -59,7 +59,7 @@ def strings_of(data: Mapping[str, Any], key: str) -> tuple[str, ...]:
 
 
 def save_tensors(tensors: Mapping[str, Tensor], path: Path, metadata: dict[str, str] | None = None) -> None:
-    """Write a file of tensors; its writer is not Python's, and names errors of the system in its own way."""
+    """Write a file of tensors; system errors of the library, which have their own wording, are translated."""
     try:
         with reporting(path):
             save_file(dict(tensors), path, metadata)
@@ -73,7 +73,7 @@ def _plain(error: SafetensorError) -> str:
 
 
 def read_header(path: Path) -> dict[str, StoredTensor]:
-    """What tensors a file holds; none of them is loaded."""
+    """Read the shapes of a file's tensors, without loading them."""
     if not path.is_file():
         raise ModelError(f"{path} is missing — copy the folder again")
     try:
@@ -88,7 +88,7 @@ def read_header(path: Path) -> dict[str, StoredTensor]:
 
 
 def load_tensors(path: Path) -> dict[str, Tensor]:
-    """The tensors of a file; refuses numbers that are none."""
+    """Load the tensors of a file; reject infinite values and NaN."""
     try:
         tensors = load_file(path)
     except (SafetensorError, OSError) as error:
@@ -100,7 +100,7 @@ def load_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def not_finite(tensors: Mapping[str, Tensor]) -> str | None:
-    """The name of a tensor with infinite values or NaN, if there is one."""
+    """The name of a tensor with infinite values or NaN, if any."""
     for name, tensor in tensors.items():
         if tensor.is_floating_point() and not torch.isfinite(tensor).all():
             return name
@@ -109,7 +109,7 @@ def not_finite(tensors: Mapping[str, Tensor]) -> str | None:
 
 @contextmanager
 def no_more_than(stored: Mapping[str, StoredTensor], described: Path) -> Iterator[None]:
-    """Modules that are built inside must not be much more than what is stored, in number and size of their tensors."""
+    """Limit modules built in this context to about the number and size of the stored tensors."""
     left = {
         "tensors": 4 * len(stored) + _SPARE_TENSORS,
         "elements": 4 * sum(tensor.elements for tensor in stored.values()) + _SPARE_ELEMENTS,

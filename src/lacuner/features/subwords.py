@@ -1,4 +1,4 @@
-"""Words as sub-word pieces, for Hugging Face encoders; long sentences as overlapping windows."""
+"""Words as subword pieces, for Hugging Face encoders; long sentences as overlapping windows."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,15 +12,15 @@ from torch import Tensor
 
 from lacuner.errors import ConfigError
 
-if TYPE_CHECKING:  # only encoders that need them import these two, and only when they are built
+if TYPE_CHECKING:  # imported only by encoders that need them, and only when they are built
     from tokenizers import Encoding, Tokenizer
 
 _CACHE_SIZE = 2048
-"""Half the number of sentences whose pieces are remembered."""
+"""Half the number of sentences whose pieces are cached."""
 _KEPT_PIECES = 16
-"""Of a word with more than twice as many pieces, the first and the last ones are kept: it must fit into a window."""
+"""Longer words are truncated to this many pieces at either end, to fit into a window."""
 MIN_ROOM = 4 * _KEPT_PIECES
-"""Pieces of words that a window has to have room for."""
+"""Minimum number of word pieces that a window must have room for."""
 
 
 @dataclass(frozen=True)
@@ -32,18 +32,18 @@ class PieceInputs:
     attention: Tensor  # (W, m)
     first: Tensor  # (B, n): index of each word's first piece in the flattened (W * m) pieces
     last: Tensor  # (B, n)
-    word: Tensor  # (W, m): index of each piece's word in the flattened (B * n) words; -1 for pieces of no word
+    word: Tensor  # (W, m): index of each piece's word in the flattened (B * n) words; -1 for special tokens
     segments: Tensor | None = (
-        None  # (W, m): 0 for a question and what is around it, 1 for the words; none: no questions
+        None  # (W, m): 0 for a question and its special tokens, 1 for the words; None: no questions
     )
 
     def to(self, device: torch.device) -> "PieceInputs":
         return PieceInputs(**{name: value.to(device) for name, value in vars(self).items() if value is not None})
 
     def rows(self, begin: int, end: int) -> "PieceInputs":
-        """The rows ``[begin, end)`` alone, with the windows that cover them."""
+        """The rows ``[begin, end)``, with the windows that cover them."""
         longest, width = self.first.shape[1], self.pieces.shape[1]
-        owner = self.word.amax(1) // longest  # (W,) the row that each window belongs to
+        owner = self.word.amax(1) // longest  # (W,) the row of each window
         own = (owner >= begin) & (owner < end)
         before = int((owner < begin).sum()) * width  # pieces
         word = self.word[own]
@@ -51,7 +51,7 @@ class PieceInputs:
             lengths=self.lengths[begin:end],
             pieces=self.pieces[own],
             attention=self.attention[own],
-            first=(self.first[begin:end] - before).clamp(min=0),  # the padding's is 0
+            first=(self.first[begin:end] - before).clamp(min=0),  # padding is 0
             last=(self.last[begin:end] - before).clamp(min=0),
             word=torch.where(word < 0, word, word - begin * longest),
             segments=None if self.segments is None else self.segments[own],
@@ -59,11 +59,11 @@ class PieceInputs:
 
 
 class PieceIndex:
-    """Turns words into pieces with a fast tokenizer.
+    """Converts words to pieces with a fast tokenizer.
 
     A word that the tokenizer drops (control characters, odd Unicode) becomes the unknown piece, so that every word has a
-    vector. A sentence with more pieces than ``window`` is covered by overlapping windows; each word is taken from the
-    window in which it is farthest from an edge.
+    vector. A sentence with more pieces than ``window`` is covered by overlapping windows; each word is taken from the window
+    in which it is farthest from an edge.
     """
 
     def __init__(self, tokenizer: Any, window: int) -> None:
@@ -76,7 +76,7 @@ class PieceIndex:
         self._backend = _begin_words_with_a_space(tokenizer.backend_tokenizer)
         self._backend.no_truncation()
         self._backend.no_padding()
-        self._backend.encode_special_tokens = True  # a word "[SEP]" is a word
+        self._backend.encode_special_tokens = True  # a word "[SEP]" is not special
         self._before, self._after = before, after
         if self.room_after(before) < MIN_ROOM:
             raise ConfigError(f"encoder.window={window} leaves no room for words; give at least 128")
@@ -84,7 +84,7 @@ class PieceIndex:
 
     @classmethod
     def load(cls, name: str | Path, max_pieces: int, window: int | None) -> "PieceIndex":
-        """The tokenizer of a model name or folder; ``max_pieces`` is what the model itself can take."""
+        """Load the tokenizer of a model name or folder; ``max_pieces`` is the limit of the model itself."""
         from transformers import AutoTokenizer
 
         tokenizer = AutoTokenizer.from_pretrained(
@@ -92,7 +92,7 @@ class PieceIndex:
             use_fast=True,
             add_prefix_space=True,
             trust_remote_code=False,
-            local_files_only=Path(name).is_dir(),  # nothing in a folder makes us fetch something
+            local_files_only=Path(name).is_dir(),  # a folder must not trigger downloads
         )
         if not tokenizer.is_fast:
             raise ConfigError(
@@ -103,24 +103,24 @@ class PieceIndex:
         return cls(tokenizer, min(max_pieces, window or max_pieces))
 
     def lengths(self, sentences: Iterable[Sequence[str]]) -> list[int]:
-        """What each sentence costs in a batch: its pieces."""
+        """Size of each sentence in a batch: its pieces."""
         frame = len(self._before) + len(self._after)
         return [sum(map(len, pieces)) + frame for pieces in self._pieces_of(sentences)]
 
     def room_after(self, opening: Sequence[int]) -> int:
-        """How many pieces of words a window holds that begins with these pieces."""
+        """Number of word pieces that fit into a window after this opening."""
         return self.window - len(opening) - len(self._after)
 
     def collate(self, sentences: Sequence[Sequence[str]]) -> PieceInputs:
-        """A batch of sentences."""
+        """Build a batch of sentences."""
         return self._collate(sentences, [self._before])
 
     def _collate(self, sentences: Sequence[Sequence[str]], openings: Sequence[Sequence[int]]) -> PieceInputs:
-        """A batch in which each sentence has a row for each opening: the pieces with which all its windows begin."""
+        """Build a batch with a row per sentence and opening, the pieces that begin each of its windows."""
         windows: list[list[int]] = []
         owners: list[list[int]] = []
         max_length = max(map(len, sentences), default=0)
-        located: list[list[tuple[int, int, int]]] = []  # for each word: window, first and last piece in it
+        located: list[list[tuple[int, int, int]]] = []  # window, and first and last piece in it, of each word
         for row, (words, opening) in enumerate(product(self._pieces_of(sentences), openings)):
             found: list[tuple[int, int, int]] = [(0, 0, 0)] * len(words)
             for begin, end, owned in plan_windows([len(word) for word in words], self.room_after(opening)):
@@ -149,8 +149,8 @@ class PieceIndex:
     def _pieces_of(self, sentences: Iterable[Sequence[str]]) -> Iterator[tuple[tuple[int, ...], ...]]:
         """The pieces of each word of each sentence.
 
-        They are remembered for a while, because a sentence is measured first and put into a batch later. Several threads may
-        do so at once: what a chunk needs is looked up in the shared cache once, and kept here.
+        They are cached for a while, because a sentence is measured first and batched later. This is thread-safe: each chunk
+        is looked up in the shared cache once, and keeps its own references.
         """
         waiting = iter(sentences)
         while chunk := [tuple(tokens) for tokens in islice(waiting, _CACHE_SIZE)]:
@@ -174,7 +174,7 @@ class PieceIndex:
         return tuple(tuple(_shorten(word) if word else [self._stand_in]) for word in words)
 
     def clear_cache(self) -> None:
-        """Forget the pieces of recent sentences."""
+        """Clear the cache of recent sentences."""
         self._recent = {}
 
     def save(self, folder: Path) -> None:
@@ -182,9 +182,9 @@ class PieceIndex:
 
 
 def plan_windows(widths: Sequence[int], room: int) -> list[tuple[int, int, range]]:
-    """Windows over words of these widths: ``(first word, last word + 1, words that are taken from this window)``.
+    """Windows over words of these widths: ``(first word, last word + 1, words taken from this window)``.
 
-    Neighboring windows share about a third of their room; a shared word belongs to the window that shows more around it.
+    Adjacent windows overlap by about a third; a shared word is taken from the window with more context.
     """
     if sum(widths) <= room:
         return [(0, len(widths), range(len(widths)))]
@@ -217,7 +217,7 @@ def _shorten(word: list[int]) -> list[int]:
 
 
 def _begin_words_with_a_space(backend: "Tokenizer") -> "Tokenizer":
-    """Byte-level tokenizers (RoBERTa, ModernBERT) know most words only with a space before them."""
+    """Byte-level tokenizers (RoBERTa, ModernBERT) know most words only with a preceding space."""
     from tokenizers import Tokenizer
 
     described = json.loads(backend.to_str())
@@ -229,7 +229,7 @@ def _begin_words_with_a_space(backend: "Tokenizer") -> "Tokenizer":
 
 
 def _special_pieces(tokenizer: Any) -> tuple[list[int], list[int]]:
-    """What the tokenizer puts before and after a sentence ([CLS] and [SEP], say)."""
+    """The special tokens before and after a sentence, such as [CLS] and [SEP]."""
     with_one = tokenizer(["a"], is_split_into_words=True)["input_ids"]
     bare = tokenizer(["a"], is_split_into_words=True, add_special_tokens=False)["input_ids"]
     for begin in range(len(with_one) - len(bare) + 1):

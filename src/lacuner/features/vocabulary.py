@@ -1,4 +1,4 @@
-"""Words and characters as numbers, for the recurrent encoder."""
+"""Vocabulary of words and characters, for the recurrent encoder."""
 
 import re
 from collections import Counter
@@ -17,28 +17,28 @@ from lacuner.features.stored import strings_of
 PADDING, UNKNOWN = 0, 1
 _DIGIT = re.compile(r"\d")
 _KEPT_CHARACTERS = 24
-"""Of a word with more than twice as many characters, the first and the last ones are kept (a URL, a hash)."""
+"""Longer words (a URL, a hash) are truncated to this many characters at either end."""
 
 
 def word_keys(word: str) -> tuple[str, str, str]:
-    """The spellings under which a word is looked up, best first: unchanged, in lower case, with every digit 0."""
+    """Lookup keys of a word, best first: unchanged, in lower case, with every digit as 0."""
     lower = word.lower()
     return word, lower, _DIGIT.sub("0", lower)
 
 
 def find_key(word: str, known: Container[str]) -> str | None:
-    """The first spelling of ``word`` that is ``known``."""
-    if word in known:  # most words are, and need no other spelling
+    """The first key of ``word`` that is ``known``."""
+    if word in known:  # fast path for most words
         return word
     return next((key for key in word_keys(word)[1:] if key in known), None)
 
 
 @dataclass(frozen=True)
 class WordInputs:
-    """A batch for the recurrent encoder: ``B`` sentences of up to ``n`` words, ``U`` different words among them."""
+    """A batch for the recurrent encoder: ``B`` sentences of up to ``n`` words, ``U`` of them distinct."""
 
     lengths: Tensor  # (B,)
-    words: Tensor  # (B, n) word numbers
+    words: Tensor  # (B, n) word indices
     forms: Tensor  # (B, n) index into characters
     characters: Tensor  # (U, longest word)
 
@@ -46,17 +46,17 @@ class WordInputs:
         return WordInputs(**{name: value.to(device) for name, value in vars(self).items()})
 
     def rows(self, begin: int, end: int) -> "WordInputs":
-        """The rows ``[begin, end)`` alone, and only the characters of their words."""
+        """The rows ``[begin, end)``, with only the characters of their words."""
         used, forms = torch.unique(self.forms[begin:end], return_inverse=True)
         return WordInputs(self.lengths[begin:end], self.words[begin:end], forms, self.characters[used])
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Numbers for words and characters; 0 is padding, 1 unknown.
+    """Indices of words and characters; 0 is padding, 1 unknown.
 
-    The first ``trained`` words have vectors that are trained, the others fixed ones from a file. Looking a word up ignores
-    case and digits step by step, while its characters keep the case.
+    The first ``trained`` words have trained vectors, the others fixed ones from a file. Word lookup backs off to ignoring
+    case, then digits; characters keep the case.
     """
 
     words: tuple[str, ...]
@@ -66,7 +66,7 @@ class Vocabulary:
 
     @classmethod
     def build(cls, sentences: Iterable[Sequence[str]], vector_words: Iterable[str] = ()) -> "Vocabulary":
-        """The words of a corpus, followed by all others that a vector file has."""
+        """The words of a corpus, followed by all other words of a vector file."""
         fixed = dict.fromkeys(vector_words)
         counts: Counter[str] = Counter()
         characters: set[str] = set()
@@ -85,7 +85,7 @@ class Vocabulary:
 
     @cached_property
     def _code_points(self) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-        """Those of all characters, sorted, and their numbers."""
+        """Code points of all characters, sorted, and their indices."""
         numbered = {character: number for number, character in enumerate(self.characters, 2)}
         known = sorted((ord(character), number) for character, number in numbered.items() if len(character) == 1)
         codes, numbers = zip(*known, strict=True) if known else ((0,), (UNKNOWN,))
@@ -93,22 +93,22 @@ class Vocabulary:
 
     def word_number(self, word: str) -> int:
         numbers = self._word_numbers
-        if (number := numbers.get(word)) is not None:  # most words are known as they stand
+        if (number := numbers.get(word)) is not None:  # fast path for known words
             return number
         key = find_key(word, numbers)
         return UNKNOWN if key is None else numbers[key]
 
     def rare_words(self) -> Tensor:
-        """``(trained + 2,)`` bool: words seen once that no vector file knows; training turns some into *unknown*."""
+        """Words seen once and missing from the vector file, ``(trained + 2,)`` bool; training replaces some by *unknown*."""
         flags = [False, False, *(word in self.rare for word in self.words[: self.trained])]
         return torch.tensor(flags, dtype=torch.bool)
 
     def lengths(self, sentences: Iterable[Sequence[str]]) -> list[int]:
-        """What each sentence costs in a batch: its words."""
+        """Size of each sentence in a batch: its words."""
         return [len(tokens) for tokens in sentences]
 
     def collate(self, sentences: Sequence[Sequence[str]]) -> WordInputs:
-        """A batch. Every different word is spelled out once, however often it occurs."""
+        """Build a batch. Each distinct word is spelled out once."""
         forms: dict[str, int] = {}
         lengths = np.array([len(tokens) for tokens in sentences], dtype=np.int64)
         index = np.full((len(sentences), lengths.max(initial=0)), -1)
@@ -124,7 +124,7 @@ class Vocabulary:
         )
 
     def _spell(self, words: Collection[str]) -> NDArray[np.int64]:
-        """``(words, longest word)``: the numbers of characters."""
+        """Character indices: ``(words, longest word)``."""
         spelled = [word if len(word) <= 2 * _KEPT_CHARACTERS else _shortened(word) for word in words]
         text = _DIGIT.sub("0", "".join(spelled)).encode("utf-32-le", "surrogatepass")
         known, numbers = self._code_points
@@ -152,7 +152,7 @@ class Vocabulary:
 
 
 def _filled(lengths: NDArray[np.int64], longest: int) -> NDArray[np.bool_]:
-    """``(rows, longest)``: where rows of these lengths have something."""
+    """Mask of the filled positions of rows with these lengths: ``(rows, longest)``."""
     return np.arange(longest) < lengths[:, None]
 
 

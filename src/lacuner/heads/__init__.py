@@ -1,7 +1,7 @@
-"""Word vectors → scores of spans or tags, and decoding.
+"""Heads: word vectors → scores of spans or tags, and decoding.
 
-To add a head, add a module to this folder that lists its settings in ``PARTS``; a package of somebody else names such a module
-in the entry-point group ``lacuner.heads``.
+To add a head, add a module to this folder that lists its settings in ``PARTS``; a third-party package names such a module in
+the entry-point group ``lacuner.heads``.
 """
 
 from collections.abc import Mapping

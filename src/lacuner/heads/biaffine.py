@@ -29,7 +29,7 @@ class _Projected(NamedTuple):
 
 
 class BiaffineHead(SpanHead):
-    """Everything that depends on one word is computed once a word; a span costs ``L`` dot products.
+    """Biaffine span scorer: per-word terms are computed once per word, leaving ``L`` dot products per span.
 
     Its hidden layer, for methods that compare spans, is ``a_i ⊕ b_j``.
     """
@@ -42,7 +42,7 @@ class BiaffineHead(SpanHead):
         self.labels = labels
         self.begin = nn.Linear(size, config.hidden)
         self.end = nn.Linear(size, config.hidden)
-        # For each label a form (h + 1, h + 1): U, w_a, w_b and the bias in its last column, row and corner.
+        # For each label, a matrix of shape (h + 1, h + 1): U, with w_a, w_b and the bias in its last column, row and corner.
         self.form = nn.Linear(config.hidden, labels * (config.hidden + 1))
         nn.init.normal_(self.form.weight, std=config.hidden**-0.5 / 4)
         nn.init.zeros_(self.form.bias)

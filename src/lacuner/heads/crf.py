@@ -20,7 +20,7 @@ class CrfConfig(AngleConfig):
 
 
 class CrfHead(TagHead):
-    """All tags of a sentence together."""
+    """Scores the tag sequence of a sentence jointly."""
 
     def __init__(self, size: int, tags: TagSet, corners: Tensor | None = None) -> None:
         super().__init__(size, tags, corners)
@@ -39,13 +39,13 @@ class CrfHead(TagHead):
     def loss(self, decisions: Tensor, weights: Tensor, lengths: Tensor, ignored: Tensor | None = None) -> Tensor:
         emissions, linked = self.emissions(decisions, lengths), None
         if ignored is not None and ignored.any():
-            # A word without scores of its own, and without transitions to it or from it, is the same factor in both sums.
+            # Without emissions and transitions, an ignored word contributes the same factor to both partition functions.
             emissions = emissions.masked_fill(ignored[..., None], 0.0)
             weights = weights.masked_fill(ignored[..., None], 0.0)
             linked = ~ignored
             linked[:, 1:] &= ~ignored[:, :-1]
             linked = linked.repeat(2, 1)
-        # The first half of the batch sums the sequences that the annotation allows, the second half all of them.
+        # The first half of the batch sums over the allowed sequences, the second half over all of them.
         both = log_partition(
             torch.cat([emissions + weights, emissions]), self.transition_scores, lengths.repeat(2), linked
         )

@@ -1,4 +1,4 @@
-"""From scored spans to entities."""
+"""Decoding of scored spans into entities."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -12,11 +12,11 @@ from lacuner.heads.scores import SEARCH_CHUNK, SpanScores
 from lacuner.supervision.spans import Spans, enumerate_spans
 
 Probabilities = Callable[[SpanScores], Tensor]
-"""Scores of spans → ``(N, L)`` probabilities of their labels."""
+"""Span scores → label probabilities ``(N, L)``."""
 
 
 def softmax_of_logits(scores: SpanScores) -> Tensor:
-    """What the classifier alone says."""
+    """Label probabilities from the classifier alone."""
     return scores.logits.softmax(-1)
 
 
@@ -30,24 +30,24 @@ def find_entities(
     min_score: float = 0.0,
     spans: Spans | None = None,
 ) -> list[list[Entity]]:
-    """Entities of a batch: the spans whose best label is not ``O``, by falling score, without overlaps unless ``nested``.
+    """Entities of a batch: spans whose best label is not ``O``, by descending score, without overlaps unless ``nested``.
 
     Args:
-        score: scores the spans that it is given.
-        lengths: words of each sentence.
+        score: scores given spans.
+        lengths: sentence lengths in words.
         labels: names of the labels; the first is ``O``.
-        max_width: no entity is longer.
-        probabilities: scores → probabilities of the labels.
+        max_width: maximum entity width.
+        probabilities: scores → label probabilities.
         nested: keep entities that overlap better ones.
-        min_score: leave out entities that are less probable.
-        spans: that may be entities; by default all of them.
+        min_score: minimum probability.
+        spans: candidate spans; by default all of them.
     """
     kept, found = search_spans(score, lengths, is_entity, max_width, probabilities, spans)
     return decode(kept, found, lengths, labels, nested, min_score)
 
 
 def is_entity(probabilities: Tensor) -> Tensor:
-    """Whether the best label is not ``O``: ``(N, L) → (N,)``."""
+    """Whether the best label of each span is not ``O``: ``(N, L) → (N,)``."""
     return probabilities.argmax(-1) != 0
 
 
@@ -59,7 +59,7 @@ def search_spans(
     probabilities: Probabilities = softmax_of_logits,
     spans: Spans | None = None,
 ) -> tuple[Spans, Tensor]:
-    """Those of ``spans``, or of all spans of a batch, that ``keep`` keeps by their probabilities, and these: ``(N, L)``."""
+    """Filter ``spans``, or all spans of a batch, with ``keep``, and return them with their probabilities ``(N, L)``."""
     if spans is None:
         spans = enumerate_spans(lengths, max_width)
     found: list[tuple[Spans, Tensor]] = []
@@ -81,14 +81,14 @@ def decode(
     nested: bool = False,
     min_score: float = 0.0,
 ) -> list[list[Entity]]:
-    """Entities among ``spans`` with these probabilities; see :func:`find_entities`."""
+    """Entities among ``spans``, given their label probabilities; see :func:`find_entities`."""
     best, label = probabilities.max(-1) if len(spans) else (probabilities.new_zeros(0), spans.row)
     kept = (label != 0) & (best >= min_score)
     columns = [column[kept].cpu().numpy() for column in (spans.row, spans.start, spans.end, label, best)]
     rows, starts, ends, _, scores = columns
     order = np.lexsort((ends, starts, -scores, rows))
     entities: list[list[Entity]] = [[] for _ in lengths]
-    taken = [bytearray(length) for length in lengths.tolist()]  # 1: the word is in an entity
+    taken = [bytearray(length) for length in lengths.tolist()]  # 1: the word is part of an entity
     for row, start, end, kind, score in zip(*(column[order].tolist() for column in columns), strict=True):
         if not nested:
             if 1 in taken[row][start:end]:
@@ -99,7 +99,7 @@ def decode(
 
 
 def shift_outside(probabilities: Tensor, threshold: float) -> Tensor:
-    """As if the logit of ``O`` were greater by ``threshold``: ``(N, L) → (N, L)``. Above 0, fewer spans become entities."""
+    """Probabilities after adding ``threshold`` to the logit of ``O``: ``(N, L) → (N, L)``. Above 0, fewer entities remain."""
     if not threshold:
         return probabilities
     outside = probabilities[:, :1] * math.exp(threshold)

@@ -1,9 +1,9 @@
-"""A linear-chain conditional random field in log space, over the whole batch at once.
+"""A linear-chain conditional random field in log space, batched.
 
-A sentence of ``n`` words has a score for each of ``T`` tags at each word (emissions), and one for each pair of neighboring
-tags (transitions).
-Everything here is one recursion with other scores: minus infinity forbids a tag, so that the sum over the tag sequences that
-an annotation allows is the sum over all of them with some forbidden; a word that is not linked takes part in no transition.
+A sentence of ``n`` words has a score for each of ``T`` tags at each word (emissions), and one for each pair of adjacent tags
+(transitions). All quantities come from one recursion over different scores: minus infinity forbids a tag, so the sum over the
+tag sequences consistent with an annotation is a full sum with some tags forbidden. A word that is not linked takes part in no
+transition.
 """
 
 from collections.abc import Callable
@@ -16,30 +16,30 @@ from lacuner.encoders.device import exact_dtype
 from lacuner.features.order import backwards, rearrange
 
 _MIN_SCORE = -1e30
-"""Instead of minus infinity, where gradients must flow."""
+"""Replaces minus infinity where gradients must flow."""
 _MODERATE = 300.0
-"""Scores that differ by no more can be added as exponentials: a double holds those of twice as much."""
+"""Scores that differ by no more than this can be summed as exponentials: a double can represent twice that exponent."""
 
 
 class ForwardBackward(NamedTuple):
-    """For each word and tag, the log of the summed scores of all sequences up to it, and of all from it on."""
+    """For each word and tag, the log-sums over all sequences ending, and starting, there."""
 
-    forward: Tensor  # (N, n, T), the word's own emission included
-    backward: Tensor  # (N, n, T), the word's own emission included
-    total: Tensor  # (N,) log of the sum over all sequences
-    moderate: bool  # whether no scores differ by so much that their exponentials could not be added in double precision
+    forward: Tensor  # (N, n, T), including the word's own emission
+    backward: Tensor  # (N, n, T), including the word's own emission
+    total: Tensor  # (N,) log partition function
+    moderate: bool  # whether score differences are small enough to sum their exponentials in double precision
 
 
 def forward_backward(
     emissions: Tensor, transitions: Tensor, lengths: Tensor, linked: Tensor | None = None
 ) -> ForwardBackward:
-    """The forward and the backward recursion, both in one loop.
+    """Forward and backward recursions, in a single loop.
 
     Args:
-        emissions: ``(N, n, T)`` scores of the tags at each word; those of first and last words include the scores of starting
-            and ending a sentence there.
-        transitions: ``(T, T)`` scores of each tag after each other one.
-        lengths: ``(N,)`` words of each sentence, at least one; padding is not looked at.
+        emissions: ``(N, n, T)`` scores of the tags at each word, with start and end scores already added at the first and
+            last word.
+        transitions: ``(T, T)`` scores from tag to tag.
+        lengths: ``(N,)`` sentence lengths in words, at least one; padding is ignored.
         linked: ``(N, n)`` bool, whether there is a transition from the previous word to this one; by default, always.
     """
     turned = backwards(lengths, emissions.shape[1])
@@ -64,7 +64,7 @@ def forward_backward(
 
 
 def _recur(both: Tensor, links: Tensor | None, step: Callable[[Tensor, Tensor | None], Tensor]) -> Tensor:
-    """From word to word, in both directions: ``(2, N, n, T)``; ``step`` sums over the tags of the previous word."""
+    """Recur over the words in both directions, ``(2, N, n, T)``; ``step`` sums over the tags of the previous word."""
     sums = [both[:, :, 0]]
     for position in range(1, both.shape[2]):
         sums.append(step(sums[-1], None if links is None else links[:, :, position]).add_(both[:, :, position]))
@@ -72,7 +72,7 @@ def _recur(both: Tensor, links: Tensor | None, step: Callable[[Tensor, Tensor | 
 
 
 def _step_as_product(last: Tensor, factors: Tensor, link: Tensor | None) -> Tensor:
-    """The log of summed exponentials as a product of matrices, which with many tags is many times faster."""
+    """Log-sum-exp as a matrix product, which is many times faster for many tags."""
     peak = last.amax(-1, keepdim=True).clamp_(min=_MIN_SCORE)  # (2, N, 1)
     weight = (last - peak).exp_()
     reached = torch.bmm(weight, factors)
@@ -87,18 +87,18 @@ def _step_in_logs(last: Tensor, directions: Tensor, link: Tensor | None) -> Tens
 
 
 def _greatest(scores: Tensor) -> float:
-    """The greatest absolute value; what is forbidden does not count."""
+    """The greatest finite absolute value."""
     return float(torch.where(scores > float("-inf"), scores.abs(), 0.0).amax())
 
 
 def _spread(scores: Tensor) -> float:
-    """The greatest difference between the tags of a word; what is forbidden does not count."""
+    """The greatest finite score difference between tags of one word."""
     difference = scores.amax(-1, keepdim=True) - scores
     return float(torch.where(scores > float("-inf"), difference, 0.0).amax())
 
 
 class _LogPartition(torch.autograd.Function):
-    """The gradient of the log of a sum of exponentials is the probability of each: no need to differentiate the recursion."""
+    """Log partition function whose gradient is given by the marginals, so that autograd need not unroll the recursion."""
 
     @staticmethod
     def forward(ctx: Any, emissions: Tensor, transitions: Tensor, lengths: Tensor, linked: Tensor | None) -> Tensor:
@@ -118,19 +118,19 @@ class _LogPartition(torch.autograd.Function):
 
 
 def log_partition(emissions: Tensor, transitions: Tensor, lengths: Tensor, linked: Tensor | None = None) -> Tensor:
-    """The log of the summed exponentials of all sequences' scores: ``(N,)``; arguments as in :func:`forward_backward`."""
+    """Log partition function: ``(N,)``; arguments as in :func:`forward_backward`."""
     return _LogPartition.apply(emissions, transitions, lengths, linked)  # type: ignore[no-any-return, no-untyped-call]
 
 
 @torch.no_grad()
 def marginals(emissions: Tensor, transitions: Tensor, lengths: Tensor, linked: Tensor | None = None) -> Tensor:
-    """The probability of each tag at each word: ``(N, n, T)``, 0 in the padding."""
+    """Marginal probability of each tag at each word: ``(N, n, T)``, 0 in the padding."""
     return _marginals(emissions, lengths, forward_backward(emissions, transitions, lengths, linked))
 
 
 @torch.no_grad()
 def viterbi(emissions: Tensor, transitions: Tensor, lengths: Tensor) -> Tensor:
-    """The tags of the best sequence of each sentence : ``(N, n)``, 0 in the padding."""
+    """Tags of the best sequence of each sentence: ``(N, n)``, 0 in the padding."""
     score, backpointers = emissions[:, 0], []
     length = emissions.shape[1]
     stay = torch.arange(emissions.shape[2], device=emissions.device)
@@ -149,7 +149,7 @@ def viterbi(emissions: Tensor, transitions: Tensor, lengths: Tensor) -> Tensor:
 
 
 def expected_count(emissions: Tensor, transitions: Tensor, lengths: Tensor, counted: Tensor) -> Tensor:
-    """How many words of each sentence are expected to have one of the ``counted`` tags: ``(N,)``, with gradient.
+    """Expected number of words per sentence with one of the ``counted`` tags: ``(N,)``, differentiable.
 
     Args:
         emissions: as above.
@@ -159,7 +159,7 @@ def expected_count(emissions: Tensor, transitions: Tensor, lengths: Tensor, coun
     """
     emissions, transitions = emissions.clamp(min=_MIN_SCORE), transitions.clamp(min=_MIN_SCORE)
     score = emissions[:, 0]
-    count = counted.to(emissions.dtype).expand_as(score)  # expected among the words so far, given the tag of the last
+    count = counted.to(emissions.dtype).expand_as(score)  # expected count so far, given the last word's tag
     for position in range(1, emissions.shape[1]):
         inside = (position < lengths)[:, None]
         joint = score[..., None] + transitions  # (N, T, T)
@@ -172,9 +172,7 @@ def expected_count(emissions: Tensor, transitions: Tensor, lengths: Tensor, coun
 def _marginals(emissions: Tensor, lengths: Tensor, sums: ForwardBackward) -> Tensor:
     inside = torch.arange(emissions.shape[1], device=emissions.device) < lengths[:, None]
     probabilities = (sums.forward + sums.backward - emissions - sums.total[:, None, None]).exp()
-    possible = inside[..., None] & (
-        emissions > float("-inf")
-    )  # what is forbidden has no probability, and no number either
+    possible = inside[..., None] & (emissions > float("-inf"))  # forbidden tags have probability 0 instead of NaN
     return torch.where(possible, probabilities, torch.zeros_like(probabilities))
 
 
@@ -186,7 +184,7 @@ def _transition_counts(
     linked: Tensor | None,
     weight: Tensor,
 ) -> Tensor:
-    """How often each transition is expected, over all sentences, each of which counts ``weight`` times: ``(T, T)``."""
+    """Expected transition counts, summed over all sentences, each with its ``weight``: ``(T, T)``."""
     inside = torch.arange(1, emissions.shape[1], device=emissions.device) < lengths[:, None]  # (N, n - 1)
     if linked is not None:
         inside = inside & linked[:, 1:]
@@ -198,5 +196,5 @@ def _transition_counts(
         return counts
     peak = forward.amax(-1, keepdim=True).double()
     leaving = (forward - peak).exp_().mul_(weight[row, None])
-    entering = (backward + peak).clamp_(max=2 * _MODERATE).exp_()  # more than that only where no transition leads
+    entering = (backward + peak).clamp_(max=2 * _MODERATE).exp_()  # only exceeded where no transition leads
     return (leaving.T @ entering).mul_(transitions.double().exp()).to(transitions.dtype)

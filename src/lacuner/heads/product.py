@@ -33,8 +33,8 @@ class _Projected(NamedTuple):
 class ProductHead(SpanHead):
     """``softmax(V tanh(W s))`` with ``s = h_i ⊕ h_j ⊕ (h_i - h_j) ⊕ (h_i ⊙ h_j)``.
 
-    ``W s = (W₁ + W₃) h_i + (W₂ - W₃) h_j + W₄ (h_i ⊙ h_j)``; only the last term is computed span by span. Dropout falls
-    on the words of the first two terms and on the product of the third.
+    ``W s = (W₁ + W₃) h_i + (W₂ - W₃) h_j + W₄ (h_i ⊙ h_j)``; only the last term is computed per span. Dropout applies to the
+    words in the first two terms, and to the product in the third.
     """
 
     needs_only_ends = True

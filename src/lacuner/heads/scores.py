@@ -1,4 +1,4 @@
-"""What a span head offers to methods and decoding."""
+"""Interface of span heads to methods and decoding."""
 
 from abc import ABC, abstractmethod
 from typing import Any, Literal, NamedTuple, Protocol
@@ -13,13 +13,13 @@ from lacuner.parts import Part
 from lacuner.supervision.spans import Spans
 
 CHUNK = 32_768
-"""Spans scored at once. More are scored chunk by chunk, and computed again for the backward pass instead of being kept."""
+"""Spans scored at once in training. More are scored in chunks, and recomputed for the backward pass instead of stored."""
 SEARCH_CHUNK = 2_048
-"""Spans scored at once when no gradient is needed: so few that what is computed for them stays in the processor's cache."""
+"""Spans scored at once without gradient: few enough for intermediate results to fit into the processor's cache."""
 
 
 class SpanScores(NamedTuple):
-    """For ``N`` spans: scores of ``L`` labels before the softmax, and the last hidden layer if it was asked for."""
+    """Logits of ``L`` labels for ``N`` spans, and the last hidden layer if requested."""
 
     logits: Tensor  # (N, L)
     hidden: Tensor | None = None  # (N, h)
@@ -37,11 +37,11 @@ class SpanHeadConfig(Part, ABC):
 
     @abstractmethod
     def build(self, size: int, labels: int) -> "SpanHead":
-        """A new head for word vectors of ``size`` elements and this many labels, ``O`` included."""
+        """Build a new head for word vectors of ``size`` elements and this many labels, including ``O``."""
 
 
 class Scorer(Protocol):
-    """Scores any spans of a batch; their hidden layers come with the scores if they are asked for."""
+    """Scores any spans of a batch, and returns their hidden layers if requested."""
 
     def __call__(self, spans: Spans, hidden: bool = False) -> SpanScores: ...
 
@@ -49,48 +49,48 @@ class Scorer(Protocol):
 class SpanHead(nn.Module, ABC):
     """Scores spans from word vectors.
 
-    The linear map of a concatenation is split into maps of its parts: :meth:`project` runs once for every word, and
-    :meth:`combine` for every span that is asked for. The table of all spans' features is never built.
+    A linear map of a concatenation is split into maps of its parts: :meth:`project` runs once per word, :meth:`combine` once
+    per span. The feature matrix of all spans is never built.
     """
 
     hidden_size: int
-    """Of the last hidden layer."""
+    """Size of the last hidden layer."""
     outside_bias: float = 0.0
     """Added to the logit of ``O``."""
     needs_only_ends: bool = False
-    """Whether scores depend on a span's first and last word and ``spans.width`` only: see :meth:`project_ends`."""
+    """Whether scores depend only on a span's first and last word and ``spans.width``: see :meth:`project_ends`."""
 
     def project(self, words: EncodedWords) -> Any:
-        """What every word contributes, as first and as last word of a span."""
+        """Project each word as the first and as the last word of a span."""
         return self.project_ends(words.first, self.last_words(words))
 
     def last_words(self, words: EncodedWords) -> Tensor:
-        """The vectors ``(B, n, d)`` that words have at the end of a span."""
+        """The vectors ``(B, n, d)`` used for last words of spans."""
         return words.last
 
     def project_ends(self, first: Tensor, last: Tensor) -> Any:
-        """What words contribute that begin spans, ``(B, n, d)``, and others that end them, ``(B, m, d)``.
+        """Project first words ``(B, n, d)`` and last words ``(B, m, d)`` of spans separately.
 
-        ``spans.start`` of what is scored then counts the former, ``spans.end`` the latter. A head without it overrides
+        ``spans.start`` then indexes the former, ``spans.end - 1`` the latter. A head without this method overrides
         :meth:`project`.
         """
         raise NotImplementedError
 
     @abstractmethod
     def combine(self, projected: Any, spans: Spans) -> SpanScores:
-        """Scores and hidden layer of ``spans``; so few at a time that both fit into memory."""
+        """Scores and hidden layers of ``spans``, few enough that both fit into memory."""
 
     @abstractmethod
     def represent(self, projected: Any, spans: Spans) -> Tensor:
-        """What :meth:`combine` is a function of, written out: ``(N, r)``. For a few spans at a time only."""
+        """The explicit span representation underlying :meth:`combine`: ``(N, r)``. For few spans at a time."""
 
     def forward(self, projected: Any, spans: Spans, hidden: bool = False) -> SpanScores:
-        """Scores of any number of spans.
+        """Score any number of spans, in chunks.
 
         Args:
-            projected: what :meth:`project` returned.
+            projected: result of :meth:`project`.
             spans: in any order.
-            hidden: return the hidden layers, too, which take many times the memory of the scores.
+            hidden: also return hidden layers, which take many times the memory of the scores.
         """
         size = CHUNK if torch.is_grad_enabled() else SEARCH_CHUNK
         if len(spans) <= size:
@@ -113,7 +113,7 @@ class SpanHead(nn.Module, ABC):
 
     @torch.no_grad()
     def score_no_grad(self, projected: Any, spans: Spans, hidden: bool = False) -> SpanScores:
-        """Scores without gradient, and without dropout on single spans, for methods that look before they sample."""
+        """Scores without gradient or per-span dropout, for methods that score before they sample."""
         training = self.training
         self.eval()
         try:
@@ -123,5 +123,5 @@ class SpanHead(nn.Module, ABC):
 
 
 def gather(words: Tensor, row: Tensor, column: Tensor) -> Tensor:
-    """``words[row, column]`` of a ``(B, n, d)`` tensor; as an ``index_select``, whose backward pass is the fast one."""
+    """``words[row, column]`` of a ``(B, n, d)`` tensor, as an ``index_select``, whose backward pass is faster."""
     return words.flatten(0, 1).index_select(0, row * words.shape[1] + column)

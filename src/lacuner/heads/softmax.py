@@ -19,7 +19,7 @@ class SoftmaxConfig(AngleConfig):
 
 
 class SoftmaxHead(TagHead):
-    """Each word for itself."""
+    """Scores each word's tag independently."""
 
     @property
     def transition_scores(self) -> Tensor:
@@ -27,7 +27,7 @@ class SoftmaxHead(TagHead):
 
     def loss(self, decisions: Tensor, weights: Tensor, lengths: Tensor, ignored: Tensor | None = None) -> Tensor:
         taught = torch.arange(decisions.shape[1], device=lengths.device) < lengths[:, None]
-        taught = taught & ~(weights == 0).all(-1)  # a word that may be anything teaches nothing
+        taught = taught & ~(weights == 0).all(-1)  # a word that may have any tag is ignored
         if ignored is not None:
             taught = taught & ~ignored
         decisions, weights = decisions[taught], weights[taught]

@@ -1,4 +1,4 @@
-"""What a tag head offers: word vectors → scores of tags, what a wrong tag costs, and entities."""
+"""Interface of tag heads: word vectors → tag scores, loss, and entities."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ class TagHeadConfig(Part, ABC):
     """Settings of a head that tags words."""
 
     scores_outside: ClassVar[bool] = True
-    """Whether ``O`` has a score that differs from word to word, and not only the other tags."""
+    """Whether the score of ``O`` varies between words."""
 
     scheme: TagScheme = Field(
         "bioes",
@@ -29,7 +29,7 @@ class TagHeadConfig(Part, ABC):
 
     @abstractmethod
     def build(self, size: int, tags: TagSet) -> "TagHead":
-        """A fresh head."""
+        """Build a new head."""
 
 
 class AngleConfig(TagHeadConfig, ABC):
@@ -45,13 +45,13 @@ class AngleConfig(TagHeadConfig, ABC):
     )
 
     def corners(self, tags: int) -> Tensor | None:
-        """What the output is projected onto, ``(tags, tags - 1)``; none: it is the decision vector itself.
+        """The vectors that outputs are projected onto, ``(tags, tags - 1)``; None without ``angle``.
 
-        With ``angle`` the network has one output fewer than there are tags, and the decision vector is its projection onto
-        the corners of a simplex: what cannot matter, a constant added to all elements, is not there to be learned, so that
-        the elements of different words can be compared. For a tag to reach the first corner, all outputs have to grow
-        together. With Adam each of them is busy with that, if the tag is ``O``, the most frequent one; so ``O`` has the last
-        corner, unless somebody wants to know about ``O`` more than about the other tags.
+        With ``angle``, the network has one output fewer than there are tags, and the decision vector is their projection onto
+        the corners of a simplex. This removes the redundant degree of freedom, a constant added to all elements, and so makes
+        the elements of different words comparable. To increase the score of the first corner's tag, all outputs have to grow
+        together, which under Adam occupies all of them if the tag is frequent. So ``O``, the most frequent tag, gets the last
+        corner, unless the score of ``O`` is of more interest than those of the other tags.
         """
         if not self.angle:
             return None
@@ -61,13 +61,13 @@ class AngleConfig(TagHeadConfig, ABC):
 class TagHead(nn.Module, ABC):
     """Scores the tags of words.
 
-    The decision vector of a word has one element for each tag.
+    The decision vector of a word has one element per tag.
 
     Args:
         size: of a word vector.
         tags: to score.
-        corners: ``(T, k)``; the ``k`` outputs of the network are projected onto them. None: ``T`` outputs are the decision
-            vector.
+        corners: ``(T, k)``; the ``k`` outputs of the network are projected onto them. None: the ``T`` outputs are the
+            decision vector.
     """
 
     corners: Tensor | None
@@ -88,27 +88,27 @@ class TagHead(nn.Module, ABC):
         """Decision vectors: ``(B, n, T)``."""
         output: Tensor = self.output(words.first)
         decisions = output if self.corners is None else output @ self.corners.T
-        return decisions.to(torch.promote_types(decisions.dtype, torch.float32))  # half precision is too rough for sums
+        return decisions.to(torch.promote_types(decisions.dtype, torch.float32))  # half precision is too coarse
 
     @abstractmethod
     def loss(self, decisions: Tensor, weights: Tensor, lengths: Tensor, ignored: Tensor | None = None) -> Tensor:
-        """A single number: what it costs not to be sure of tags that a word may have.
+        """Return a scalar: the negative log-probability of the allowed tags.
 
         Args:
             decisions: ``(B, n, T)``.
-            weights: ``(B, n, T)`` logs of what each tag counts: 0, or minus infinity for those that a word cannot have.
+            weights: ``(B, n, T)`` log-weights of the tags: 0, or minus infinity for tags that a word cannot have.
             lengths: ``(B,)``.
-            ignored: ``(B, n)`` bool, words that take no part at all.
+            ignored: ``(B, n)`` bool, words excluded from the loss.
         """
 
     @abstractmethod
     def expected(self, decisions: Tensor, lengths: Tensor, counted: Tensor) -> Tensor:
-        """How many words of each sentence are expected to have one of the ``counted`` tags ``(T,)``: ``(B,)``."""
+        """Expected number of words per sentence with one of the ``counted`` tags ``(T,)``: ``(B,)``."""
 
     @property
     @abstractmethod
     def transition_scores(self) -> Tensor:
-        """``(T, T)``: scores of each tag after each other one; minus infinity where the scheme forbids it."""
+        """Scores from tag to tag, ``(T, T)``; minus infinity where the scheme forbids it."""
 
     def emissions(self, decisions: Tensor, lengths: Tensor) -> Tensor:
         """Decision vectors plus the scores of starting and ending a sentence with each tag: ``(B, n, T)``."""
@@ -116,7 +116,7 @@ class TagHead(nn.Module, ABC):
 
     @torch.no_grad()
     def decode(self, decisions: Tensor, lengths: Tensor, min_score: float = 0.0) -> list[list[Entity]]:
-        """The entities of the best sequences, each with the probability that exactly these words are such an entity."""
+        """Entities of the best sequences, each with the probability of exactly this span and label."""
         emissions, transitions = self.emissions(decisions, lengths), self.transition_scores
         tags = viterbi(emissions, transitions, lengths)
         read = [self.tags.read(row[:length]) for row, length in zip(tags.tolist(), lengths.tolist(), strict=True)]
@@ -139,7 +139,7 @@ class TagHead(nn.Module, ABC):
     def probabilities(
         self, decisions: Tensor, lengths: Tensor, entities: Sequence[Sequence[Entity]]
     ) -> list[list[float]]:
-        """The probability that exactly these words are such an entity; those of a sentence must not overlap."""
+        """Probability of each entity with exactly these boundaries and label; those of a sentence must not overlap."""
         spans = [(row, e.start, e.end) for row, found in enumerate(entities) for e in found]
         if not spans:
             return [[] for _ in entities]
@@ -156,7 +156,7 @@ class TagHead(nn.Module, ABC):
     def _entity_scores(
         self, emissions: Tensor, transitions: Tensor, lengths: Tensor, tags: Tensor, spans: Tensor
     ) -> list[float]:
-        """The probability of each of the entities ``(row, start, end)`` that ``tags`` have, over all sequences."""
+        """Marginal probability of the entities ``(row, start, end)`` tagged by ``tags``."""
         sums = forward_backward(emissions, transitions, lengths)
         row, start, last = spans[:, 0], spans[:, 1], spans[:, 2] - 1
         taken = emissions.gather(2, tags[..., None]).squeeze(2)  # (B, n) scores along the best sequences
@@ -170,15 +170,15 @@ class TagHead(nn.Module, ABC):
         score = forward + along[row, last] - along[row, start] + backward - sums.total[row].to(exact)
         if self.tags.scheme == "bioes":
             return score.exp().clamp(0, 1).tolist()
-        # Without the sequences in which the entity continues.
+        # Subtract the sequences in which the entity continues.
         following = (last + 1).clamp(max=tags.shape[1] - 1)
-        inside_tag = last_tag  # I of the same label; in BIO2 it comes after its B
+        inside_tag = last_tag  # I of the same label, which in BIO2 follows its B
         if self.tags.scheme == "bio2":
             inside_tag = last_tag + (last_tag - 1).remainder(2).eq(0)
         longer = score - backward + transitions[last_tag, inside_tag] + sums.backward[row, following, inside_tag]
         longer = longer.masked_fill(last + 1 >= lengths[row], float("-inf"))
         alone = (score.exp() - longer.exp()).clamp(0, 1)
-        if self.tags.scheme == "io":  # nor those in which it begins earlier
+        if self.tags.scheme == "io":  # and those in which it begins earlier
             before = sums.forward[row, (start - 1).clamp(min=0), first_tag] + transitions[first_tag, first_tag]
             earlier = (before + emissions[row, start, first_tag] - forward).exp().masked_fill(start == 0, 0.0)
             alone = alone * (1 - earlier).clamp(0, 1)
@@ -186,10 +186,9 @@ class TagHead(nn.Module, ABC):
 
 
 def add_boundary_scores(decisions: Tensor, lengths: Tensor, start: Tensor, end: Tensor) -> Tensor:
-    """Scores ``(B, n, T)`` with ``start`` added at the first words and ``end`` at the last ones, ``(T,)`` each.
+    """Add ``start`` to the scores ``(B, n, T)`` of first words and ``end`` to those of last words, ``(T,)`` each.
 
-    The greatest score of each word is taken away from all of them: what its tags have in common changes nothing, and small
-    numbers add up more exactly.
+    The maximum of each word is subtracted from its scores, which changes no result but improves precision.
     """
     position = torch.arange(decisions.shape[1], device=decisions.device)[:, None]  # (n, 1)
     zero = torch.zeros_like(start)
@@ -199,7 +198,7 @@ def add_boundary_scores(decisions: Tensor, lengths: Tensor, start: Tensor, end: 
 
 
 def simplex(corners: int) -> Tensor:
-    """``k`` unit vectors in ``k - 1`` dimensions with equal angles between them, which sum to zero: ``(k, k - 1)``."""
+    """``k`` unit vectors in ``k - 1`` dimensions with equal angles, which sum to zero: ``(k, k - 1)``."""
     k = corners
     first = torch.full((1, k - 1), (k - 1) ** -0.5, dtype=torch.float64)
     others = torch.eye(k - 1, dtype=torch.float64) * (k / (k - 1)) ** 0.5 - (1 + k**0.5) / (k - 1) ** 1.5

@@ -11,7 +11,7 @@ from lacuner.heads.scores import SpanHead, SpanHeadConfig, SpanScores, gather
 from lacuner.supervision.spans import Spans
 
 _MAX_WIDTH = 64
-"""Without a maximal width, this and every greater width share one embedding."""
+"""Without a maximum width, this and all greater widths share one embedding."""
 
 
 class WidthConfig(SpanHeadConfig):
@@ -36,9 +36,9 @@ class _Projected(NamedTuple):
 
 
 class WidthHead(SpanHead):
-    """Two feed-forward layers on ``h_i ⊕ h_j ⊕ f(j - i)``; ``h_i`` is a first sub-word, ``h_j`` a last one.
+    """Two feed-forward layers on ``h_i ⊕ h_j ⊕ f(j - i)``; ``h_i`` is a first subword, ``h_j`` a last one.
 
-    ``W [h_i; h_j; f] = W₁ h_i + W₂ h_j + W₃ f``: three small tables that are added up for the spans that are asked for.
+    ``W [h_i; h_j; f] = W₁ h_i + W₂ h_j + W₃ f``: three precomputed tables, summed for each span.
     """
 
     needs_only_ends = True

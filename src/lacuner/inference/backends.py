@@ -1,4 +1,4 @@
-"""Backends: what turns words into vectors. Heads and decoding are ours, whatever computes the vectors."""
+"""Backends that compute word vectors. Heads and decoding are always ours."""
 
 import copy
 from collections.abc import Sequence
@@ -20,11 +20,11 @@ class Backend(Protocol):
     """Computes word vectors."""
 
     def encode(self, sentences: Sequence[Sequence[str]]) -> EncodedBatch:
-        """Word vectors of a batch of sentences, on the device of the head."""
+        """Encode a batch of sentences into word vectors, on the device of the head."""
 
 
 class TorchBackend:
-    """The model's own encoder; that of an exported model runs in ONNX Runtime."""
+    """The model's own encoder, which in an exported model runs in ONNX Runtime."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -34,13 +34,13 @@ class TorchBackend:
 
 
 def exported_encoder(model: Model) -> OnnxTransformer | None:
-    """What computes the vectors of an exported model; none if torch does."""
+    """The ONNX Runtime encoder of an exported model; None if torch computes the vectors."""
     inner = model.encoder.model if isinstance(model.encoder, TransformerEncoder) else None
     return inner if isinstance(inner, OnnxTransformer) else None
 
 
 def check_convertible(model: Model) -> TransformerEncoder:
-    """The encoder of a model that another backend can run; a model with any other is refused."""
+    """Return the encoder of a model that another backend can run; reject other models."""
     encoder = model.encoder
     if exported_encoder(model) is not None:
         raise ConfigError("this model is already exported — export the model it was made from")
@@ -54,18 +54,18 @@ def check_convertible(model: Model) -> TransformerEncoder:
 
 
 def convert(model: Model, backend: BackendName) -> Model:
-    """A copy of a model whose encoder runs in another backend; head, threshold and everything else are the same."""
+    """Copy a model with its encoder in another backend; head, threshold and everything else stay the same."""
     encoder = check_convertible(model)
     content = export_onnx(encoder.model)
     if backend == "onnx-int8":
         content = quantize(content)
     check_onnx(content, "the export")
-    # What the copy would copy of the encoder is replaced before: it may be large.
+    # Replace the encoder during the copy instead of copying it: it may be large.
     return copy.deepcopy(model, {id(encoder.model): OnnxTransformer(content, encoder.model.config)}).eval()
 
 
 def attach(encoder: Encoder, content: bytes, path: str) -> Encoder:
-    """An encoder that was restored without memory for its weights, with ONNX Runtime in their place."""
+    """Put ONNX Runtime in place of the weights of an encoder that was restored without memory for them."""
     if type(encoder) is not TransformerEncoder:
         raise ConfigError(f"{path} is there, but the encoder is none that can be exported")
     config = encoder.model.config

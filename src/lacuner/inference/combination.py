@@ -1,4 +1,4 @@
-"""A dictionary and a model together: the list where it knows a name, the model for the rest."""
+"""Combination of dictionary matches with model predictions."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -7,16 +7,16 @@ from lacuner.corpus import Entity
 
 
 def combine(matches: Sequence[Entity], found: Sequence[Entity], nested: bool = False) -> list[Entity]:
-    """The entities of a sentence, out of a dictionary's matches and what a model has found.
+    """Merge a dictionary's matches and a model's predictions for a sentence.
 
-    The match decides wherever the two overlap, except where the model's entity is the longer one and holds every match that
-    it overlaps: a list that has *heart* does not cut *heart failure*. A match that the model has found, too, keeps the
-    model's score; other matches have none.
+    Where they overlap, the match wins, except over a longer predicted entity that contains every match it overlaps: a
+    dictionary with *heart* does not truncate *heart failure*. A match that the model also predicts gets the model's score;
+    other matches have none.
 
     Args:
-        matches: of the dictionary; none overlaps another.
-        found: by the model.
-        nested: entities may overlap, so everything stays; the match decides about the label of its span.
+        matches: from the dictionary, without overlaps.
+        found: the model's predictions.
+        nested: keep everything, since entities may overlap; a match overrides the label of its span.
 
     >>> heart, aspirin = Entity(3, 4, "ORGAN"), Entity(6, 8, "DRUG")
     >>> combine([heart, aspirin], [Entity(0, 1, "DRUG"), Entity(3, 5, "DISEASE"), Entity(5, 7, "DRUG")])

@@ -1,4 +1,4 @@
-"""Predict files: read texts and records, find entities, and write them with what else a record holds; in constant memory."""
+"""Prediction on files: read texts and records, find entities, and write them with the records' other fields; streaming."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -25,21 +25,21 @@ from lacuner.streams.resumable import Work
 from lacuner.streams.shards import Batch, Shard
 
 _CHUNK = 1024
-"""Texts that a worker gets at a time; a model sorts as many by length."""
+"""Texts per work item; a model sorts as many by length."""
 
 
 class Predictor(Protocol):
-    """What finds entities: a :class:`~lacuner.Recognizer`, perhaps with a dictionary."""
+    """Anything that finds entities: a :class:`~lacuner.Recognizer`, possibly combined with a dictionary."""
 
     split: Splitting
 
     @property
     def labels(self) -> Sequence[str]:
-        """What it can find."""
+        """The labels that it can predict."""
         ...
 
     def predict(self, text: Any, *, nested: bool = False, min_score: float = 0.0) -> Any:
-        """The entities of each text."""
+        """Find the entities of each text."""
         ...
 
 
@@ -54,7 +54,7 @@ class _Chunk(NamedTuple):
 def read_inputs(
     path: str | Path, format: str | None = None, range: FileRange | None = None
 ) -> Iterator[PredictionInput]:
-    """What is to be searched in a file, or in a range of it: a text a line, sentences of a column file, JSON Lines."""
+    """Read texts from a file, or a range of it: one per line, sentences of a column file, or JSON Lines."""
     chosen = format or format_of_texts(path)
     if chosen == "text":
         for _, line in lines_of(path, range):
@@ -77,7 +77,7 @@ def read_inputs(
 
 
 def read_batches(batches: Iterable[Batch], format: str | None = None) -> Iterator[PredictionInput | None]:
-    """What is to be searched in shards; ``None`` after each batch, because a worker would search it by itself."""
+    """Read texts from shards, with ``None`` after each batch, because workers predict batches separately."""
     for batch in batches:
         yield from _read_shards(batch.shards, format)
         yield None
@@ -106,19 +106,18 @@ def predict_stream(
     min_score: float = 0.0,
     live: bool = False,
 ) -> PredictionReport:
-    """Find entities in inputs as they come, and write them in the same order.
+    """Find entities in a stream of inputs, and write them in the same order.
 
     Args:
         load: loads the model; called once in each worker.
-        inputs: what to search. ``None`` ends a batch: texts before it are not searched together with those after it, which
-            could change their scores in the last digits.
+        inputs: texts to predict. ``None`` ends a batch: texts before and after it are not encoded together, which could
+            change the last digits of their scores.
         out: written to.
-        output: how to write; by default JSON Lines.
-        engine: where the work runs; by default in this process.
+        output: how to write; JSON Lines by default.
+        engine: where the work runs; in this process by default.
         nested: keep entities that overlap more probable ones.
-        min_score: leave out entities with a lower probability.
-        live: answer a text at once when no other comes with it. An engine with several workers reads ahead before it
-            answers.
+        min_score: minimum probability of entities.
+        live: answer a text immediately if no other is waiting. An engine with several workers reads ahead before it answers.
     """
     output, total = output or OutputOptions(), PredictionReport()
     start = partial(_start, load, output, nested, min_score)
@@ -134,14 +133,14 @@ def predict_stream(
 
 @dataclass(frozen=True)
 class ShardPredictor:
-    """Finds entities in shards in a worker; this is all that it has to know.
+    """Predicts shards in a worker; contains everything that a worker needs.
 
     Args:
         load: loads the model; called once in each worker.
         output: how to write.
-        input_format: of the inputs, if their names do not tell.
+        input_format: of the inputs, if not evident from their names.
         nested: keep entities that overlap more probable ones.
-        min_score: leave out entities with a lower probability.
+        min_score: minimum probability of entities.
     """
 
     load: Callable[[], Predictor]

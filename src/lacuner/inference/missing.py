@@ -1,4 +1,4 @@
-"""The chance that a text has an entity that nobody has marked: texts where it is great are worth a look first."""
+"""The probability that a text has an unmarked entity, used to rank texts for annotation."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,21 +10,21 @@ from lacuner.models.model import EncodedBatch, Model, evaluating
 from lacuner.models.tag_model import TagModel
 
 _MIN_PROBABILITY = 0.01
-"""Spans that are less probably an entity are not counted."""
+"""Minimum entity probability of candidate spans."""
 _LOWER_THRESHOLD = 4.0
-"""How much less an entity must weigh to be thought of, where a tagger has no probabilities of all spans."""
+"""Decrease of the threshold to get more candidates from a tagger, which has no probabilities of all spans."""
 
 Candidate = tuple[int, int, float]
-"""``[start, end)`` in words, and the probability that it is an entity."""
+"""``[start, end)`` in words, and entity probability."""
 
 
 def missing_probability(
     model: Model, words: Sequence[str], marked: Iterable[tuple[int, int]], backend: Backend | None = None
 ) -> float:
-    """``1 − Π (1 − p)`` over spans that overlap neither a marked one, nor a more probable one of themselves.
+    """``1 − Π (1 − p)`` over candidate spans that overlap neither a marked span nor a more probable candidate.
 
     Args:
-        model: says how probable entities are.
+        model: predicts probabilities of entities.
         words: of the text.
         marked: spans ``[start, end)`` that are annotated, or predicted and will be shown.
         backend: computes the word vectors.
@@ -41,19 +41,19 @@ def missing_probability(
 
 
 def chance_of_any(candidates: Iterable[Candidate], marked: Iterable[tuple[int, int]]) -> float:
-    """The chance that at least one of the candidates that do not overlap a marked or a better one is an entity.
+    """Probability that at least one candidate that overlaps neither a marked span nor a better candidate is an entity.
 
     >>> round(chance_of_any([(0, 1, 0.5), (0, 2, 0.4), (3, 4, 0.5), (5, 6, 0.9)], [(5, 7)]), 6)
     0.75
     """
     taken = {word for start, end in marked for word in range(start, end)}
-    nothing = 0.0  # log of the chance that nothing is missing
+    nothing = 0.0  # log probability that nothing is missing
     for start, end, probability in sorted(candidates, key=lambda candidate: -candidate[2]):
         covered = set(range(start, end))
         if not covered & taken:
             taken |= covered
             nothing += math.log1p(-min(probability, 1 - 1e-12))
-    return abs(math.expm1(nothing))  # without candidates, 0.0 and not -0.0
+    return abs(math.expm1(nothing))  # 0.0 instead of -0.0 without candidates
 
 
 def _candidates(model: Model, words: Sequence[str], batch: EncodedBatch) -> Iterator[Candidate]:

@@ -1,4 +1,4 @@
-"""Transformer encoders in ONNX Runtime: export, int8, and loading files that may be anybody's."""
+"""Transformer encoders in ONNX Runtime: export, int8 quantization, and safe loading of untrusted files."""
 
 import logging
 from collections.abc import Iterable, Iterator
@@ -16,9 +16,9 @@ from lacuner.features.stored import StoredTensor
 
 INPUTS, OUTPUT = ("pieces", "attention"), "hidden"
 _MAX_BYTES = 2**31 - 1
-"""What one ONNX file can hold; more would have to stand in files beside it, which are refused."""
+"""Maximum size of an ONNX file; larger models would need external files, which are rejected."""
 _SHAPES = ((1, 8), (3, 37), (5, 12))
-"""Windows and pieces on which an export is compared with torch; it was made with others."""
+"""Windows and pieces on which an export is compared with torch; different from those used for the export."""
 _TOLERANCE = 1e-3
 _NOT_OURS = frozenset({"If", "Loop", "Scan", "SequenceMap"})
 
@@ -28,10 +28,10 @@ class _Hidden(NamedTuple):
 
 
 class OnnxTransformer(nn.Module):
-    """Stands in for a Hugging Face model: ONNX Runtime computes its last layer, on the CPU.
+    """Stands in for a Hugging Face model; ONNX Runtime computes its last layer, on the CPU.
 
     Args:
-        content: the ONNX file, which :func:`check_onnx` has seen.
+        content: an ONNX file checked by :func:`check_onnx`.
         config: of the Hugging Face model.
         path: for messages.
     """
@@ -44,7 +44,7 @@ class OnnxTransformer(nn.Module):
         self._session: Any = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_session": None}  # a copy makes its own
+        return self.__dict__ | {"_session": None}  # copies create their own
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> _Hidden:
         if self._session is None:
@@ -52,7 +52,7 @@ class OnnxTransformer(nn.Module):
         feed = {"pieces": input_ids.cpu().numpy(), "attention": attention_mask.cpu().numpy()}
         try:
             (found,) = self._session.run([OUTPUT], feed)
-        except Exception as error:  # whatever the runtime makes of a damaged graph
+        except Exception as error:  # the runtime may raise anything on a damaged graph
             raise ModelError(f"{self._path} cannot be run ({_line(error)}) — export the model again") from error
         if found.shape != (*input_ids.shape, self.config.hidden_size):
             raise ModelError(f"{self._path} does not belong to config.json — copy the folder again")
@@ -60,7 +60,7 @@ class OnnxTransformer(nn.Module):
 
 
 def require_onnx(*, export: bool = False) -> None:
-    """Say what to install if a library is missing."""
+    """Raise an error that says what to install if a library is missing."""
     import importlib.util
 
     needed = ("onnx", "onnxruntime", *(("onnxscript",) if export else ()))
@@ -70,7 +70,7 @@ def require_onnx(*, export: bool = False) -> None:
 
 
 def export_onnx(model: Any) -> bytes:
-    """A Hugging Face encoder as one ONNX file for any number and length of windows, compared with torch on some."""
+    """Export a Hugging Face encoder as an ONNX file for any number and length of windows, and compare it with torch."""
     require_onnx(export=True)
     model = model.eval()
     pieces = torch.arange(10, 42).view(2, 16) % model.config.vocab_size
@@ -89,7 +89,7 @@ def export_onnx(model: Any) -> bytes:
                 verbose=False,
             )
             content: bytes = program.model_proto.SerializeToString()
-    except Exception as error:  # there are as many reasons as architectures
+    except Exception as error:  # architectures fail in many ways
         raise ConfigError(
             f"this encoder cannot be exported to ONNX ({_line(error)}) — use the model as it is"
         ) from error
@@ -98,7 +98,7 @@ def export_onnx(model: Any) -> bytes:
 
 
 def quantize(content: bytes) -> bytes:
-    """The weights of matrix products as int8, one scale a column; embeddings and layer norms stay as they are."""
+    """Quantize the weights of matrix products to int8, with one scale per column; embeddings and layer norms are kept."""
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     with TemporaryDirectory() as folder, _quiet():
@@ -109,7 +109,7 @@ def quantize(content: bytes) -> bytes:
 
 
 def read_onnx(path: Path) -> bytes:
-    """An ONNX file that is safe to load, or in one sentence why it is not."""
+    """Read an ONNX file that is safe to load, or raise an error that says why it is not."""
     require_onnx()
     if not path.is_file():
         raise ModelError(f"{path} is missing — copy the folder again")
@@ -121,15 +121,15 @@ def read_onnx(path: Path) -> bytes:
 
 
 def check_onnx(content: bytes, path: Path | str) -> dict[str, StoredTensor]:
-    """The weights in an ONNX file. Refuses everything that would read other files, and graphs that are none of ours.
+    """Return the weights in an ONNX file; reject graphs that reference other files, or were not exported by Lacuner.
 
-    Nothing is loaded to see it: the file is parsed as a message.
+    The file is only parsed as a protobuf message, not loaded.
     """
     import onnx
 
     try:
         model = onnx.ModelProto.FromString(content)
-    except Exception as error:  # whichever its library raises
+    except Exception as error:  # the library may raise anything
         raise ModelError(f"{path} is damaged or cut short — copy the folder again") from error
     graph = model.graph
     if any(tensor.data_location == onnx.TensorProto.EXTERNAL or tensor.external_data for tensor in _tensors(model)):
@@ -189,7 +189,7 @@ def _start_session(content: bytes, path: str) -> Any:
     options.intra_op_num_threads = torch.get_num_threads()
     options.inter_op_num_threads = 1
     options.log_severity_level = 3
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # other processes want the cores, too
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # leave the cores to other processes
     try:
         return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     except Exception as error:
@@ -211,7 +211,7 @@ def _below(nodes: Iterable[Any]) -> Iterator[Any]:
 
 
 def _tensors(model: Any) -> Iterator[Any]:
-    """All tensors of a model, those in attributes and graphs inside of graphs included."""
+    """All tensors of a model, including those in attributes and nested graphs."""
     graphs = [model.graph, *(part for info in model.training_info for part in (info.initialization, info.algorithm))]
     nodes = list(_nodes(model))
     for node in nodes:
@@ -228,7 +228,7 @@ def _tensors(model: Any) -> Iterator[Any]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """The exporter and the quantizer say a lot that concerns nobody."""
+    """Silence the exporter and the quantizer."""
     import warnings
 
     loggers = [logging.getLogger(name) for name in ("", "torch.onnx", "torch", "onnxscript", "onnx_ir")]

@@ -1,4 +1,4 @@
-"""How predictions are written: JSON Lines, columns, a page, or text with brackets around entities."""
+"""Output formats of predictions: JSON Lines, columns, an HTML page, or text with brackets around entities."""
 
 import io
 from collections import Counter
@@ -30,7 +30,7 @@ li > .text { flex: 1; min-width: 0 }
 
 
 class PredictionInput(NamedTuple):
-    """A text, or a tokenized sentence, and the record that it came in."""
+    """A text, or a tokenized sentence, and the record that contained it."""
 
     text: str | Sentence
     record: dict[str, Any]
@@ -38,15 +38,15 @@ class PredictionInput(NamedTuple):
 
 @dataclass
 class PredictionReport:
-    """Counts of what was read and found.
+    """Counts of inputs and predictions.
 
     Attributes:
-        texts: that were searched.
-        entities: that were found in them.
-        from_dictionary: of these, names of a dictionary.
-        without_words: texts that a column file cannot show.
-        with_fields: records with fields that the output does not show.
-        labels: the entities of each label; 0 of those that could have been found, too.
+        texts: texts read.
+        entities: entities found in them.
+        from_dictionary: of these, matches of a dictionary.
+        without_words: texts that a column file cannot represent.
+        with_fields: records with fields that the output omits.
+        labels: entities of each label; 0 for labels that were not found.
     """
 
     texts: int = 0
@@ -57,7 +57,7 @@ class PredictionReport:
     labels: Counter[str] = field(default_factory=Counter)
 
     def add(self, other: "PredictionReport") -> None:
-        """Count what another has counted."""
+        """Add the counts of another report."""
         self.texts += other.texts
         self.entities += other.entities
         self.from_dictionary += other.from_dictionary
@@ -66,23 +66,23 @@ class PredictionReport:
         self.labels.update(other.labels)
 
     def as_dict(self) -> dict[str, Any]:
-        """As JSON can hold it."""
+        """For JSON."""
         return dict(vars(self))
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> "PredictionReport":
-        """What :meth:`as_dict` has described."""
+        """Inverse of :meth:`as_dict`."""
         return cls(**{**content, "labels": Counter(content["labels"])})
 
 
 @dataclass(frozen=True)
 class OutputOptions:
-    """How to write.
+    """How to write predictions.
 
     Attributes:
-        format: of the output.
-        title: of a page.
-        colors: that text is shown in; ``None``: it has none.
+        format: output format.
+        title: of an HTML page.
+        colors: color system of text output; ``None``: no colors.
     """
 
     format: OutputFormat = "jsonl"
@@ -90,14 +90,14 @@ class OutputOptions:
     colors: ColorSystem | None = None
 
     def beginning(self) -> str:
-        """What comes before the first text."""
+        """Output before the first text."""
         if self.format != "html":
             return ""
         head = f'<h1>{escaped(self.title)}</h1>\n<p class="about"><a href="#summary">Entities by label</a></p>\n'
         return f"{begin_page(self.title, _PAGE_STYLE)}{head}<ol>\n"
 
     def end(self, report: PredictionReport) -> str:
-        """What comes after the last text. A stream is counted only then, so the figures of a page are at its end."""
+        """Output after the last text. The counts of a page are here, because those of a stream are only known at its end."""
         if self.format != "html":
             return ""
         palette = Palette.of(report.labels)
@@ -110,7 +110,7 @@ class OutputOptions:
         return f'</ol>\n<section id="summary">\n<h2>{counted}</h2>\n{table if rows else ""}</section>\n{END_PAGE}'
 
     def writer(self, labels: Iterable[str], split: Splitting) -> "TextWriter":
-        """Writes texts of a model with these labels, which splits text into words in this way."""
+        """Create a writer for texts of a model with these labels and this tokenization."""
         if self.format == "jsonl":
             return _JsonLines()
         if self.format == "conll":
@@ -120,16 +120,16 @@ class OutputOptions:
 
 
 class TextWriter(Protocol):
-    """One text after the other as text."""
+    """Formats texts one by one."""
 
     def write(self, number: int, item: PredictionInput, entities: Sequence[Entity], report: PredictionReport) -> str:
-        """A text with what was found in it; what cannot be shown is counted.
+        """Format a text with its entities, and count what cannot be shown.
 
         Args:
             number: of the text, counted from 1.
             item: the text.
-            entities: what was found in it.
-            report: counts it.
+            entities: its entities.
+            report: updated with counts.
         """
         ...
 
@@ -179,7 +179,7 @@ def _has_other_fields(item: PredictionInput) -> bool:
 
 
 def tagged_sentence(item: PredictionInput, entities: Iterable[Entity], split: Splitting) -> Sentence:
-    """The words of an input with the entities found in it, and the fields of its record that we do not know."""
+    """The words of an input with its predicted entities, and the unknown fields of its record."""
     text = item.text
     if isinstance(text, str):
         words = sentence_from_text(text, split)

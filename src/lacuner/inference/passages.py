@@ -1,4 +1,4 @@
-"""Long texts in passages: what is predicted in passages is trained and evaluated in passages, too."""
+"""Long texts are split into passages, in the same way for training, evaluation and prediction."""
 
 from array import array
 from collections.abc import Iterable, Sequence
@@ -12,11 +12,11 @@ from lacuner.corpus.lazy import LazySentences
 from lacuner.corpus.tokenize import Passage, sentence_ends, split_passages
 
 MAX_PASSAGE = 256
-"""A text with more words is searched in passages that end where sentences do."""
+"""Maximum number of words in a passage; longer texts are split at sentence ends."""
 
 
 def passages_of(words: Sequence[str]) -> list[Passage]:
-    """The passages in which words are searched, if their raw text is not known."""
+    """Split words into passages for prediction, if the raw text is not known."""
     if len(words) <= MAX_PASSAGE:
         return [Passage(0, len(words), 0, len(words))]
     text, offsets = _spaced(words)
@@ -24,7 +24,7 @@ def passages_of(words: Sequence[str]) -> list[Passage]:
 
 
 def collect(passages: Sequence[Passage], found: Iterable[list[Entity]]) -> list[Entity]:
-    """The entities of passages as entities of the whole; each is taken from the passage that it begins in."""
+    """Merge the entities of passages into those of the whole text; each is taken from the passage that it begins in."""
     entities: list[Entity] = []
     free_from = 0
     for passage, inside in zip(passages, found, strict=True):
@@ -41,7 +41,7 @@ def collect(passages: Sequence[Passage], found: Iterable[list[Entity]]) -> list[
 
 @dataclass(frozen=True)
 class SearchPassages:
-    """Sentences in the passages in which they are searched, if their raw text is not known.
+    """Sentences split into passages for prediction, if their raw text is not known.
 
     Attributes:
         cuts: the passages of each sentence.
@@ -53,7 +53,7 @@ class SearchPassages:
 
     @classmethod
     def of(cls, sentences: Sequence[Sequence[str]]) -> "SearchPassages":
-        """Cut sentences, given as words."""
+        """Split sentences, given as words."""
         cuts = tuple(map(passages_of, sentences))
         return cls(
             cuts,
@@ -66,29 +66,29 @@ class SearchPassages:
 
     @property
     def filled(self) -> list[int]:
-        """The indices of passages with words."""
+        """Indices of passages with words."""
         return [index for index, words in enumerate(self.tokens) if words]
 
     def collect(self, found: Iterable[list[Entity]]) -> list[list[Entity]]:
-        """The entities of each sentence, from those of its passages."""
+        """Merge the entities of passages into those of each sentence."""
         remaining = iter(found)
         return [collect(cut, list(islice(remaining, len(cut)))) for cut in self.cuts]
 
 
 def long_sentences(corpus: Iterable[Sentence]) -> list[int]:
-    """The words of each sentence that is read in several passages."""
+    """Length of each sentence that is read in several passages."""
     return [len(sentence) for sentence in corpus if len(sentence) > MAX_PASSAGE]
 
 
 @dataclass(frozen=True)
 class TrainingPassages:
-    """Training sentences, none without words, and none with more than a passage.
+    """Training sentences as passages, none of them empty or too long.
 
     Attributes:
         corpus: the passages.
-        origin: for each, the index of its sentence, and that of its first word there.
-        long: how many sentences were cut.
-        lost: how many annotated or rejected spans are longer than a passage, and so in none.
+        origin: for each, the index of its sentence, and of its first word there.
+        long: number of sentences that were split.
+        lost: number of annotated or rejected spans that are longer than a passage, and so in none.
     """
 
     corpus: Corpus
@@ -98,16 +98,16 @@ class TrainingPassages:
 
     @property
     def sentences(self) -> int:
-        """How many sentences they come from."""
+        """Number of sentences that the passages come from."""
         return sum(first == 0 for _, first in self.origin)
 
 
 class _LazyPassages(LazySentences):
-    """Passages of sentences, each of which is cut when it is asked for; 24 bytes each are kept."""
+    """Passages extracted from sentences on access; only 24 bytes of each are kept in memory."""
 
     def __init__(self, sentences: Sequence[Sentence]) -> None:
         self._sentences = sentences
-        self._bounds = array("q")  # sentence, begin and end of each passage, one after the other
+        self._bounds = array("q")  # sentence, begin and end of each passage, flattened
 
     def add(self, sentence: int, begin: int, end: int) -> None:
         self._bounds.extend((sentence, begin, end))
@@ -122,7 +122,7 @@ class _LazyPassages(LazySentences):
 
 
 class _Origins(Sequence[tuple[int, int]]):
-    """Where each of lazy passages comes from: its sentence, and its first word there."""
+    """Origins of lazy passages: the sentence, and the first word there."""
 
     def __init__(self, passages: _LazyPassages) -> None:
         self._passages = passages
@@ -139,7 +139,7 @@ class _Origins(Sequence[tuple[int, int]]):
 
 
 def cut_for_training(corpus: Corpus) -> TrainingPassages:
-    """Sentences in passages that end where sentences do, or else where no annotated or rejected span is cut in two."""
+    """Split sentences into passages at sentence ends, or else where no annotated or rejected span is cut."""
     passages = _LazyPassages(corpus.sentences)
     long = lost = 0
     for index, sentence in enumerate(corpus):
@@ -174,7 +174,7 @@ def _cuts(sentence: Sentence) -> list[tuple[int, int]]:
 
 
 def _spaced(words: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
-    """Words joined by spaces, and where each is."""
+    """Join words with spaces, and return their offsets."""
     offsets, position = [], 0
     for word in words:
         offsets.append((position, position + len(word)))

@@ -1,4 +1,4 @@
-"""Texts → passages → entities. The recognizer, the command line, servers and training all predict through here."""
+"""Texts → passages → entities: the prediction code of the recognizer, the command line, servers and training."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ from lacuner.matching.matcher import Matcher
 from lacuner.models.model import Model, batches_of, evaluating
 
 _READ_AHEAD = 1024
-"""Texts that are sorted by length at a time; a stream never holds more."""
+"""Texts sorted by length at a time, which limits the memory for a stream."""
 
 
 def find_entities(
@@ -26,15 +26,15 @@ def find_entities(
     backend: Backend | None = None,
     processes: Processes = ALONE,
 ) -> list[list[Entity]]:
-    """The entities of sentences, in words; long sentences are searched in passages.
+    """Find the entities of sentences, in word offsets; long sentences are split into passages.
 
     Args:
-        model: its head finds them.
+        model: a trained model.
         sentences: their words.
         nested: keep entities that overlap better ones.
-        min_score: leave out entities that are less probable.
+        min_score: minimum probability.
         backend: computes the word vectors; by default the model's own encoder.
-        processes: that divide the work; each of them gets all entities.
+        processes: processes to divide the work between; each of them gets all entities.
     """
     backend = backend or TorchBackend(model)
     passages = SearchPassages.of(sentences)
@@ -55,7 +55,7 @@ def predict_pairs(
     backend: Backend | None = None,
     dictionary: Matcher | None = None,
 ) -> Iterator[tuple[Sentence, list[Entity]]]:
-    """Each sentence with what is found in it, in words, by the model or by both model and dictionary; streamed."""
+    """Yield each sentence with the entities found by the model, and by the dictionary if given; streaming."""
     sentences = iter(corpus)
     while chunk := list(islice(sentences, _READ_AHEAD)):
         words = [sentence.tokens for sentence in chunk]
@@ -75,9 +75,9 @@ def predict_texts(
     backend: Backend | None = None,
     dictionary: Matcher | None = None,
 ) -> Iterator[Prediction]:
-    """The entities of each text, found by the model, or by both model and dictionary; streamed, in constant memory.
+    """Yield the entities of each text found by the model, and by the dictionary if given; streaming, in constant memory.
 
-    Offsets count characters where raw text is given, words where words are.
+    Offsets are in characters for raw text, in words for tokenized text.
     """
     remaining, labels = iter(texts), model.labels[1:]
     while chunk := list(islice(remaining, _READ_AHEAD)):
@@ -108,7 +108,7 @@ def _words_of(text: Sequence[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class _Document:
-    """A text to be searched: its words, the passages in which they are searched, and the way back to the text."""
+    """A text to predict: its words and passages, and the mapping back to the text."""
 
     words: Sequence[str]
     passages: Sequence[Passage]
@@ -128,7 +128,7 @@ class _Document:
         return (self.words[passage.begin : passage.end] for passage in self.passages)
 
     def located(self, entities: Iterable[Entity]) -> list[Entity]:
-        """The same entities with their text, and with its offsets if it was given."""
+        """The same entities with their text, and with offsets into the raw text if given."""
         return [self._located(entity) for entity in entities]
 
     def _located(self, entity: Entity) -> Entity:

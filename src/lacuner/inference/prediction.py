@@ -1,4 +1,4 @@
-"""What was found in a text: a list of entities that knows the text, so that it can be shown."""
+"""Predicted entities of a text, as a list that keeps the text for display."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -11,16 +11,16 @@ from lacuner.corpus.display.markup import notebook_output, text_block
 
 Text = str | Sequence[str] | Sentence
 _SHOWN = 20
-"""How many predictions a notebook shows."""
+"""Number of predictions shown in notebooks."""
 
 
 class Prediction(list[Entity]):
-    """The entities of one text: a list like any other, which notebooks show as the text with its entities.
+    """The entities of one text: a list that notebooks display as the text with its entities.
 
     Args:
-        entities: what was found.
-        source: the text in which it was searched: a string, words, or a sentence.
-        labels: all labels that could have been found; each has its color in all predictions.
+        entities: the predicted entities.
+        source: the text: a string, words, or a sentence.
+        labels: all labels of the model; each has the same color in all predictions.
     """
 
     def __init__(self, entities: Iterable[Entity] = (), source: Text = "", labels: Sequence[str] = ()) -> None:
@@ -34,7 +34,7 @@ class Prediction(list[Entity]):
         return shown_text(self.source, ())[0]
 
     def to_pandas(self) -> Any:
-        """A data frame with a row for each entity: where it is, label, text, score and source."""
+        """Data frame with a row for each entity: position, label, text, score and source."""
         return predictions_frame([self], numbered=False)
 
     def _repr_html_(self) -> str:
@@ -46,10 +46,10 @@ class Prediction(list[Entity]):
 
 
 class Predictions(list[Prediction]):
-    """The entities of several texts, one prediction each: a list like any other, which notebooks show."""
+    """The entities of several texts: a list of predictions that notebooks display."""
 
     def to_pandas(self) -> Any:
-        """A data frame with a row for each entity, with the number of its text, counted from 0, as ``sentence``."""
+        """Data frame with a row for each entity, including the index of its text as ``sentence``."""
         return predictions_frame(self, numbered=True)
 
     def _repr_html_(self) -> str:
@@ -58,7 +58,7 @@ class Predictions(list[Prediction]):
 
 
 def shown_text(source: Text, entities: Iterable[Entity]) -> tuple[str, list[Mark]]:
-    """A text as it is shown, and its entities where they are in it: they count words unless it is a string."""
+    """The text to display, and character offsets of its entities (given in words unless the text is a string)."""
     if isinstance(source, str):
         return source, marks_of(entities)
     sentence = source if isinstance(source, Sentence) else Sentence(tuple(source))

@@ -1,4 +1,4 @@
-"""The threshold: how much more than ``O`` an entity must weigh."""
+"""The threshold: by how much the logit of an entity must exceed that of ``O``."""
 
 from collections.abc import Callable, Iterable
 from functools import cache
@@ -9,7 +9,7 @@ from lacuner.inference.passages import SearchPassages
 from lacuner.models.model import Decodable, Model, batches_of, evaluating
 
 _STEPS = (1.0, 0.5, 0.25)
-"""Thresholds from -4 to 4 are tried, then closer ones."""
+"""Step sizes of the search: thresholds from -4 to 4, then finer ones."""
 
 Pairs = Iterable[tuple[Sentence, list[Entity]]]
 
@@ -17,17 +17,17 @@ Pairs = Iterable[tuple[Sentence, list[Entity]]]
 def fit_threshold(
     model: Model, dev: Corpus, quality: Callable[[Pairs], float], nested: bool = False, processes: Processes = ALONE
 ) -> list[tuple[Sentence, list[Entity]]]:
-    """Give a model the threshold with which it does best on dev data; of equals the one nearest to 0.
+    """Set a model's threshold to the best one on dev data; of ties, the one closest to 0.
 
     Args:
         model: its threshold is changed.
         dev: annotated sentences.
-        quality: of what the model finds in them: the greater, the better.
+        quality: metric to maximize.
         nested: keep entities that overlap better ones.
-        processes: that divide the work.
+        processes: processes to divide the work between.
 
     Returns:
-        The dev sentences, and what the model finds in them.
+        The dev sentences, with the predictions of the model.
     """
     passages = SearchPassages.of(dev.tokens)
     scored: list[tuple[list[int], Decodable]] = []
@@ -48,7 +48,7 @@ def fit_threshold(
         return quality(found(threshold))
 
     best = 0.0
-    for step in _STEPS:  # ever finer around the best so far
+    for step in _STEPS:  # successively finer steps around the best so far
         near = [best + step * number for number in (range(-4, 5) if step == _STEPS[0] else (-1, 0, 1))]
         best = max(near, key=lambda threshold: (reached(threshold), -abs(threshold)))
     model.threshold.fill_(best)

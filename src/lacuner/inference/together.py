@@ -1,9 +1,9 @@
-"""Texts of several people, encoded together and decided about one by one, so that nobody's result depends on the others.
+"""Batched encoding of several users' texts such that no result depends on the other texts.
 
-Whatever is computed in one batch may change each other's last digits: matrix products of other sizes add up in another order.
-Scores of spans are therefore computed text by text. Word vectors, which take most of the time, are computed in batches if the
-encoder gives the same ones, bit by bit, in any company. Ours does where words are read by an LSTM; transformers and dynamically
-quantized models do not. :func:`encodes_alike` tries it with the model at hand, on the machine at hand.
+Batching can change the last digits of results, because matrix products of different sizes sum in a different order. Span
+scores are therefore computed text by text. Word vectors, which take most of the time, are computed in batches if the encoder
+is bitwise independent of the batch. That holds for LSTM encoders, but not for transformers and dynamically quantized models;
+:func:`encodes_alike` tests it for the model and machine at hand.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,13 +17,13 @@ from lacuner.models.model import EncodedBatch, Model, batches_of, evaluating
 from lacuner.sample import read_sample
 
 _PROBES = 24
-"""Sentences that are encoded alone and in company."""
+"""Number of sentences that are encoded alone and in batches."""
 _COMPANY = (2, 3, 8, _PROBES)
-"""Sizes of batches that are tried."""
+"""Batch sizes to test."""
 
 
 class EncodedTogether:
-    """A backend that has encoded some sentences in batches; it hands out each as if it had been encoded alone.
+    """A backend that encodes sentences in batches in advance, and returns each as if it had been encoded alone.
 
     Args:
         model: plans the batches.
@@ -44,7 +44,7 @@ class EncodedTogether:
     def of_texts(
         cls, model: Model, texts: Sequence[str], split: Splitting, backend: Backend | None = None
     ) -> "EncodedTogether":
-        """Encode all texts that are one passage; the passages of longer ones are each other's company already."""
+        """Encode all texts of a single passage; passages of longer texts are batched with each other anyway."""
         sentences = [cut_words(text, split) for text in texts]
         return cls(model, [words for words in sentences if 0 < len(words) <= MAX_PASSAGE], backend)
 
@@ -55,14 +55,14 @@ class EncodedTogether:
 
 
 def rows_of(batch: EncodedBatch) -> Iterator[EncodedBatch]:
-    """Each sentence of a batch as a batch of its own, without padding."""
+    """Split a batch into single sentences without padding."""
     for row, length in enumerate(batch.lengths.tolist()):
         words = type(batch.words)(*(vectors[row : row + 1, :length].contiguous() for vectors in batch.words))
         yield EncodedBatch(words, batch.lengths[row : row + 1])
 
 
 def encodes_alike(model: Model, backend: Backend | None = None) -> bool:
-    """Whether sentences of the built-in sample get the same word vectors, bit by bit, alone and in batches of any size."""
+    """Whether sentences of the built-in sample get bitwise identical word vectors alone and in batches of any size."""
     backend = backend or TorchBackend(model)
     probes = [sentence.tokens for sentence in read_sample("train")[:_PROBES]]
     with evaluating(model):

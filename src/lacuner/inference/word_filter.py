@@ -1,4 +1,4 @@
-"""Fitting a filter of words: what a model never takes for an end of an entity need not be paired with other words."""
+"""Fitting of a word filter: words that never begin or end a predicted entity need not be paired with others."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -12,15 +12,15 @@ from lacuner.models.span_model import SpanModel
 from lacuner.models.word_filter import WordFilter
 
 _WORDS = 20_000
-"""Words that a filter is fitted to; more change little."""
+"""Words that a filter is fitted to; more make little difference."""
 _MIN_ENTITIES = 200
-"""Of fewer entities not enough is known to leave anything out."""
+"""Minimum number of entities for a filter."""
 _SLACK = 3.0
-"""How much less than the least of all entities' words a word must score to be skipped."""
+"""Margin below the lowest score of boundary words; words below it are skipped."""
 _MIN_KEPT = 0.2
-"""Fraction of words that is always kept: those that look most like it."""
+"""Minimum fraction of words that are kept, those with the highest scores."""
 _MAX_PAIRS = 0.5
-"""A filter that leaves more of all pairs of words saves nothing."""
+"""Maximum fraction of word pairs that a useful filter keeps."""
 _DECAY = 1e-4
 _STEPS = 60
 
@@ -37,17 +37,16 @@ class _Words(NamedTuple):
 def fit_word_filter(
     model: SpanModel, sentences: Sequence[Sequence[str]], others: Sequence[Sequence[str]] = ()
 ) -> WordFilter | None:
-    """Give a model a filter that leaves its entities as they are; none if there are few, or if it would save little.
+    """Give a model a filter that preserves its predictions; None if they are few, or the filter would save little.
 
-    The model itself says of each word whether an entity begins or ends there; two linear scores learn it. Words are
-    skipped that score less than every such word by some distance, and by more if sentences that the scores
-    were not fitted to go lower than those that they were.
+    Two linear classifiers learn where the model's own predictions begin and end. Words are skipped if they score below every
+    boundary word by a margin, which is increased if boundary words of held-out sentences score lower than those the
+    classifiers were fitted to.
 
     Args:
         model: its filter is replaced.
-        sentences: to fit the scores to, such as training data; their labels do not matter.
-        others: to see how low words of entities score that were not fitted to, such as dev data; by default every fourth of
-            ``sentences``.
+        sentences: to fit the classifiers, such as training data; their labels are not used.
+        others: held-out sentences for the margin, such as dev data; by default every fourth of ``sentences``.
     """
     model.word_filter = None
     chosen, held_out = _sample(_passages(sentences)), list(_passages(others))
@@ -77,7 +76,7 @@ def fit_word_filter(
 
 
 def _passages(sentences: Sequence[Sequence[str]]) -> Sequence[Sequence[str]]:
-    """Passages with words. Training data, which may be larger than memory, has nothing else, and stays where it is."""
+    """Nonempty passages. Training data, which may be larger than memory, already consists of these, and is not copied."""
     if all(0 < len(words) <= MAX_PASSAGE for words in sentences):
         return sentences
     cut = SearchPassages.of(sentences)
@@ -85,7 +84,7 @@ def _passages(sentences: Sequence[Sequence[str]]) -> Sequence[Sequence[str]]:
 
 
 def _sample(passages: Sequence[Sequence[str]]) -> list[Sequence[str]]:
-    """Passages with so many words as are enough, from everywhere."""
+    """Sample passages with enough words from all over the data."""
     words = sum(map(len, passages))
     step = max(1.0, words / _WORDS)
     return [passages[int(index * step)] for index in range(int(len(passages) / step))]
@@ -114,7 +113,7 @@ def _least(scores: Tensor, positive: Tensor) -> float:
 
 @torch.enable_grad()
 def _fit(vectors: Tensor, positive: Tensor) -> Tensor:
-    """Weights ``(d,)`` of a logistic regression in which both classes weigh the same."""
+    """Weights ``(d,)`` of a class-balanced logistic regression."""
     weight, bias = (torch.zeros(size, device=vectors.device, requires_grad=True) for size in (vectors.shape[1], 1))
     target = positive.float()
     share = (len(target) - target.sum()) / target.sum()

@@ -1,4 +1,4 @@
-"""From a list of names to labels: where a name is, there is an entity, everything else is unknown."""
+"""Distant labels from a list of names: matched names are entities, everything else is unknown."""
 
 from lacuner.matching.dictionary import Dictionary
 from lacuner.matching.entry import Entry

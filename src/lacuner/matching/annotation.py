@@ -1,4 +1,4 @@
-"""Read texts, cut them into words, and annotate them with the names of a dictionary."""
+"""Annotation of texts with the names of a dictionary: reading, tokenizing and matching."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,28 +20,28 @@ from lacuner.matching.entry import Entry
 from lacuner.matching.matcher import Matcher
 
 _LOOKED_AT = 200
-"""Texts that decide how others are cut into words."""
+"""Number of texts examined to choose the tokenization."""
 
 
 @dataclass
 class AnnotationReport:
-    """What was found.
+    """Counts of an annotation run.
 
     Attributes:
-        texts: read.
-        cut: those of them that were cut into sentences.
-        sentences: written.
-        words: read.
+        texts: texts read.
+        cut: those of them that were split into sentences.
+        sentences: sentences written.
+        words: words read.
         labels: matches of each label.
-        unlabeled: matches of names that may have several labels.
-        kept: entities that the input had already; nothing is found that overlaps them.
-        contradictions: matches where the input says that there is no such entity; they are left out.
-        phrases: names without a label that were found; their words are unknown.
-        inside_phrases: matches that are left out, because they are a part of such a name.
-        used: how often each name of the dictionary was found, whether it became an entity or not; by its number.
-        written: how often each of them became an entity.
-        alike: names that are spelled like these.
-        losses: what the format of the output could not hold, in how many sentences.
+        unlabeled: matches of names with several possible labels.
+        kept: entities already in the input; no match overlaps them.
+        contradictions: matches omitted because the input rejects such an entity.
+        phrases: matches of unlabeled phrases; their words are unknown.
+        inside_phrases: matches omitted because they are part of a phrase.
+        used: matches of each name of the dictionary, by its index, whether or not they became entities.
+        written: entities from each name.
+        alike: names with the same spelling as these.
+        losses: what the output format could not represent, with the number of sentences.
     """
 
     texts: int = 0
@@ -60,7 +60,7 @@ class AnnotationReport:
     losses: Counter[str] = field(default_factory=Counter)
 
     def add(self, other: "AnnotationReport") -> None:
-        """Count what another has counted."""
+        """Add the counts of another report."""
         self.texts += other.texts
         self.cut += other.cut
         self.sentences += other.sentences
@@ -77,12 +77,12 @@ class AnnotationReport:
         self.losses.update(other.losses)
 
     def as_dict(self) -> dict[str, Any]:
-        """As JSON can hold it."""
+        """For JSON."""
         return {each.name: _plain(getattr(self, each.name)) for each in fields(self)}
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> "AnnotationReport":
-        """What :meth:`as_dict` has described."""
+        """Inverse of :meth:`as_dict`."""
         numbered = {
             key: Counter({int(number): times for number, times in content[key].items()}) for key in ("used", "written")
         }
@@ -94,12 +94,12 @@ class AnnotationReport:
         return sum(self.labels.values())
 
     def most_frequent(self, entries: Sequence[Entry], count: int) -> list[tuple[Entry, int]]:
-        """The names that became an entity most often: where wrong ones hide."""
+        """The names that most often became entities, among which errors have the greatest effect."""
         order = sorted(self.written.items(), key=lambda item: (-item[1], item[0]))[:count]
         return [(entries[number], times) for number, times in order]
 
     def never_found(self, matcher: Matcher) -> Iterator[Entry]:
-        """Names that were searched for and are nowhere."""
+        """Names that were searched for, but never found."""
         others = self.used.keys() | self.alike | matcher.dropped
         return (entry for number, entry in enumerate(matcher.dictionary.entries) if number not in others)
 
@@ -112,10 +112,10 @@ class TextSource(NamedTuple):
     """The texts of a file.
 
     Attributes:
-        texts: one after the other; sentences where words are there already.
-        split: how texts become words.
-        characters: whether words are single characters then.
-        cut_already: whether there are words that ``split`` does not change.
+        texts: strings, or sentences if the input is tokenized.
+        split: how texts are tokenized.
+        characters: whether tokens are then single characters.
+        cut_already: whether there are tokenized texts that ``split`` does not change.
     """
 
     texts: Iterator[str | Sentence]
@@ -131,16 +131,16 @@ def read_texts(
     report: ReadingReport | None = None,
     range: FileRange | None = None,
 ) -> TextSource:
-    """Texts of a file, one a line, or sentences, from words in columns or JSON Lines; streamed.
+    """Read texts of a file, one per line, or sentences of a column or JSON Lines file; streaming.
 
-    The first of them tell how to cut. The file may be one that can be read only once.
+    The tokenization is chosen from the first texts. The file may be readable only once.
 
     Args:
         path: the file.
-        format: its format, if the name does not tell.
-        split: how raw text becomes words.
-        report: counts what is repaired.
-        range: which part of the file is read; by default all. The beginning of the file tells how to cut all its parts.
+        format: its format, if the name is not enough.
+        split: how raw text is tokenized.
+        report: counts repairs.
+        range: the part of the file to read; all by default. The start of the file determines the tokenization of all parts.
     """
     chosen = format or format_of_texts(path)
     report = report if report is not None else ReadingReport()
@@ -179,14 +179,14 @@ def _look_at(
 
 
 def _can_be_read_again(path: str | Path) -> bool:
-    """Whether opening it a second time shows its beginning again."""
+    """Whether opening it a second time starts from the beginning again."""
     if is_url(path):
         return True
     return str(path) != STANDARD_INPUT and Path(path).is_file() and not str(path).startswith("/dev/")
 
 
 def _choose_split(sample: Sequence[Sentence], split: Splitting | Literal["auto"]) -> tuple[Splitting, bool, bool]:
-    """How texts become words, whether words are characters then, and whether some are words already."""
+    """Choose the tokenization; also return whether tokens are characters, and whether some texts are already tokenized."""
     first: Splitting = "words" if split == "auto" else split
     raw = [sentence for sentence in sample if _was_cut(sentence, first)]
     words = [sentence.tokens for sentence in raw or sample]
@@ -197,19 +197,19 @@ def _choose_split(sample: Sequence[Sentence], split: Splitting | Literal["auto"]
 
 
 def _was_cut(sentence: Sentence, split: Splitting) -> bool:
-    """Whether its words are those that its text has when it is cut in this way."""
+    """Whether its words are those that this tokenization of its text gives."""
     return sentence.text is not None and sentence.tokens == cut_words(sentence.text, split)
 
 
 def _as_characters(text: str | Sentence) -> str | Sentence:
-    """A sentence that was cut into words, now cut into characters; its spans stay where they are in the text.
+    """Re-tokenize a sentence into characters; its spans keep their position in the text.
 
-    Where a span begins or ends inside of adjacent letters, the sentence stays as it is.
+    If a span boundary falls inside a run of letters, the sentence is returned unchanged.
     """
     if isinstance(text, str) or text.text is None or not _was_cut(text, "words"):
         return text
     tokens = cut_words(text.text, "characters")
-    before = [0, *accumulate(map(len, text.tokens))]  # where words begin, in characters that are no spaces
+    before = [0, *accumulate(map(len, text.tokens))]  # start of each word, counted in non-space characters
     after = {place: number for number, place in enumerate([0, *accumulate(map(len, tokens))])}
     spans: list[Entity | Span] = [*text.entities, *text.non_entities]
     unknown = [(before[word], before[word + 1]) for word in text.unknown_tokens]
@@ -229,19 +229,19 @@ def _as_characters(text: str | Sentence) -> str | Sentence:
 
 
 def cut_into_words(text: str | Sentence, split: Splitting) -> Sentence:
-    """A text as a sentence; what is one already stays as it is."""
+    """Tokenize a text; a sentence is returned unchanged."""
     return sentence_from_text(text, split) if isinstance(text, str) else text
 
 
 def annotate_sentences(
     matcher: Matcher, sentences: Sequence[Sentence], phrases: Matcher | None = None
 ) -> tuple[list[Sentence], AnnotationReport]:
-    """The sentences with the names of the dictionary as entities; everything else in them stays unknown.
+    """Annotate sentences with matches of the dictionary; everything else in them stays unknown.
 
     Args:
         matcher: finds the names.
         sentences: to annotate.
-        phrases: finds names without a label. Their words are marked as unknown, unless they are in an entity.
+        phrases: finds unlabeled phrases. Their words are marked as unknown, except inside entities.
     """
     words, texts = [sentence.tokens for sentence in sentences], [sentence.text for sentence in sentences]
     report = AnnotationReport(
@@ -297,7 +297,7 @@ def annotate_sentences(
 
 
 def cut_documents(sentences: Sequence[Sentence], min_words: int, report: AnnotationReport) -> list[Sentence]:
-    """The sentences of texts with more than ``min_words`` words, and the others as they are."""
+    """Split texts with more than ``min_words`` words into sentences, and return the others unchanged."""
     found: list[Sentence] = []
     for text in sentences:
         parts = cut_into_sentences(text) if len(text) > min_words else [text]
@@ -310,7 +310,7 @@ def cut_documents(sentences: Sequence[Sentence], min_words: int, report: Annotat
 def _with_phrases(
     given: Sentence, annotated: Sentence, spans: Sequence[tuple[int, int]], report: AnnotationReport
 ) -> Sentence:
-    """The longest name counts: a phrase around matches takes their place, and leaves what it overlaps otherwise."""
+    """Prefer the longest: a phrase replaces the matches inside it, but not those that it overlaps otherwise."""
     matched = OverlapIndex(annotated.entities)
     before = set(given.entities)
     rejected = {(span.start, span.end) for span in given.non_entities}

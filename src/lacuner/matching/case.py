@@ -1,4 +1,4 @@
-"""What ignoring case would add, measured on some texts of a stream, because a second search of all would cost too much."""
+"""Estimate of how many matches ignoring case would add, on a sample of the stream, because matching all of it is too slow."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -11,20 +11,20 @@ from lacuner.matching.dictionary import Dictionary
 from lacuner.matching.matcher import Matcher
 
 _FEW = 5000
-"""So many names are searched for a second time; of a longer list, up to a tenth."""
+"""Maximum number of names to search for a second time; or a tenth of the dictionary, if more."""
 
 
 class SpreadSample:
-    """Texts that are spread evenly over a stream: as many as fit, whatever its length.
+    """A sample spread evenly over a stream of unknown length, up to a maximum size.
 
-    Every text is kept at first; when they are too many, every second one is dropped, and from then on only every second one
+    Every text is kept at first; when there are too many, every second one is dropped, and only every second of the following
     is kept, and so on.
 
     Args:
-        max_characters: of all texts that are kept, unless a single one has more.
+        max_characters: of all kept texts, unless a single one has more.
 
     Attributes:
-        texts: those that are kept.
+        texts: the kept texts.
     """
 
     def __init__(self, max_characters: int = 200_000) -> None:
@@ -34,7 +34,7 @@ class SpreadSample:
         self._step = 1
 
     def watch(self, texts: Iterable[str | Sentence]) -> Iterator[str | Sentence]:
-        """Pass texts on, and keep some."""
+        """Pass texts through, and keep some."""
         for number, text in enumerate(texts):
             if number % self._step == 0:
                 self.texts.append(text)
@@ -48,18 +48,18 @@ class SpreadSample:
 
 @dataclass(frozen=True)
 class CaseEstimate:
-    """How many more entities there are if case is ignored.
+    """Additional entities if case is ignored.
 
     Attributes:
-        more: entities; fewer than 0 where names that differ in case only have several labels, and so are not matched.
-        words: that were searched for them.
+        more: number of entities; negative if names that differ in case only have several labels, and so are not matched.
+        words: size of the sample.
     """
 
     more: int = 0
     words: int = 0
 
     def scaled_to(self, words: int) -> int:
-        """How many there are in so many words, if these were typical."""
+        """Extrapolate to a text of this many words."""
         return round(self.more * words / self.words) if self.words else 0
 
     def __add__(self, other: "CaseEstimate") -> "CaseEstimate":
@@ -67,7 +67,7 @@ class CaseEstimate:
 
 
 def estimate_ignoring_case(matcher: Matcher, texts: Sequence[str | Sentence], split: Splitting) -> CaseEstimate | None:
-    """How many more entities a matcher would find in texts if it ignored case; None if that would take too long."""
+    """Estimate how many more entities a matcher would find if it ignored case; None if that would take too long."""
     sentences = [cut_into_words(text, split) for text in texts]
     max_names = max(_FEW, len(matcher.dictionary) // 10)
     occurring = matcher.dictionary.occurring_in(sentences, matcher.characters, matcher.variants)

@@ -1,4 +1,4 @@
-"""A list of names with their labels: columns, JSON objects or spaCy's patterns; perhaps with ``exact`` or ``ignore``."""
+"""Dictionaries of names and labels: columns, JSON objects or spaCy patterns, optionally with ``exact`` or ``ignore`` case."""
 
 import re
 import unicodedata
@@ -20,7 +20,7 @@ from lacuner.matching.name_tables import UNTYPED, Lines, read_phrase_table, read
 from lacuner.matching.variants import runs, together
 
 Reader = Callable[[Lines, str | Path, ReadingReport], Iterator[tuple[int, Entry]]]
-"""Names of a file, with the numbers of their lines."""
+"""Names of a file, with their line numbers."""
 _ASCII_RUN = re.compile("[a-z0-9]+")
 
 
@@ -33,19 +33,19 @@ class Dictionary:
 
     @classmethod
     def read(cls, path: str | Path, strict: bool = False, label: str | None = None) -> "Dictionary":
-        """Read a file. Broken lines are left out, and how many there were is logged.
+        """Read a file. Invalid lines are skipped, and their number is logged.
 
         Args:
             path: columns (``name<TAB>label``; commas if it ends in ``.csv``), JSON Lines or a JSON list of objects, such as
                 the patterns of spaCy's EntityRuler.
-            strict: refuse broken lines instead.
+            strict: reject invalid lines instead.
             label: of all names, if the file has only names.
         """
         return cls._read(path, strict, partial(_read_entries, label=label))
 
     @classmethod
     def read_phrases(cls, path: str | Path, strict: bool = False) -> "Dictionary":
-        """Read names without labels, one a line, or in a table or JSON objects; labels that are there are not read."""
+        """Read unlabeled phrases, one per line, or in a table or JSON objects, whose labels are ignored."""
         return cls._read(path, strict, _read_phrases)
 
     @classmethod
@@ -62,7 +62,7 @@ class Dictionary:
 
     @classmethod
     def of(cls, pairs: Iterable[tuple[str, str]]) -> "Dictionary":
-        """Names and labels.
+        """Create a dictionary from (name, label) pairs.
 
         >>> Dictionary.of([("Ada Lovelace", "PER")]).entries
         (Entry(surface='Ada Lovelace', label='PER', case=None),)
@@ -73,7 +73,7 @@ class Dictionary:
 
     @classmethod
     def of_annotation(cls, sentences: Iterable[Sentence]) -> "Dictionary":
-        """The names that were found in sentences when a dictionary annotated them: those with the source ``dictionary``."""
+        """The names that a dictionary matched in annotated sentences: entities with the source ``dictionary``."""
         return cls.of(
             (" ".join(sentence.tokens[entity.start : entity.end]), entity.label)
             for sentence in sentences
@@ -90,20 +90,20 @@ class Dictionary:
         return tuple(sorted({entry.label for entry in self.entries}))
 
     def counts(self) -> Counter[str]:
-        """Names of each label."""
+        """Number of names of each label."""
         return Counter(entry.label for entry in self.entries)
 
     def occurring_in(
         self, sentences: Iterable[Sentence], characters: bool = False, variants: bool = False
     ) -> Iterator[Entry]:
-        """The names whose words are in the sentences, in any case: often few of a long list, which are quickly searched for.
+        """Yield the names whose words all occur in the sentences, ignoring case: often few of a long list, for fast matching.
 
-        Every name that :class:`~lacuner.matching.Matcher` finds there is among them.
+        They include every name that :class:`~lacuner.matching.Matcher` finds there.
 
         Args:
             sentences: the text.
             characters: whether its words are single characters.
-            variants: whether names may be written with other punctuation.
+            variants: whether names may be written with different punctuation.
         """
         cut = (together(s.tokens, s.text) if characters else s.tokens for s in sentences)
         words = set(_runs_of(" ".join(chain.from_iterable(cut))))
@@ -112,13 +112,13 @@ class Dictionary:
 
         def is_there(entry: Entry) -> bool:
             own = _runs_of(entry.surface)
-            # A name may be written without what separates its words, but always begins in the same way.
+            # A name may be written without its separators, but always begins in the same way.
             return own[0] in starts if joins and own else words.issuperset(own)
 
         return filter(is_there, self.entries)
 
     def sample(self, fraction: float, seed: int = 1) -> "Dictionary":
-        """So many of the names, drawn at random, in the order of the file.
+        """Sample a fraction of the names, in the order of the file.
 
         >>> names = Dictionary.of((f"name {number}", "PER") for number in range(10))
         >>> len(names.sample(0.4)), names.sample(0.4, seed=2) == names.sample(0.4, seed=2)
@@ -128,26 +128,26 @@ class Dictionary:
         return Dictionary(tuple(self.entries[index] for index in sorted(drawn.tolist())), self.report)
 
     def without(self, surfaces: Collection[str], min_length: int = 0) -> "Dictionary":
-        """The same without some names, whatever their case, and without those that have too few characters."""
+        """Remove names by spelling, ignoring case, and those with too few characters."""
         stopped = {folded(surface) for surface in surfaces}
         kept = (e for e in self.entries if len(e.surface) >= min_length and folded(e.surface) not in stopped)
         return Dictionary(tuple(kept), self.report)
 
 
 def folded(surface: str) -> str:
-    """What a name and its like have in common, whatever their case, and whether their accents are composed or not."""
+    """Normal form of a name, independent of case and of the composition of accents."""
     return unicodedata.normalize("NFC", " ".join(surface.split())).casefold()
 
 
 def _runs_of(text: str) -> list[str]:
-    """Adjacent letters and digits, whatever their case."""
-    if text.isascii():  # quicker, and a list may be long
+    """Runs of letters and digits, case-folded."""
+    if text.isascii():  # faster, and a list may be long
         return _ASCII_RUN.findall(text.lower())
     return [run for run in runs(folded(text)) if run.isalnum()]
 
 
 def read_stop_list(path: str | Path) -> list[str]:
-    """Names that are not to be matched, one a line; a table's first column counts."""
+    """Read names to exclude, one per line, or from the first column of a table."""
     lines = (line.partition("\t")[0].strip() for _, line in read_lines(path))
     return [line for line in lines if line]
 

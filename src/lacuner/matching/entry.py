@@ -9,7 +9,7 @@ CASES: tuple[Case, ...] = get_args(Case)
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A name and its label; ``case`` says whether upper and lower case must be as written, if it says anything."""
+    """A name and its label; ``case`` overrides whether matching is case-sensitive."""
 
     surface: str
     label: str

@@ -1,8 +1,8 @@
-"""Where names are: Aho-Corasick over words, the leftmost match first, and of those the longest.
+"""Dictionary matching: Aho-Corasick over words, leftmost-longest.
 
-The search itself is done by ``ahocorasick-rs``, which knows bytes only. So every word of names and of texts is put between
-two marks: then a match begins where a word does and ends where one does, and neighbors do not share a mark. Many sentences
-become one text, and nothing is done for a word by itself.
+The search is done by ``ahocorasick-rs``, which works on bytes. So every word of names and texts is enclosed in two
+delimiters: then matches begin and end at word boundaries, and adjacent matches do not share a delimiter. Many sentences are
+joined into one text, so that there is no Python code per word.
 """
 
 import unicodedata
@@ -26,36 +26,36 @@ AMBIGUOUS: tuple[Ambiguous, ...] = get_args(Ambiguous)
 
 Numbers = np.ndarray[tuple[int], np.dtype[np.int64]]
 _Found = tuple[Numbers, Numbers, Numbers, np.ndarray[tuple[int], np.dtype[np.object_]]]
-"""Of each match: the number of its first word, how many words it has, its spelling's number and label."""
+"""For each match: index of its first word, number of words, and indices of its spelling and label."""
 _Tables = dict[bool, dict[Words, list[int]]]
-"""The numbers of the names that are spelled with the same words; by whether case is ignored."""
+"""Indices of the names with the same word sequence, by whether case is ignored."""
 _Meaning = tuple[list[int], str | None]
-"""The numbers of names that are spelled alike, and their label, unless there are several; ``O``: none of them is here."""
+"""Indices of the names with the same spelling, and their label, unless there are several; ``O``: no match."""
 _BEGIN, _END, _BORDER = "\x01", "\x02", "\n"
-"""What is put before and after a word, and between sentences."""
+"""Delimiters before and after a word, and between sentences."""
 _BETWEEN = _END + _BEGIN
 _NO_MARKS = str.maketrans(_BEGIN + _END, "\x00\x00")
 
 
 _LOOKED_AT = 200
-"""Sentences that tell whether words are single characters."""
+"""Number of sentences examined to detect single-character tokens."""
 
 
 class Matches(NamedTuple):
-    """Names that were found, from the first to the last: ``for row, start, end, label, spelling in zip(*matches)``.
+    """Matches in order: ``for row, start, end, label, spelling in zip(*matches)``.
 
-    Columns, and not an object for each: making those would take a tenth of the time.
+    Columns rather than objects, whose creation would take a tenth of the time.
     """
 
     rows: list[int]
-    """In which sentence, counted from 0."""
+    """Sentence index, from 0."""
     starts: list[int]
     ends: list[int]
-    """In words ``[start, end)`` of it."""
+    """Words ``[start, end)`` of the sentence."""
     labels: list[str | None]
-    """None: it may have several."""
+    """None: several possible labels."""
     spellings: list[int]
-    """Numbers; :meth:`Matcher.names` tells who is spelled so."""
+    """Spelling indices; see :meth:`Matcher.names`."""
 
 
 class Matcher:
@@ -63,19 +63,19 @@ class Matcher:
 
     Args:
         dictionary: the names.
-        ignore_case: upper and lower case do not matter, except for names that say ``exact`` themselves.
-        ambiguous: what to do with a name that has several labels: forget it (``drop``), take the label that comes first
-            (``first``), or find it and leave it without a label, so that no shorter name is found inside it (``both-unknown``).
-        variants: find names with other punctuation, too: *Al Qaeda* for *Al-Qaeda*, *US* for *U.S.*
-        characters: the words of the text are single characters. Adjacent letters and digits are still a word, whether the
-            text has them as one or not, and no name begins or ends inside it.
-        stopped: names that are not to be found, whatever their case, and whichever name may be spelled so, too.
+        ignore_case: match case-insensitively, except names that are ``exact`` themselves.
+        ambiguous: what to do with a name that has several labels: ignore it (``drop``), use its first label (``first``), or
+            match it without a label, so that no shorter name is found inside it (``both-unknown``).
+        variants: also match names with different punctuation: *Al Qaeda* for *Al-Qaeda*, *US* for *U.S.*
+        characters: the words of the text are single characters. Runs of letters and digits still count as one word, whether
+            or not the text has them as one, and no match begins or ends inside it.
+        stopped: spellings that are never matched, ignoring case, even as variants of other names.
 
     Attributes:
-        variants: whether names are found with other punctuation.
+        variants: whether names are matched with different punctuation.
         characters: whether words are single characters.
-        ambiguous_entries: how many names have several labels.
-        dropped: the numbers of names that are not searched for, because they have several labels.
+        ambiguous_entries: number of names with several labels.
+        dropped: indices of names that are ignored because they have several labels.
     """
 
     def __init__(
@@ -118,15 +118,15 @@ class Matcher:
     def for_sentences(
         cls, dictionary: Dictionary, sentences: Iterable[Sequence[str]], ignore_case: bool = False
     ) -> "Matcher":
-        """One for sentences that are words, or single characters: the first of them tell which."""
+        """Create a matcher for tokenized sentences, of words or characters, as determined by the first of them."""
         return cls(dictionary, ignore_case, characters=are_cut_into_characters(sentences))
 
     def ignoring_case(self, dictionary: Dictionary) -> "Matcher":
-        """One for these names that ignores case, and is like this one otherwise."""
+        """A case-insensitive matcher of these names, with the same settings otherwise."""
         return type(self)(dictionary, True, *self._settings[1:])
 
     def _spelled(self, stopped: Collection[str]) -> _Tables:
-        """All words that names may be spelled with."""
+        """All word sequences that names may be written as."""
         never = frozenset(folded(same_signs(surface) if self.variants else surface) for surface in stopped)
         tables: _Tables = {False: {}, True: {}}
         for number, entry in enumerate(self.dictionary.entries):
@@ -138,7 +138,7 @@ class Matcher:
         return tables
 
     def _own_words(self, entry: Entry) -> tuple[bool, Words]:
-        """The words of a name as the list has it, and whether their case is ignored."""
+        """The words of a name as listed, and whether their case is ignored."""
         surface = same_signs(_normal(entry.surface)) if self.variants else _normal(entry.surface)
         words = together("".join(surface.split()), surface) if self.characters else surface.split()
         folds = self._ignores_case(entry)
@@ -148,18 +148,18 @@ class Matcher:
         return self._ignore_case if entry.case is None else entry.case == "ignore"
 
     def __reduce__(self) -> tuple[type["Matcher"], tuple[object, ...]]:
-        return type(self), (self.dictionary, *self._settings)  # an automaton cannot be sent to another process
+        return type(self), (self.dictionary, *self._settings)  # an automaton cannot be pickled
 
     def names(self, spelling: int) -> tuple[int, ...]:
-        """The numbers of the names in the dictionary that are spelled so; the first one gives the label."""
+        """Indices of the names with this spelling; the first one gives the label."""
         return (int(self._leads[spelling]), *self._others.get(spelling, ()))
 
     def find(self, sentences: Sequence[Sequence[str]], texts: Sequence[str | None] | None = None) -> Matches:
-        """The names in sentences, which are given as words; none overlaps another.
+        """Match names in tokenized sentences; matches do not overlap.
 
         Args:
             sentences: words.
-            texts: what they were cut out of, if that is known; where words are characters, it tells which are adjacent.
+            texts: the raw texts, if known; for character tokens, they show which are adjacent.
 
         >>> matcher = Matcher(Dictionary.of([("New York", "LOC"), ("New York Times", "ORG"), ("York", "LOC")]))
         >>> list(zip(*matcher.find([["The", "New", "York", "Times"], ["York"]])))
@@ -172,9 +172,9 @@ class Matcher:
     def entities(
         self, sentences: Sequence[Sequence[str]], texts: Sequence[str | None] | None = None
     ) -> list[list[Entity]]:
-        """The names in each sentence as entities, with the source ``dictionary``; arguments as in :meth:`find`.
+        """Matches in each sentence as entities, with the source ``dictionary``; arguments as in :meth:`find`.
 
-        Names that may have several labels are left out.
+        Names with several possible labels are omitted.
 
         >>> matcher = Matcher(Dictionary.of([("New York", "LOC")]))
         >>> matcher.entities([["New", "York", "sleeps"], ["Nobody", "does"]])
@@ -195,7 +195,7 @@ class Matcher:
         return Matches(rows.tolist(), starts.tolist(), (starts + sizes).tolist(), labels.tolist(), numbers.tolist())
 
     def _find_in_characters(self, sentences: Sequence[Sequence[str]], texts: Sequence[str | None] | None) -> Matches:
-        """Adjacent characters are searched as words; what is found counts characters again."""
+        """Match runs of characters as words, and translate the matches back to characters."""
         joined = list(map(together, sentences, texts or [None] * len(sentences)))
         found = self._find(joined)
         borders = {
@@ -211,27 +211,27 @@ class Matcher:
 
 
 def are_cut_into_characters(sentences: Iterable[Sequence[str]]) -> bool:
-    """Whether the words of sentences are single characters, or letters that are adjacent; the first sentences tell."""
+    """Whether tokens are single characters, or runs of letters, judging from the first sentences."""
     return guess_splitting(islice(sentences, _LOOKED_AT)) in CHARACTER_SPLITTINGS
 
 
 class _Text:
-    """Sentences as one text, in which every word is between marks.
+    """Sentences joined into one text, with delimiters around every word.
 
     Attributes:
-        first_words: the number of each sentence's first word; a sentence without words counts as a word.
+        first_words: index of each sentence's first word; an empty sentence counts as one word.
     """
 
     def __init__(self, sentences: Sequence[Sequence[str]], variants: bool = False) -> None:
         lengths = np.fromiter(map(len, sentences), dtype=np.int64, count=len(sentences)).clip(min=1)
         self.first_words = np.cumsum(lengths) - lengths
         text = _marked(sentences)
-        if _count_marks(text) != 2 * lengths.sum():  # words have marks in them
+        if _count_marks(text) != 2 * lengths.sum():  # some words contain delimiters
             text = _marked([[word.translate(_NO_MARKS) for word in words] for words in sentences])
         self._text = same_signs(_normal(text)) if variants else _normal(text)
 
     def search(self, automaton: "BytesAhoCorasick", folds: bool, overlapping: bool) -> tuple[Numbers, Numbers]:
-        """The number of each match's first word, and of its pattern."""
+        """Index of each match's first word, and of its pattern."""
         text = (self._text.casefold() if folds else self._text).encode()
         matches = automaton.find_matches_as_indexes(text, overlapping=overlapping)
         numbers, starts = (
@@ -242,17 +242,17 @@ class _Text:
 
 
 class _Search:
-    """One automaton: over the words as they are, or over folded ones."""
+    """One automaton, over exact or case-folded words."""
 
     def __init__(self, patterns: dict[Words, _Meaning], folds: bool, overlapping: bool, first: int) -> None:
         sizes = [len(words) for words in patterns]
-        self._sizes = np.array(sizes, dtype=np.min_scalar_type(max(sizes)))  # small tables are near
+        self._sizes = np.array(sizes, dtype=np.min_scalar_type(max(sizes)))  # small tables stay in the cache
         labels = {label: number for number, label in enumerate({label for _, label in patterns.values()})}
         self._labels = np.array([*labels], dtype=object)
         codes = [labels[label] for _, label in patterns.values()]
         self._codes = np.array(codes, dtype=np.min_scalar_type(len(labels)))
         self._folds = folds
-        self._first = first  # number of its first spelling
+        self._first = first  # index of its first spelling
         self._overlapping = overlapping
         cleaned = ([[word.translate(_NO_MARKS) for word in words]] for words in patterns)
         self._automaton = _build([_marked(words).encode() for words in cleaned], overlapping)
@@ -269,7 +269,7 @@ def _marked(sentences: Sequence[Sequence[str]]) -> str:
 
 
 def _normal(text: str) -> str:
-    """Composed accents only, and no halves of characters, which JSON may hold."""
+    """Normalize to composed accents, and replace lone surrogates, which JSON may contain."""
     return text if text.isascii() else unicodedata.normalize("NFC", text.encode("utf-8", "replace").decode("utf-8"))
 
 
@@ -284,9 +284,9 @@ def _build(patterns: list[bytes], overlapping: bool) -> BytesAhoCorasick:
 
 
 def _leftmost_longest(found: Sequence[_Found]) -> _Found:
-    """Of matches that overlap, those that begin first, and of these the longest; of equal ones the first.
+    """Resolve overlaps of matches: leftmost, then longest, then first.
 
-    Where the first of equal ones says that no name is there, none is.
+    If the first of equal ones has no label to give, there is no match.
     """
     first_words, sizes, numbers, labels = map(np.concatenate, zip(*found, strict=True))
     order = np.lexsort((-sizes, first_words))
@@ -319,9 +319,9 @@ def _forms(entry: Entry, variants: bool, characters: bool, stopped: Collection[s
 def _resolved(
     tables: _Tables, entries: Sequence[Entry], ambiguous: Ambiguous
 ) -> tuple[dict[bool, dict[Words, _Meaning]], _Tables]:
-    """What the words of each name mean, now that it is known which names share them; and the words that mean several things.
+    """Resolve the meaning of each word sequence across the names that share it; also return those with several meanings.
 
-    Words in their exact case are shared with names for which case does not matter.
+    Exact spellings are shared with names for which case does not matter.
     """
     meanings: dict[bool, dict[Words, _Meaning]] = {False: {}, True: {}}
     unclear: _Tables = {False: {}, True: {}}

@@ -1,4 +1,4 @@
-"""Lists of names as JSON objects: our own, and the patterns of spaCy's EntityRuler."""
+"""Dictionaries as JSON objects: our own, and the patterns of spaCy's EntityRuler."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,12 +14,12 @@ from lacuner.matching.name_tables import NAME_COLUMNS, Lines
 
 _LABEL_KEYS = ("label", "type")
 _TOKEN_CASES: dict[str, Case] = {"LOWER": "ignore", "TEXT": "exact", "ORTH": "exact"}
-"""What token patterns may say about a word, and whether its case matters then."""
+"""Supported token attributes of patterns, and their case sensitivity."""
 _REMEDY = 'write {"name": …, "label": …}'
 
 
 def are_records(lines: Lines, path: str | Path) -> bool:
-    """Whether these are JSON objects, by the file's name or by the first line."""
+    """Whether the file contains JSON objects, by its name or first line."""
     if name_of(path).endswith((".jsonl", ".ndjson", ".json")):
         return True
     try:
@@ -31,14 +31,14 @@ def are_records(lines: Lines, path: str | Path) -> bool:
 def read_name_records(
     lines: Lines, path: str | Path, report: ReadingReport, label: str | None = None, typed: bool = True
 ) -> Iterator[tuple[int, Entry]]:
-    """Names in JSON objects, one a line or in a list; each with the number of its line.
+    """Read names from JSON objects, one per line or in a list, with their line numbers.
 
     Args:
         lines: of the file.
         path: its name, for errors.
-        report: counts objects that are left out.
+        report: counts skipped objects.
         label: of names that have none.
-        typed: whether the objects' own labels are read.
+        typed: whether to read the objects' own labels.
     """
     for line, record in _records(lines, path):
         key = next((key for key in NAME_COLUMNS if key in record), None)
@@ -66,7 +66,7 @@ def read_name_records(
 
 
 def _surface(value: object) -> tuple[str, Case | None] | None:
-    """The words of a pattern, and whether their case matters; ``None`` if it asks for something else than words."""
+    """The words of a pattern, and whether case matters; ``None`` if it matches on anything but words."""
     if isinstance(value, str):
         return " ".join(value.split()), None
     if not isinstance(value, list) or not value:

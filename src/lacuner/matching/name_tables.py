@@ -1,4 +1,4 @@
-"""Lists of names in columns: tabs or commas, with or without a header, with or without labels."""
+"""Dictionaries as columns: tabs or commas, with or without a header, with or without labels."""
 
 import csv
 import re
@@ -13,16 +13,16 @@ from lacuner.errors import DataError
 from lacuner.matching.entry import CASES, Entry
 
 Lines = Sequence[tuple[int, str]]
-"""Lines that are not blank, with their numbers."""
+"""Non-blank lines with their numbers."""
 NAME_COLUMNS = ("surface", "name", "text", "pattern", "term", "phrase", "mention", "alias", "entity", "word")
-"""What a header, or a JSON object, calls names; the first that is there counts."""
+"""Column or field names of names, in order of precedence."""
 LABEL_COLUMNS = ("label", "type", "entity_type", "entity_label", "ner_tag", "tag", "category", "class")
 UNTYPED = "?"
 """The label of names that need none."""
 _SEPARATORS = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "bars"}
 _LOOKED_AT = 1000
 _MOST, _MANY = 0.8, 20
-"""Share of rows that tells how all are to be read, and how many rows tell that a column has no labels."""
+"""Fraction of rows that determines how all are read, and number of rows needed to conclude that there are no labels."""
 _SPACED = re.compile(r"\S.*\s(\S+)")
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?(?:[eE]-?[0-9]+)?")
 _KNOWN_LABELS = frozenset(
@@ -44,12 +44,12 @@ class Row(NamedTuple):
 def read_table(
     lines: Lines, path: str | Path, report: ReadingReport, label: str | None = None
 ) -> Iterator[tuple[int, Entry]]:
-    """Names in columns (``name, label, case``, in this order or in that of a header), each with the number of its line.
+    """Read names from columns (``name, label, case``, in this order or in that of a header), with their line numbers.
 
     Args:
         lines: of the file.
-        path: its name; ``.csv`` says that columns may be quoted, and that something else than tabs may separate them.
-        report: counts lines that are left out.
+        path: its name; ``.csv`` means that cells may be quoted, and other separators than tabs are possible.
+        report: counts skipped lines.
         label: of all names, if there is no column for it.
     """
     rows = _cut(lines, path)
@@ -78,7 +78,7 @@ def read_table(
 
 
 def read_phrase_table(lines: Lines, path: str | Path, report: ReadingReport) -> Iterator[tuple[int, Entry]]:
-    """Names without labels: the first column, or the one that a header calls names; after scores, the second."""
+    """Read unlabeled phrases: the first column, or the one that a header calls names; after scores, the second."""
     rows = _cut(lines, path)
     column = 0
     cells = [_plain(cell) for cell in rows[0].cells]
@@ -98,7 +98,7 @@ def read_phrase_table(lines: Lines, path: str | Path, report: ReadingReport) -> 
 
 
 def _cut(lines: Lines, path: str | Path) -> list[Row]:
-    """The cells of every line. Outside of CSV, only tabs separate: names have commas in them."""
+    """Split lines into cells. Except in CSV, only tabs separate, since names may contain commas."""
     if not name_of(path).endswith(".csv"):
         return [Row(number, [cell.strip() for cell in line.split("\t")]) for number, line in lines]
     separator = _separator([line for _, line in lines[:_LOOKED_AT]])
@@ -121,7 +121,7 @@ def _cut(lines: Lines, path: str | Path) -> list[Row]:
 
 
 def _separator(lines: Sequence[str]) -> str:
-    """What cuts most lines into the same number of columns, two or more."""
+    """The separator that splits most lines into the same number of columns, at least two."""
 
     def fitting(separator: str) -> int:
         try:
@@ -156,7 +156,7 @@ def _header(rows: Sequence[Row], label: str | None) -> dict[str, int] | None:
 def _in_order(
     rows: Sequence[Row], header: dict[str, int], path: str | Path, report: ReadingReport, label: str | None
 ) -> list[Row]:
-    """The rows below a header: name, label, and case if there is one."""
+    """Reorder the rows below a header: name, label, and case if present."""
     if label is not None and "label" in header:
         what = f"the column {rows[0].cells[header['label']]!r} has labels already"
         raise DataError(what, "leave out --label", path, rows[0].line)
@@ -173,7 +173,7 @@ def _in_order(
 
 
 def _check_columns(lines: Lines, rows: Sequence[Row], path: str | Path, report: ReadingReport) -> None:
-    """Refuse a list in which the second column is missing, or has the names."""
+    """Reject a list whose second column is missing, or contains the names."""
     if _share(rows, 2) == 0:
         raise _one_column(lines, path)
     pairs = [row.cells[:2] for row in rows if len(row.cells) > 1 and row.cells[0] and row.cells[1]]
@@ -188,7 +188,7 @@ def _check_columns(lines: Lines, rows: Sequence[Row], path: str | Path, report: 
 
 
 def _one_column(lines: Lines, path: str | Path) -> DataError:
-    """What to do about a list that has no second column."""
+    """Error for a list without a second column, with a remedy."""
     texts = [line for _, line in lines]
     for separator, name in _SEPARATORS.items():
         sizes = Counter(line.count(separator) for line in texts)
@@ -218,7 +218,7 @@ def _are_swapped(first: set[str], second: set[str], rows: int) -> bool:
 
 
 def _problem(columns: list[str], surface: str, label: str, case: str) -> tuple[str, str] | None:
-    """What is wrong with a line: the kind of mistake, and what it is here."""
+    """The kind of error in a line and its details, if any."""
     if len(columns) == 1:
         return "lines without a tab", f"there is no tab between name and label in {columns[0][:40]!r}"
     if not surface:

@@ -1,4 +1,4 @@
-"""How a name may be written, and how what is written may be cut into words."""
+"""Spelling variants of names, and their possible tokenizations."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -16,12 +16,12 @@ _STOP = re.compile(r"(?<=\w)\.(?=\s|,|$)")
 _COMMA = re.compile(r"\s*,\s*")
 _AND = re.compile(r"\s*&\s*")
 _MOST_HYPHENATED = 3
-"""Words that may be tied together by hyphens."""
+"""Maximum number of words joined by hyphens."""
 Words = tuple[str, ...]
 
 
 def cut(surface: str, characters: bool = False) -> set[Words]:
-    """The words of a name, as other tools may have cut them.
+    """Possible tokenizations of a name by other tools.
 
     >>> sorted(cut("Al-Qaeda"))
     [('Al', '-', 'Qaeda'), ('Al-Qaeda',)]
@@ -29,13 +29,13 @@ def cut(surface: str, characters: bool = False) -> set[Words]:
     if characters:
         unspaced = "".join(surface.split())
         return {tuple(together(unspaced)), tuple(together(unspaced, surface))}
-    if surface.isascii() and surface.replace(" ", "").isalpha():  # nobody cuts such a name in another way
+    if surface.isascii() and surface.replace(" ", "").isalpha():  # tokenized in the same way by all tools
         return {tuple(surface.split())}
     return {tuple(surface.split()), cut_words(surface)}
 
 
 def runs(text: str) -> list[str]:
-    """Adjacent letters and digits, and every other character by itself, as are letters of scripts without spaces.
+    """Split into runs of letters and digits, and single other characters, including letters of scripts without spaces.
 
     >>> runs("买iPhone手机!")
     ['买', 'iPhone', '手', '机', '!']
@@ -51,7 +51,7 @@ def runs(text: str) -> list[str]:
 
 
 def together(characters: Sequence[str], text: str | None = None) -> Sequence[str]:
-    """Words of letters and digits that are adjacent in the text, or in the list if there is none; and other characters.
+    """Join runs of letters and digits that are adjacent in the text, or in the list if there is no text.
 
     >>> together("买iPhone15", "买iPhone 15")
     ['买', 'iPhone', '15']
@@ -64,7 +64,7 @@ def together(characters: Sequence[str], text: str | None = None) -> Sequence[str
 
 
 def same_signs(text: str) -> str:
-    """The text with one kind of dash and one of apostrophe; it has as many characters as before.
+    """Normalize dashes and apostrophes, preserving the length.
 
     >>> same_signs("Al–Qaeda’s")
     "Al-Qaeda's"
@@ -76,7 +76,7 @@ def same_signs(text: str) -> str:
 
 
 def spellings(surface: str) -> set[str]:
-    """The name as it is, and with other punctuation.
+    """The name and its variants with different punctuation.
 
     >>> sorted(spellings("Al-Qaeda"))
     ['Al Qaeda', 'Al-Qaeda', 'AlQaeda']

@@ -1,1 +1,1 @@
-"""What to do with the unknown, which loss, what at inference: one file a paper."""
+"""Training methods, one file per paper: treatment of unlabeled text, loss, and inference."""

@@ -1,4 +1,4 @@
-"""AutoNER: which neighboring words are tied together, and which type the chunks have that come out of it.
+"""AutoNER: predicts which neighboring words are tied together, then the type of each resulting chunk.
 
 Shang, Liu, Gu, Ren, Ren, Han: *Learning Named Entity Tagger using Domain-Specific Dictionary*, EMNLP 2018.
 """
@@ -38,12 +38,12 @@ class TieOrBreakConfig(Part):
     dropout: float = Field(0.2, ge=0, lt=1, description="dropout on the hidden layers")
 
     def build(self, size: int, labels: int) -> "TieOrBreakHead":
-        """A fresh head."""
+        """Build a new head."""
         return TieOrBreakHead(self, size, labels)
 
 
 class TieOrBreakHead(nn.Module):
-    """Two classifiers on pairs of words: the two around a gap, and the first and the last one of a chunk."""
+    """Two classifiers on pairs of words: the two around a gap, and the first and last word of a chunk."""
 
     def __init__(self, config: TieOrBreakConfig, size: int, labels: int) -> None:
         super().__init__()
@@ -58,13 +58,13 @@ class TieOrBreakHead(nn.Module):
         )
 
     def gaps(self, words: EncodedWords) -> Tensor:
-        """The logit of a tie between each word and the next: ``(B, n - 1)``."""
+        """Logits of a tie between each word and the next: ``(B, n - 1)``."""
         pairs = torch.cat([words.last[:, :-1], words.first[:, 1:]], dim=-1)  # (B, n - 1, 2 d)
         logits: Tensor = self.tie_scorer(pairs)
         return logits.squeeze(-1).float()
 
     def types(self, words: EncodedWords, chunks: Spans) -> Tensor:
-        """The logits of the labels of chunks: ``(N, L)``."""
+        """Label logits of chunks: ``(N, L)``."""
         first, last = gather(words.first, chunks.row, chunks.start), gather(words.last, chunks.row, chunks.end - 1)
         logits: Tensor = self.type_scorer(torch.cat([first, last], dim=-1))
         return logits.float()
@@ -72,13 +72,13 @@ class TieOrBreakHead(nn.Module):
 
 @dataclass(frozen=True)
 class ChunkTargets:
-    """What is known about the gaps and chunks of ``B`` sentences of up to ``n`` words."""
+    """Known gaps and chunks of ``B`` sentences of up to ``n`` words."""
 
     lengths: Tensor  # (B,)
     tied: Tensor  # (B, n - 1) bool: the words around the gap are in one entity
-    known: Tensor  # (B, n - 1) bool: gaps that are tie or break; all others teach nothing
+    known: Tensor  # (B, n - 1) bool: gaps known to be tie or break; all others are ignored
     chunks: Spans  # N of them
-    possible: Tensor  # (N, L) bool: the labels that each may have
+    possible: Tensor  # (N, L) bool: the labels that each chunk may have
 
     def to(self, device: torch.device) -> "ChunkTargets":
         return ChunkTargets(**{name: value.to(device) for name, value in vars(self).items()})
@@ -89,10 +89,10 @@ def build_chunk_targets(
 ) -> ChunkTargets:
     """Targets of a batch; ``labels[0]`` is ``O``.
 
-    Inside an annotated entity are ties, at its borders breaks, and so are all other gaps, but for those beside a word about
-    which nothing is known (``unknown_tokens``), and those in sentences where not all labels were looked for. An annotated
-    entity has its label, a rejected span and every other word by itself has none. Of entities that overlap, only one can be a
-    chunk (see :func:`flat`): the others teach their type, and the rest of their words nothing.
+    Gaps inside an annotated entity are ties, those at its boundaries breaks. All other gaps are breaks, too, except next to
+    an unknown word (``unknown_tokens``), and in sentences that are not annotated for all labels, where they are ignored. An
+    annotated entity has its label; a rejected span, and every other word by itself, has none. Of overlapping entities only
+    one can be a chunk (see :func:`flat`): the others only train their type, and the rest of their words are ignored.
     """
     number = {label: index for index, label in enumerate(labels)}
     longest = max(map(len, sentences), default=0)
@@ -141,12 +141,12 @@ def build_chunk_targets(
 
 
 def tie_or_break_loss(gaps: Tensor, types: Tensor, targets: ChunkTargets) -> Tensor:
-    """The cross-entropy of known gaps plus that of chunks, each a mean; a chunk may have any of its possible labels.
+    """Mean cross-entropy of known gaps plus that of chunks; a chunk may have any of its possible labels.
 
     Args:
         gaps: ``(B, n - 1)`` logits of ties.
         types: ``(N, L)`` logits of labels.
-        targets: what is known about them.
+        targets: known gaps and chunks.
     """
     tie = binary_cross_entropy_with_logits(gaps, targets.tied.float(), targets.known.float(), reduction="sum")
     chosen = summed_cross_entropy(types, targets.possible).sum()
@@ -154,7 +154,7 @@ def tie_or_break_loss(gaps: Tensor, types: Tensor, targets: ChunkTargets) -> Ten
 
 
 def split_at_breaks(tied: Tensor, lengths: Tensor) -> Spans:
-    """The chunks of sentences, in order: each from a break to the next one. ``(B, n - 1), (B,)``."""
+    """Chunks of sentences, in order, each from one break to the next: ``(B, n - 1), (B,)``."""
     word = torch.arange(tied.shape[1] + 1, device=tied.device)
     inside = word < lengths[:, None]  # (B, n)
     row, start = (inside & ~pad(tied, (1, 0))).nonzero(as_tuple=True)
@@ -163,12 +163,12 @@ def split_at_breaks(tied: Tensor, lengths: Tensor) -> Spans:
 
 
 def chunk_probabilities(gaps: Tensor, lengths: Tensor, spans: Spans) -> Tensor:
-    """The probability that spans are chunks: ties inside, breaks at both ends, of which those of a sentence are certain.
+    """Probability that each span is a chunk: ties inside, breaks at both ends; sentence boundaries are certain breaks.
 
     ``(B, n - 1), (B,), N spans → (N,)``
     """
     gaps = gaps.to(exact_dtype(gaps.device))
-    ties = pad(logsigmoid(gaps).cumsum(1), (1, 0))  # (B, n): of all gaps before a word
+    ties = pad(logsigmoid(gaps).cumsum(1), (1, 0))  # (B, n): cumulative over the gaps before a word
     breaks = pad(logsigmoid(-gaps), (1, 1))  # (B, n + 1): before each word, and after the last
     column = torch.arange(breaks.shape[1], device=breaks.device)
     breaks = breaks.masked_fill(column >= lengths[:, None], 0.0)
@@ -191,7 +191,7 @@ class _ScoredChunks(Decodable):
 
 
 class TieOrBreakModel(Model):
-    """Divides sentences into chunks, and gives types to them.
+    """Segments sentences into chunks and assigns them types.
 
     Args:
         encoder: words → vectors.
@@ -225,7 +225,7 @@ class TieOrBreakModel(Model):
     ) -> tuple[Spans, Tensor]:
         gaps = self.head.gaps(batch.words)
         spans = enumerate_spans(batch.lengths)
-        spans = spans[chunk_probabilities(gaps, batch.lengths, spans) >= min_probability]  # no entity is surer
+        spans = spans[chunk_probabilities(gaps, batch.lengths, spans) >= min_probability]  # an upper bound
         annotated = annotated_spans(sentences).to(batch.lengths.device)
         asked = Spans.concatenate([spans, annotated])
         types = self.head.types(batch.words, asked).softmax(-1)

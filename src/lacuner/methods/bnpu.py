@@ -37,12 +37,12 @@ class OneVsRestConfig(TagHeadConfig):
     )
 
     def build(self, size: int, tags: TagSet) -> SoftmaxHead:
-        types = torch.eye(len(tags))[:, 1:]  # O is at the origin, every other tag has an axis of its own
+        types = torch.eye(len(tags))[:, 1:]  # O is at the origin, every other tag has its own axis
         return SoftmaxHead(size, tags, types)
 
 
 class Words(NamedTuple):
-    """Which words of a batch belong to each of ``K`` types, as far as it is known: ``(B, n, K)`` bool each."""
+    """Known membership of words in each of ``K`` types: ``(B, n, K)`` bool each."""
 
     positive: Tensor
     unknown: Tensor
@@ -105,7 +105,7 @@ class BoundedNonNegative(TokenLoss):
 
 
 def refuse_what_risks_cannot_teach(loss: TokenLoss, method: Method) -> None:
-    """Refuse parts that make no sense with a risk that is a mean over the words of each type."""
+    """Reject parts that are incompatible with a risk that is a mean over the words of each type."""
     scheme = getattr(method.head, "scheme", None)
     if scheme != "io":
         raise ConfigError(
@@ -122,16 +122,16 @@ def refuse_what_risks_cannot_teach(loss: TokenLoss, method: Method) -> None:
 
 
 def refuse_missing_labels(name: str, given: Mapping[str, float] | None, data: TrainingData) -> None:
-    """Refuse a setting of the loss that is given for some labels only."""
+    """Reject a setting of the loss that covers only some labels."""
     missing = [] if given is None else sorted(set(data.corpus.labels) - set(given))
     if missing:
         raise ConfigError(f"loss.{name} says nothing about {', '.join(missing)} — give all labels, or none")
 
 
 def words_of_types(allowed: Tensor, targets: TagTargets) -> Words:
-    """What is known about each word and type, by the tags ``(B, n, K + 1)`` that words may have.
+    """Group words by type, given the tags ``(B, n, K + 1)`` that they may have.
 
-    A word that may have one of two types, but is an entity for sure, is in none of the three sets of either.
+    A word that is certainly an entity, but of one of several possible types, is in none of the three sets of these types.
     """
     taught = targets.taught[..., None]
     outside, types = allowed[..., :1], allowed[..., 1:]
@@ -140,21 +140,21 @@ def words_of_types(allowed: Tensor, targets: TagTargets) -> Words:
 
 
 def bounded_risk(probability: Tensor, words: Words, positive_weight: Tensor, unknown_prior: Tensor) -> Tensor:
-    """The risk of each type: ``(K,)``.
+    """Bounded non-negative PU risk of each type, with the mean absolute error: ``(K,)``.
 
-    Absolute errors: ``1 - p`` of a word that belongs to the type, ``p`` of one that does not. The risk of unknown words that
-    do not is that of all unknown words less that of those that do, which look like the annotated ones. It cannot be negative:
-    where it is, the words are learned by heart, and the step goes back.
+    The loss is ``1 - p`` for a word of the type, ``p`` for one of another class. The risk of unknown negatives is that of all
+    unknown words minus that of the unknown positives, estimated from annotated words. It cannot be negative; where it is, the
+    model overfits, and the step goes in the opposite direction.
 
     Args:
         probability: ``(B, n, K)``.
-        words: what is known about them.
-        positive_weight: ``(K,)`` what the error of annotated words counts, ``m π``.
+        words: their known membership.
+        positive_weight: ``(K,)`` weight of annotated words, ``m π``.
         unknown_prior: ``(K,)`` fraction of unknown words that belong to the type.
     """
     positives, unknown, negatives = (mask.sum((0, 1)) for mask in words)  # (K,) each
     found = mean_by_type(probability, words.positive)
-    # Without an annotated word in the batch, they are taken as learned, as in the released code.
+    # If the batch has no annotated word of a type, it counts as learned, as in the released code.
     like_annotated = torch.where(positives > 0, found, torch.ones_like(found))
     error = positive_weight * torch.where(positives > 0, 1 - found, torch.zeros_like(found))
     unknown_risk = mean_by_type(probability, words.unknown) - unknown_prior * like_annotated
@@ -165,16 +165,16 @@ def bounded_risk(probability: Tensor, words: Words, positive_weight: Tensor, unk
 
 
 def mean_by_type(values: Tensor, mask: Tensor) -> Tensor:
-    """Over the words of each type, ``(B, n, K) → (K,)``; 0 where there is none."""
+    """Mean over the words of each type, ``(B, n, K) → (K,)``; 0 where there is none."""
     return (values * mask).sum((0, 1)) / mask.sum((0, 1)).clamp(min=1)
 
 
 def type_priors(data: TrainingData, given: Mapping[str, float] | None, coverage: float) -> dict[str, float]:
-    """The fraction of words in entities of each type, and never less than what is annotated.
+    """Fraction of words in entities of each type, at least that of annotated words.
 
-    As it is given; or as in complete sentences, or dev data if it has no gaps; or else what is annotated, divided by
-    ``coverage``, the fraction of entity words that are. It is not 0 for a type that only a few complete sentences have,
-    which would keep it from being learned.
+    Taken from the setting; or estimated on complete sentences, or on dev data if it has no gaps; or else the annotated
+    fraction divided by ``coverage``, the fraction of entity words that are annotated. A type that only a few complete
+    sentences contain gets a nonzero prior, so that it can be learned.
     """
     annotated = annotated_fractions(data)
     if not given:
@@ -189,12 +189,12 @@ def type_priors(data: TrainingData, given: Mapping[str, float] | None, coverage:
 
 
 def annotated_fractions(data: TrainingData) -> dict[str, float]:
-    """The fraction of words that are annotated with each label, in sentences that are not complete."""
+    """Fraction of words annotated with each label, in incomplete sentences."""
     return type_fractions((sentence for sentence in data.corpus if not sentence.complete), data.corpus.labels)
 
 
 def type_fractions(sentences: Iterable[Sentence], labels: Sequence[str]) -> dict[str, float]:
-    """The fraction of words that are annotated with each label."""
+    """Fraction of words annotated with each label."""
     counts, words = dict.fromkeys(labels, 0), 0
     for sentence in sentences:
         words += len(sentence)

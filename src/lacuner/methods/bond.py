@@ -1,4 +1,4 @@
-"""Self-training: a tagger that has begun to learn becomes its own teacher.
+"""Self-training: a partly trained tagger becomes its own teacher.
 
 Liang, Yu, Jiang, Er, Wang, Zhao, Zhang: *BOND: BERT-Assisted Open-Domain Named Entity Recognition with Distant Supervision*,
 KDD 2020.
@@ -21,7 +21,7 @@ _TEACHER, _INITIAL = "teacher.", "initial."
 
 
 class OwnTeacher(TokenLoss):
-    """A loss of which the second part is learned from copies of the model itself, one after the other."""
+    """Base of losses that first fit the annotation, then a sequence of teachers copied from the model itself."""
 
     levels: ClassVar = ("token",)
     teaches_outside: ClassVar = True
@@ -50,7 +50,7 @@ class OwnTeacher(TokenLoss):
         return {"number": torch.zeros((), dtype=torch.long), **kept}
 
     def teacher_number(self, progress: float) -> int:
-        """Which teacher it is at this point of training, from 1; 0 before the first."""
+        """Number of the current teacher, from 1; 0 before the first."""
         if progress < self.begin:
             return 0
         return 1 + int((progress - self.begin) / (1 - self.begin) * self.teachers)
@@ -66,9 +66,9 @@ class OwnTeacher(TokenLoss):
                 weight.copy_(state[_INITIAL + name])
 
     def teacher_probabilities(self, head: TagHead, targets: TagTargets, step: Step, state: State) -> Tensor | None:
-        """What the teacher says about the words of the batch, ``(B, n, T)``; none while there is no teacher.
+        """Teacher's tag probabilities for the batch, ``(B, n, T)``; None before the first teacher.
 
-        Without the tags that a reviewer has excluded. What is annotated with gaps excludes nothing: it may be wrong.
+        Tags that a reviewer has rejected are excluded. Incomplete annotation excludes nothing: it may be wrong.
         """
         if not int(state["number"]):
             return None
@@ -106,9 +106,9 @@ class SelfTraining(OwnTeacher):
 
 
 def soft_targets(probability: Tensor, words: Tensor) -> Tensor:
-    """Probabilities ``(B, n, T)``, squared and divided by how frequent tags are among the ``words`` ``(B, n)`` of the batch.
+    """Soft targets from probabilities ``(B, n, T)``: squared, and divided by tag frequency among the ``words`` ``(B, n)``.
 
-    A word's targets sum to 1. Squares make a sure model surer; the division keeps frequent tags from taking all.
+    A word's targets sum to 1. Squaring sharpens; the division keeps frequent tags from dominating.
     """
     frequency = (probability * words[..., None]).sum((0, 1)).clamp(min=1e-12)  # (T,)
     weight = probability.square() / frequency
@@ -116,25 +116,27 @@ def soft_targets(probability: Tensor, words: Tensor) -> Tensor:
 
 
 def divergence(decisions: Tensor, goal: Tensor, linear: bool = False) -> Tensor:
-    """What each word costs whose targets are ``goal``, both ``(B, n, T)``: ``(B, n)``.
+    """Divergence of each word's prediction from its targets ``goal``, both ``(B, n, T)``: ``(B, n)``.
 
     Args:
         decisions: scores of the tags.
-        goal: probabilities.
-        linear: take the scores themselves for log-probabilities, as the released code does.
+        goal: target probabilities.
+        linear: use the scores as log-probabilities, as the released code does.
     """
     log_probability = decisions if linear else decisions.log_softmax(-1)
     return (goal.xlogy(goal) - goal * log_probability).sum(-1)
 
 
 def mean_cost(costs: Tensor, taught: Tensor, decisions: Tensor, log_weights: Tensor, targets: TagTargets) -> Tensor:
-    """What the words of a batch cost that a teacher teaches; known words of complete sentences cost what is annotated.
+    """Mean loss over the words of a batch that have a confident teacher target or a known label.
+
+    Known words of complete sentences are trained on their annotation.
 
     Args:
-        costs: ``(B, n)`` of being different from the teacher.
-        taught: ``(B, n)`` bool, words about which the teacher is sure.
+        costs: ``(B, n)`` divergence from the teacher.
+        taught: ``(B, n)`` bool, words for which the teacher is confident.
         decisions: ``(B, n, T)`` scores of the tags.
-        log_weights: ``(B, n, T)`` logs of how much each tag counts by the annotation.
+        log_weights: ``(B, n, T)`` log-weights of the tags according to the annotation.
         targets: what is known about the words.
     """
     annotation = decisions.logsumexp(-1) - (decisions + log_weights).logsumexp(-1)

@@ -34,7 +34,7 @@ from lacuner.models.tag_model import TagModel
 from lacuner.supervision.tags import TagTargets, TokenSupervision
 
 CONFIDENCE = "confidence"
-"""Under this name words have the probability of being part of an entity."""
+"""Name of the per-word probability of being inside an entity."""
 _ENTITY = "entity"
 
 
@@ -82,7 +82,7 @@ class EntityConfidence(Stage):
         )
 
     def _binary_method(self, method: Method) -> TokenMethod:
-        """How "entity or not" is learned; its prior is the sum of those of the types."""
+        """Configuration of the binary entity classifier; its prior is the sum of the types' priors."""
         priors = getattr(getattr(method, "loss", None), "prior", None)
         prior = {_ENTITY: min(1.0, sum(priors.values()))} if priors else None
         return TokenMethod(
@@ -96,7 +96,7 @@ class EntityConfidence(Stage):
 
 
 def _entity_probabilities(corpus: Corpus, model: Model, indices: Sequence[int]) -> dict[str, Tensor]:
-    """How probably each word of sentences is part of an entity."""
+    """Probability that each word is inside an entity, for each sentence."""
     assert isinstance(model, TagModel)
     tags = model.tag_weights(corpus, indices, any_tag=True)
     return {str(index): 1 - table[:, 0] for index, table in tags.items()}
@@ -159,15 +159,15 @@ class ClassWords(NamedTuple):
     """What is known about the words of a batch, with ``K`` types."""
 
     positive: Tensor  # (B, n, K) bool: annotated with the type
-    unknown: Tensor  # (B, n) bool: no entity, or one
-    negative: Tensor  # (B, n) bool: known to be no entity
-    confidence: Tensor  # (B, n) probability of being part of an entity
+    unknown: Tensor  # (B, n) bool: may be a non-entity or an entity
+    negative: Tensor  # (B, n) bool: known non-entities
+    confidence: Tensor  # (B, n) probability of being inside an entity
 
 
 def words_of_class(allowed: Tensor, targets: TagTargets) -> ClassWords:
-    """What is known about words, by the tags ``(B, n, K + 1)`` that they may have.
+    """Group words by the tags that they may have, ``(B, n, K + 1)``.
 
-    Complete sentences need no model: their annotated words are entities for sure.
+    In complete sentences, annotated words are entities with certainty, whatever the model's confidence.
     """
     positive, unknown, negative = words_of_types(allowed, targets)
     certain = targets.complete[:, None] & positive.any(-1)
@@ -178,18 +178,18 @@ def words_of_class(allowed: Tensor, targets: TagTargets) -> ClassWords:
 def confidence_risk(
     probability: Tensor, words: ClassWords, positive_weight: Tensor, threshold: float, per_word: bool = True
 ) -> Tensor:
-    """The risk of a batch: a single number.
+    """Confidence-based MPU risk of a batch, a scalar, with the mean absolute error.
 
-    Absolute errors: ``1 - p`` of what a word is. The risk of no entity is that of the unknown words that do not look like one,
-    and that of those that do look like one, which is estimated by the annotated words: each stands for ``1 / λ`` words.
+    The loss of a word is ``1 - p`` of its class. The risk of the non-entity class is that of unknown words with confidence at
+    most η, plus that of words above it, estimated from annotated words, each weighted by ``1 / λ``.
 
     Args:
-        probability: ``(B, n, K + 1)``, of ``O`` first.
+        probability: ``(B, n, K + 1)``, ``O`` first.
         words: what is known about them.
-        positive_weight: ``(K,)`` what the error of annotated words counts, ``m π``.
-        threshold: η, above which a word looks like an entity.
-        per_word: the risk of an annotated word is not negative. Otherwise that of all annotated words of a batch is not, and
-            means are taken over the words that look like an entity, or do not, as in the released code.
+        positive_weight: ``(K,)`` weight of annotated words, ``m π``.
+        threshold: η, the confidence above which a word is taken for an entity.
+        per_word: clip the risk of each annotated word at 0. Otherwise clip that of all annotated words of a batch, and take
+            means over the words above or below η, as in the released code.
     """
     outside_error, type_error = 1 - probability[..., 0], 1 - probability[..., 1:]
     looks_like = words.confidence > threshold

@@ -1,4 +1,4 @@
-"""``crf``: the tags of a sentence are found together, and a word without a tag is outside.
+"""``crf``: tags are predicted jointly by a CRF, and unlabeled words are ``O``.
 
 Huang, Xu, Yu: *Bidirectional LSTM-CRF Models for Sequence Tagging*, arXiv 2015.
 """

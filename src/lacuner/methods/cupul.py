@@ -27,7 +27,7 @@ from lacuner.models.tag_model import TagModel
 from lacuner.supervision.tags import TagTargets, TokenSupervision
 
 DIFFICULTY = "difficulty"
-"""Under this name words have the fraction of all words that are easier."""
+"""Name of the per-word difficulty: the fraction of all words that are easier."""
 
 
 class Voters(Stage):
@@ -62,7 +62,7 @@ class Voters(Stage):
         )
 
     def _vote(self, context: StageContext, number: int) -> dict[str, Tensor]:
-        """The probabilities of all tags at all words, ``(n, T)`` for each sentence."""
+        """Tag probabilities of all words, ``(n, T)`` for each sentence."""
         assert isinstance(context.method, TokenMethod)
         assert isinstance(context.method.loss, ConfidenceRisk)
         risk = ConfidenceRisk(weight=context.method.loss.weight, prior=context.method.loss.prior)
@@ -79,7 +79,7 @@ class Voters(Stage):
         return {str(index): table for index, table in tags.items()}
 
     def _annotation(self, context: StageContext, number: int) -> dict[int, TokenSupervision]:
-        """Annotated words are entities, the others are none, and some of these are left out."""
+        """Supervision in which annotated words are entities and all others are not, some of which are left out."""
         dropped = drop_untagged(context.corpus, self.dropped, np.random.default_rng([context.seed, number, 31]))
         known: dict[int, TokenSupervision] = {}
         for index, sentence in enumerate(context.corpus):
@@ -91,7 +91,7 @@ class Voters(Stage):
 
 
 def disagreement(votes: Tensor) -> Tensor:
-    """The mean symmetric divergence between any two of ``K`` voters at each word: ``(K, n, T) → (n,)``."""
+    """Mean symmetric KL divergence between all pairs of ``K`` voters, per word: ``(K, n, T) → (n,)``."""
     logs = votes.clamp(min=1e-12).log()
     pairs: Sequence[tuple[int, int]] = list(combinations(range(len(votes)), 2))
     divergences = [((votes[one] - votes[other]) * (logs[one] - logs[other])).sum(-1) for one, other in pairs]
@@ -99,7 +99,7 @@ def disagreement(votes: Tensor) -> Tensor:
 
 
 def ranks(values: Tensor) -> Tensor:
-    """The rank of each value as a fraction of all, from 0; of equal ones, the first has the lowest: ``(N,)``."""
+    """Rank of each value as a fraction of their number, from 0; ties are ranked in order: ``(N,)``."""
     order = values.argsort(stable=True)
     found = torch.empty(len(values))
     found[order] = torch.arange(len(values)) / max(1, len(values))
@@ -127,7 +127,7 @@ class Curriculum(ConfidenceRisk, OwnTeacher):
             raise ConfigError(f"loss={self.name} needs to know which words are easy — set stage=voters")
 
     def easiest(self, progress: float) -> float:
-        """The fraction of words that count at this point of training."""
+        """The fraction of words, easiest first, that are trained on at this point of training."""
         stage = min(self.stages - 1, int(progress / self.begin * self.stages))
         left = 0.5 ** (1 + stage)
         return (1 - left) / (1 - 0.5**self.stages)
@@ -146,10 +146,11 @@ class Curriculum(ConfidenceRisk, OwnTeacher):
 
 
 def entity_targets(probability: Tensor, words: Tensor, threshold: float) -> Tensor:
-    """Targets ``(B, n, T)`` of words, by the probabilities of a teacher.
+    """Soft targets ``(B, n, T)`` from a teacher's probabilities.
 
-    Of ``words`` ``(B, n)`` that are entities with a probability above ``threshold``, the targets of types are their squared
-    probabilities, divided by how frequent types are among these words. Of the others, only ``O`` has one: its probability.
+    For ``words`` ``(B, n)`` whose entity probability exceeds ``threshold``, the targets of types are their squared
+    probabilities, normalized by the frequency of each type among these words. For the others, only ``O`` has a target: its
+    probability.
     """
     entity = (1 - probability[..., 0] > threshold) & words
     types = probability[..., 1:]

@@ -17,9 +17,9 @@ from lacuner.methods.parts import Regularizer, TrainingData
 from lacuner.methods.token import Likelihood
 
 USUAL_RATIO = 0.15
-"""The paper's ratio, for all its corpora."""
+"""The ratio used in the paper for all corpora."""
 _MIN_WORDS = 100
-"""Fewer do not tell how many words belong to entities."""
+"""Minimum number of words to estimate the entity ratio."""
 
 
 class EntityRatio(Regularizer):
@@ -54,11 +54,11 @@ class EntityRatio(Regularizer):
 
 
 def entity_fraction(sentences: Iterable[Sentence], all_complete: bool = False) -> float | None:
-    """The fraction of words that belong to entities, where all of them are annotated; none if there are too few such words.
+    """Fraction of words inside entities, in fully annotated sentences; None if these have too few words.
 
     Args:
-        sentences: only those that are complete count.
-        all_complete: take all as such, as dev data is.
+        sentences: only complete ones count.
+        all_complete: treat all as complete, such as dev data.
     """
     complete = fully_annotated(sentences, all_complete)
     words = sum(map(len, complete))
@@ -67,11 +67,11 @@ def entity_fraction(sentences: Iterable[Sentence], all_complete: bool = False) -
 
 
 def fully_annotated(sentences: Iterable[Sentence], all_complete: bool = False) -> list[Sentence]:
-    """The sentences in which every entity is annotated; none of them, if they have too few words to count anything.
+    """The fully annotated sentences; empty if they have too few words for an estimate.
 
     Args:
-        sentences: only those that are complete count.
-        all_complete: take all as such, as dev data is.
+        sentences: only complete ones count.
+        all_complete: treat all as complete, such as dev data.
     """
     complete = [
         sentence

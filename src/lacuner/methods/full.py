@@ -1,4 +1,4 @@
-"""``full``: every span that is not annotated is taken as a negative. The naive baseline: what gaps do to ordinary training."""
+"""``full``: every unannotated span is a negative. The naive baseline that shows the effect of incomplete annotation."""
 
 from typing import Literal
 
@@ -32,7 +32,7 @@ class CrossEntropy(SpanLoss):
 
 
 def summed_cross_entropy(logits: Tensor, possible: Tensor) -> Tensor:
-    """``-log Σ_{l possible} p_l`` of every span: ``(N, L), (N, L) → (N,)``."""
+    """Cross-entropy of each span, ``-log Σ_{l possible} p_l``: ``(N, L), (N, L) → (N,)``."""
     return logits.logsumexp(-1) - logits.masked_fill(~possible, float("-inf")).logsumexp(-1)
 
 

@@ -1,7 +1,7 @@
-"""Generalized cross-entropy: a loss that wrong labels move less, for spans and for words.
+"""Generalized cross-entropy: a noise-robust loss, for spans and for words.
 
-Zhang, Sabuncu: *Generalized Cross Entropy Loss for Training Deep Neural Networks with Noisy Labels*, NeurIPS 2018. The loss of
-words is the noise-robust learning of Meng et al. 2021 (see :mod:`lacuner.methods.roster`).
+Zhang, Sabuncu: *Generalized Cross Entropy Loss for Training Deep Neural Networks with Noisy Labels*, NeurIPS 2018. The token
+loss is the noise-robust learning of Meng et al. 2021 (see :mod:`lacuner.methods.roster`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ _MAX_REMOVED = 0.9
 
 
 def generalized_cross_entropy(log_probability: Tensor, q: float) -> Tensor:
-    """``(1 - p^q) / q``: the cross-entropy with ``q → 0``, the absolute error with ``q = 1``."""
+    """``(1 - p^q) / q``: the cross-entropy as ``q → 0``, the absolute error for ``q = 1``."""
     return -log_probability if q == 0 else (1 - (q * log_probability).exp()) / q
 
 
@@ -76,7 +76,7 @@ class GeneralizedTokenLoss(TokenLoss):
         return self.min_probability > 0 and (step.number + 1) % self.interval == 0
 
     def rescore(self, batch: RescoredBatch) -> dict[str, Tensor]:
-        """How probable labels are that are not known for sure: ``O``, or the type, given that the word is in an entity."""
+        """Probability of each uncertain label: of ``O``, or of the type given that the word is inside an entity."""
         assert isinstance(batch.model, TagModel)
         targets: TagTargets = batch.targets
         log_p = batch.model.decisions(batch.words).log_softmax(-1)
@@ -103,7 +103,7 @@ class GeneralizedTokenLoss(TokenLoss):
 
 
 def doubtful_labels(tag: Tensor, probability: Tensor, min_probability: float) -> Tensor:
-    """Labels that are not more probable than this, but none of a type that would lose nearly all: ``(N,)`` bool."""
+    """Labels with at most this probability, except types that would lose nearly all of theirs: ``(N,)`` bool."""
     doubtful = probability <= min_probability
     count = torch.bincount(tag)  # (T,)
     spared = torch.bincount(tag[doubtful], minlength=len(count)) > _MAX_REMOVED * count
@@ -112,18 +112,18 @@ def doubtful_labels(tag: Tensor, probability: Tensor, min_probability: float) ->
 
 
 def entity_and_type_loss(decisions: Tensor, allowed: Tensor, taught: Tensor, kept: Tensor, q: float) -> Tensor:
-    """The mean generalized cross-entropy of entity or not, plus that of the types of entities.
+    """Mean generalized cross-entropy of entity vs. non-entity, plus that of entity types.
 
     Args:
         decisions: ``(B, n, T)``.
-        allowed: ``(B, n, T)`` bool, the tags of each word; a word that may have any teaches nothing.
-        taught: ``(B, n)`` bool, words that are there and not ignored.
-        kept: ``(B, n)`` bool, those whose label has not been left out; that a word is in an entity is never left out.
-        q: of the loss.
+        allowed: ``(B, n, T)`` bool, the tags of each word; words that may have any tag are ignored.
+        taught: ``(B, n)`` bool, words that are neither padding nor ignored.
+        kept: ``(B, n)`` bool, words whose label has not been removed; that a word is inside an entity is never removed.
+        q: exponent of the loss.
     """
     log_p = decisions.log_softmax(-1)
     entity, types = ~allowed[..., :1], allowed[..., 1:]
-    either = torch.cat([~entity, types | entity], dim=-1)  # what it may be, if the type of an entity does not matter
+    either = torch.cat([~entity, types | entity], dim=-1)  # possible tags, disregarding the type of entities
     first = taught & ~allowed.all(-1) & (entity[..., 0] | kept)
     second = taught & kept & entity[..., 0] & ~types.all(-1)
     decided = _summed(log_p[first], either[first])
@@ -136,18 +136,18 @@ def _summed(log_p: Tensor, allowed: Tensor) -> Tensor:
 
 
 def mean_of(costs: Tensor) -> Tensor:
-    """Their mean; 0 if there are none."""
+    """The mean, or 0 if empty."""
     return costs.sum() / max(1, len(costs))
 
 
 def word_offsets(lengths: Sequence[int]) -> Tensor:
-    """Where the words of each sentence begin, if those of all sentences come one after the other: ``(sentences,)``."""
+    """Offset of each sentence's first word in the concatenation of all sentences: ``(sentences,)``."""
     counts = torch.tensor(lengths, dtype=torch.long)
     return counts.cumsum(0) - counts
 
 
 def of_words(values: Tensor, offset: Tensor, targets: TagTargets, step: Step) -> Tensor:
-    """Of what is kept for each word of the training data, ``(words, …)``, that of a batch: ``(B, n, …)``; 0 in the padding."""
+    """Gather the per-word values ``(words, …)`` of the training data for a batch: ``(B, n, …)``, 0 in the padding."""
     inside = targets.inside  # (B, n)
     word = torch.arange(inside.shape[1], device=values.device)
     first = offset[torch.tensor(step.sentences, dtype=torch.long, device=values.device)]  # (B,)

@@ -1,6 +1,6 @@
-"""Our own method: what earned its keep on development data, and a teacher where there is trusted data to learn from.
+"""Our own method: the combination that proved useful on dev data, plus a teacher where trusted data is available.
 
-No paper of this folder has either. See docs/methods/lacuner.md for what was tried.
+Neither is from a paper. See docs/methods/lacuner.md for the experiments.
 """
 
 import logging
@@ -32,13 +32,13 @@ from lacuner.supervision.tags import TokenSupervision
 logger = logging.getLogger(__name__)
 
 _NOTICED = 0.4
-"""Models of an ensemble are asked about spans that are less probable by this factor: the mean may be higher."""
+"""Factor on the minimum probability for single models of an ensemble, since the mean may be higher."""
 _MAX_OVERLAPPING = 0.02
-"""Where more of the annotated entities overlap others, no tagger is asked: it would learn that they are none."""
+"""With a greater fraction of overlapping entities, no tagger is used, since it would learn some of them as non-entities."""
 _MIN_AGREED, _MIN_AGREEMENT = 50, 0.05
-"""Sources are compared for labels of which a majority says so many entities, and this fraction of all that anybody says.
+"""Minimum number of entities of a label with a majority, and minimum fraction of all its entities, to compare sources on it.
 
-Otherwise one of them has perhaps never looked for the label, or at these sentences, and its silence means nothing.
+Otherwise, one of them may never have annotated the label, or these sentences, and its missing labels mean nothing.
 """
 
 
@@ -118,7 +118,7 @@ class Distillation(Stage):
         )
 
     def _undecided(self, corpus: Corpus, incomplete: Sequence[int]) -> dict[int, TokenSupervision]:
-        """The spans of each sentence from which the first models learn nothing, because sources do not agree about them."""
+        """Spans of each sentence on which sources disagree, and which the first models therefore ignore."""
         if self.sources == "vote":
             return {}
         labels = _comparable_labels(corpus[index] for index in incomplete)
@@ -139,9 +139,9 @@ class Distillation(Stage):
         number: int,
         undecided: Mapping[int, TokenSupervision],
     ) -> dict[str, Tensor]:
-        """What one model of the ensemble says of the sentences with gaps, and what it reaches on the dev data.
+        """Predict the incomplete sentences with one model of the ensemble, and score it on the dev data.
 
-        ``said`` is the corpus with all spans that models are to be asked about as its entities.
+        ``said`` is the corpus with all spans to be scored as its entities.
         """
         assert context.dev_score is not None
         model = self._fit(context, method, number, undecided)
@@ -156,7 +156,7 @@ class Distillation(Stage):
         return context.fit(_name(number), title, method, supervision=undecided, seed_offset=number)
 
     def _as_tagger(self, method: Method) -> Method:
-        """The tagger, under the name of the method that has chosen it."""
+        """Return the tagger, under the name of the method that chose it."""
         described = {"name": method.name, "paper": method.paper, "summary": method.summary}
         return CRF.model_copy(update={**described, "stage": self})
 
@@ -200,14 +200,14 @@ class FoldTeacher(Stage):
 
     @property
     def streams(self) -> bool:
-        return self.train_on == "trusted"  # which are in memory
+        return self.train_on == "trusted"  # complete sentences are in memory
 
     def check(self, method: Method, data: TrainingData) -> None:
         if all(sentence.complete for sentence in data.corpus):
             logger.info("All sentences are complete, so there is nothing for a teacher to predict.")
 
     def posterior(self, found: SpanProbabilities, corpus: Corpus, labels: Sequence[str]) -> FloatArray:
-        """``(N, L)``: what to teach about spans, from what models that have not seen them predict, and what is annotated."""
+        """Target probabilities ``(N, L)`` of spans, from held-out predictions and the annotation."""
         if self.label_odds is None:
             return channel_posterior(found, corpus, labels).probabilities
         annotated = annotated_labels(found, corpus, labels).numpy()
@@ -237,7 +237,7 @@ class FoldTeacher(Stage):
         return self._result(context, mean(parts, asked))
 
     def _predict(self, corpus: Corpus, model: Model, unseen: Sequence[int]) -> dict[str, Tensor]:
-        # A teacher that was trained on all negatives needs no threshold: see predict_proba.
+        # A teacher trained on all negatives needs no threshold; see predict_proba.
         found = predict_proba(model, corpus, unseen, self.min_probability, use_threshold=self.train_on != "trusted")
         return found.tensors() | {"asked": torch.tensor(unseen, dtype=torch.long)}
 
@@ -257,7 +257,7 @@ class FoldTeacher(Stage):
         )
 
     def has_enough(self, context: StageContext, complete: Sequence[int]) -> bool:
-        """Whether there is enough to train teachers on; if not, whoever has trusted data is told what that means for it."""
+        """Whether there is enough data to train teachers; if not, log what happens to the trusted data."""
         if self.can_teach(context, complete):
             return True
         entities = sum(len(context.corpus[index].entities) for index in complete)
@@ -271,13 +271,13 @@ class FoldTeacher(Stage):
         return False
 
     def can_teach(self, context: StageContext, complete: Sequence[int]) -> bool:
-        """Whether there is enough to train teachers on."""
+        """Whether there is enough data to train teachers."""
         entities = sum(len(context.corpus[index].entities) for index in complete)
         return self.train_on == "all" or entities >= self.min_entities
 
 
 def _comparable_labels(sentences: Iterable[Sentence]) -> set[str]:
-    """Labels that sources agree about often enough for a model to learn them from that alone."""
+    """Labels on which sources agree often enough for a model to learn them from agreement alone."""
     said: Counter[str] = Counter()
     agreed: Counter[str] = Counter()
     for sentence in sentences:
@@ -289,7 +289,7 @@ def _comparable_labels(sentences: Iterable[Sentence]) -> set[str]:
 
 
 def with_everything_said(corpus: Corpus) -> Corpus:
-    """The same sentences, with whatever any of their sources says among the entities."""
+    """Return the corpus with the union of all sources' entities."""
 
     def joined(sentence: Sentence) -> Sentence:
         entities = dict.fromkeys(e for said in sentence.statements() for e in said.entities)
@@ -300,7 +300,7 @@ def with_everything_said(corpus: Corpus) -> Corpus:
 
 
 def _name(number: int) -> str:
-    """Of a model of an ensemble."""
+    """Name of an ensemble member."""
     return f"distilled-{number}"
 
 
@@ -311,7 +311,7 @@ def _has_teacher(context: StageContext) -> bool:
 
 
 def _divided(context: StageContext) -> tuple[list[int], list[int]]:
-    """Indices of the complete sentences, and of the others."""
+    """Indices of complete and of incomplete sentences."""
     complete = [index for index, sentence in enumerate(context.corpus) if sentence.complete]
     return complete, [index for index, sentence in enumerate(context.corpus) if not sentence.complete]
 

@@ -1,4 +1,4 @@
-"""What every method is: a named composition of parts, at the level of spans or of words."""
+"""Base classes of methods: named compositions of parts, at span level or at token level."""
 
 import math
 from abc import ABC, abstractmethod
@@ -43,10 +43,10 @@ _FORBIDDEN = float("-inf")
 
 
 class Method(Part, ABC):
-    """What a method says about itself, and what training asks of it; its parts are the fields that a subclass adds."""
+    """A method's metadata and its interface to training; subclasses add their parts as fields."""
 
     part_types: ClassVar[dict[str, type[Part]]]
-    """The kinds of parts that it consists of, and their base classes."""
+    """The kinds of parts, and their base classes."""
 
     level: Literal["span", "token"]
     paper: str = Field(description="where it was published")
@@ -57,41 +57,41 @@ class Method(Part, ABC):
 
     @classmethod
     def kinds(cls) -> tuple[str, ...]:
-        """The kinds of parts that it consists of."""
+        """The kinds of parts of this method."""
         return tuple(cls.part_types)
 
     @classmethod
     def optional(cls, kind: str) -> bool:
-        """Whether there need not be such a part; ``none`` takes it out."""
+        """Whether this kind of part may be absent (``none``)."""
         return NoneType in get_args(cls.model_fields[kind].annotation)
 
     def parts(self) -> Iterator[tuple[str, MethodPart]]:
-        """The parts that it has, by kind; its head is none of them."""
+        """Yield the parts that are present, by kind; the head is not included."""
         for kind in self.kinds():
             part = getattr(self, kind)
             if isinstance(part, MethodPart):
                 yield kind, part
 
     def stages(self) -> tuple[Stage, ...]:
-        """What runs before the model is trained."""
+        """The stages that run before the model is trained."""
         return tuple(part for _, part in self.parts() if isinstance(part, Stage))
 
     def check(self, data: TrainingData) -> None:
-        """Refuse data with which it makes no sense."""
+        """Reject data that the method cannot be trained on."""
         for _, part in self.parts():
             part.check(self, data)
 
     def for_data(self, data: TrainingData, width_quantile: float | None = None) -> Self:
-        """The method with what depends on the data filled in.
+        """Return a copy with data-dependent settings filled in.
 
         Args:
-            data: what it is going to be trained on.
-            width_quantile: widen the head's greatest span width to this quantile of the entities' widths.
+            data: what the method will be trained on.
+            width_quantile: raise the head's maximum span width to this quantile of entity widths.
         """
         return self.model_copy(update={kind: part.for_data(data) for kind, part in self.parts()})
 
     def build_model(self, encoder: Encoder, labels: Sequence[str]) -> Model:
-        """A model with a fresh head, and with the state of all parts; ``labels[0]`` is ``O``."""
+        """Build a model with a new head and the initial state of all parts; ``labels[0]`` is ``O``."""
         model = self.new_model(encoder, labels)
         for kind, part in self.parts():
             kept = part.initial_state(self.state_sizes(model))
@@ -100,7 +100,7 @@ class Method(Part, ABC):
         return model
 
     def begin_training(self, model: Model, sentences: int, lengths: Sequence[int] = ()) -> None:
-        """Give a model the state that parts need while it is trained on so many sentences, of so many words each."""
+        """Add to the model the state that parts need while training on this many sentences of these lengths."""
         sizes = self.state_sizes(model)._replace(lengths=lengths)
         for kind, part in self.parts():
             needed = part.training_state(sizes, sentences)
@@ -109,11 +109,11 @@ class Method(Part, ABC):
                 model.state[kind] = PartState(model.state_of(kind), needed)
 
     def rescored_parts(self, step: Step) -> dict[str, MethodPart]:
-        """The parts that have to look at all training data before this step, by kind."""
+        """The parts that need a pass over all training data before this step, by kind."""
         return {kind: part for kind, part in self.parts() if part.rescores_at(step)}
 
     def rescores_at(self, step: Step) -> bool:
-        """Whether a part has to look at all training data before this step."""
+        """Whether any part needs a pass over all training data before this step."""
         return bool(self.rescored_parts(step))
 
     def rescore(
@@ -123,12 +123,12 @@ class Method(Part, ABC):
         known: Sequence[TokenSupervision | None] | None,
         step: Step,
     ) -> None:
-        """Read all training data once, without dropout, for the parts that have to look at it before this step.
+        """Run one pass over all training data, without dropout, for the parts that need it before this step.
 
         Args:
-            model: in the middle of training.
-            sentences: all of them, as this epoch takes them.
-            known: what an earlier stage has found out about each, if the method has stages.
+            model: the current model.
+            sentences: all of them, as sampled for this epoch.
+            known: results of an earlier stage for each sentence, if the method has stages.
             step: the next one.
         """
         asking = self.rescored_parts(step)
@@ -146,14 +146,14 @@ class Method(Part, ABC):
 
     @abstractmethod
     def new_model(self, encoder: Encoder, labels: Sequence[str]) -> Model:
-        """A model with a fresh head."""
+        """Build a model with a new head."""
 
     def state_sizes(self, model: Model) -> StateSizes:
-        """What the state of parts may depend on."""
+        """The sizes that may determine the state of parts."""
         return StateSizes(len(model.labels), model.encoder.size, dict(model.named_parameters()))
 
     def before_step(self, model: Model, step: Step) -> None:
-        """Let parts change what they keep, or the model, before a batch is learned from."""
+        """Let parts update their state or the model before a training step."""
         changing = [kind for kind, part in self.parts() if type(part).before_step is not MethodPart.before_step]
         with torch.no_grad():
             for kind in changing:
@@ -161,13 +161,13 @@ class Method(Part, ABC):
 
     @abstractmethod
     def training_loss(self, model: Model, inputs: Inputs, targets: Any, step: Step) -> Tensor:
-        """The loss of a batch: a single number."""
+        """Return the scalar loss of a batch."""
 
     def finish_training(self, model: Model, corpus: Corpus) -> None:
-        """Look at the training set once more, with the best weights."""
+        """Make a final pass over the training set with the best weights."""
 
     def unlearnable(self, corpus: Corpus) -> str | None:
-        """In a sentence, which annotated entities the method cannot learn; none if it can learn all of them."""
+        """Describe in one sentence which annotated entities the method cannot learn; None if it can learn them all."""
         return None
 
 
@@ -275,9 +275,9 @@ class SpanMethod(Method):
 
 
 def outside_prior(corpus: Corpus, negatives: Negatives, max_width: int | None) -> float:
-    """The logit of ``O`` with which a model that knows nothing expects entities as often as it is going to be shown them.
+    """Bias of ``O`` such that an untrained model predicts entities as often as training will show them.
 
-    With ``L`` labels of logit 0, ``O`` has the odds ``exp(b) / L``; they are those of negatives to positives in training.
+    With ``L`` labels of logit 0, ``O`` has odds ``exp(b) / L``, set to the odds of negatives to positives in training.
     """
     lengths = torch.tensor([len(sentence) for sentence in corpus], dtype=torch.long)
     width = lengths if max_width is None else lengths.clamp(max=max_width)
@@ -298,14 +298,14 @@ def outside_prior(corpus: Corpus, negatives: Negatives, max_width: int | None) -
 
 
 def _hidden_layers(model: SpanModel, corpus: Corpus) -> Iterator[tuple[Tensor, Tensor]]:
-    """Hidden layers and label numbers of all spans of a corpus, some at a time."""
+    """Yield hidden layers and label indices of all spans of a corpus, batch by batch."""
     for chosen, tokens in batches_of(model, corpus.tokens, range(len(corpus))):
         targets = model.targets([corpus[index] for index in chosen]).to(model.device)
         yield from model.hidden_layers(model.encode(tokens), targets)
 
 
 class TokenMethod(Method):
-    """A token-level method: a tagger, and what is done about words without a tag."""
+    """A token-level method: a tagger and its treatment of unlabeled words."""
 
     part_types: ClassVar = {
         "head": TagHeadConfig,
@@ -338,7 +338,7 @@ class TokenMethod(Method):
         return loss + self.regularizer(expected / targets.lengths.sum())
 
     def _log_weights(self, model: TagModel, targets: TagTargets, step: Step) -> Tensor:
-        """Logs of how much each tag counts at each word: ``(B, n, T)``."""
+        """Log-weights of the tags of each word: ``(B, n, T)``."""
         allowed = self.unlabeled.allow(targets)
         weights = torch.zeros(allowed.shape, device=allowed.device).masked_fill(~allowed, _FORBIDDEN)
         if targets.weights is not None:
@@ -356,7 +356,7 @@ class TokenMethod(Method):
 
 
 def lost_to_overlaps(corpus: Corpus) -> str | None:
-    """In a sentence, how many annotated entities a method cannot learn that finds only one of those that overlap."""
+    """Describe in one sentence how many annotated entities are lost by a method that cannot predict overlapping ones."""
     lost, count = count_overlapping(corpus)
     if not lost:
         return None
@@ -364,7 +364,7 @@ def lost_to_overlaps(corpus: Corpus) -> str | None:
 
 
 def count_overlapping(corpus: Corpus) -> tuple[int, int]:
-    """How many annotated entities tags cannot hold, because they overlap others; and how many there are."""
+    """Count the annotated entities that overlap others and so cannot be encoded as tags, and all entities."""
     lost = annotated = 0
     for sentence in corpus:
         spans = {(entity.start, entity.end) for entity in sentence.entities}
@@ -374,7 +374,7 @@ def count_overlapping(corpus: Corpus) -> tuple[int, int]:
 
 
 def _tag_as_non_entities(weights: Tensor, sampled: Spans, allowed: Tensor, model: TagModel) -> Tensor:
-    """Weights with these spans tagged as no entity; labels that nobody looked for they may have nevertheless."""
+    """Tag these spans as non-entities; labels that the sentence is not annotated for remain possible."""
     if not len(sampled):
         return weights
     own_class, label = model.tags.non_entity_class, len(model.labels)

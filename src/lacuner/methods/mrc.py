@@ -1,4 +1,4 @@
-"""MRC: for each type a question before the text; where do its answers start and end, and which start belongs to which end?
+"""MRC: NER as reading comprehension; one question per label, whose answers are found by start, end and match.
 
 Li, Feng, Meng, Han, Wu, Li: *A Unified MRC Framework for Named Entity Recognition*, ACL 2020.
 """
@@ -45,12 +45,12 @@ class AnswersConfig(Part):
     dropout: float = Field(0.1, ge=0, lt=1, description="dropout on the hidden layer")
 
     def build(self, size: int) -> "AnswersHead":
-        """A fresh head."""
+        """Build a new head."""
         return AnswersHead(self, size)
 
 
 class AnswersHead(nn.Module):
-    """Three binary classifiers: of a word as a start, of a word as an end, and of a pair of the two."""
+    """Three binary classifiers: of a word as a start, of a word as an end, and of a (start, end) pair."""
 
     def __init__(self, config: AnswersConfig, size: int) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ class AnswersHead(nn.Module):
 
 
 class MatchHead(SpanHead):
-    """The logit of a span: ``v · gelu(W₁ h_i + W₂ h_j)``, or without a hidden layer ``w₁ · h_i + w₂ · h_j``."""
+    """Logit of a span: ``v · gelu(W₁ h_i + W₂ h_j)``, or without a hidden layer ``w₁ · h_i + w₂ · h_j``."""
 
     def __init__(self, config: AnswersConfig, size: int) -> None:
         super().__init__()
@@ -90,11 +90,11 @@ class MatchHead(SpanHead):
 
 
 class Known(NamedTuple):
-    """``M`` pairs of a question and a span (or word) in ``P`` groups; of each group at least one is an answer."""
+    """``M`` pairs of a question and a span (or word) in ``P`` groups; at least one pair of each group is an answer."""
 
-    spans: Spans  # M, in rows of questions
+    spans: Spans  # M spans, in rows of questions
     group: Tensor  # (M,)
-    groups: Tensor  # P, a single number
+    groups: Tensor  # P, a scalar
 
     def to(self, device: torch.device) -> "Known":
         return Known(self.spans.to(device), self.group.to(device), self.groups.to(device))
@@ -102,24 +102,24 @@ class Known(NamedTuple):
 
 @dataclass(frozen=True)
 class AnswerTargets:
-    """What is known about the answers to ``K`` questions about ``B`` sentences of up to ``n`` words, in ``R = B * K`` rows."""
+    """Known answers to ``K`` questions about ``B`` sentences of up to ``n`` words, in ``R = B * K`` rows."""
 
     starts: Known
     ends: Known
     matches: Known
-    rejected: Spans  # spans that are no answers, in rows of questions
+    rejected: Spans  # spans known to be no answers, in rows of questions
     lengths: Tensor  # (R,)
-    taught: Tensor  # (R, n) bool: words of which something is known; what is not annotated there is taken as no answer
+    taught: Tensor  # (R, n) bool: words with known status; unannotated ones are trained as no answers
 
     def to(self, device: torch.device) -> "AnswerTargets":
         return AnswerTargets(**{name: value.to(device) for name, value in vars(self).items()})
 
 
 def build_answer_targets(sentences: Sequence[Sentence], labels: Sequence[str]) -> AnswerTargets:
-    """Targets of a batch; ``labels`` are those that are asked about, in the order of the questions.
+    """Targets of a batch; ``labels`` are those with questions, in order.
 
-    An annotated span answers the question of its label, or of one of its labels if it has several. A rejected span answers
-    none. Labels that nobody looked for, and unknown words, teach nothing else.
+    An annotated span answers the question of its label, or at least one of them if it has several possible labels. A rejected
+    span answers none. Labels that a sentence is not annotated for, and unknown words, contribute nothing else.
     """
     count, number = len(labels), {label: index for index, label in enumerate(labels)}
     taught = torch.zeros(len(sentences), count, max(map(len, sentences), default=0), dtype=torch.bool)
@@ -167,7 +167,7 @@ class AnswersLoss(MethodPart):
     )
 
     def __call__(self, head: AnswersHead, words: EncodedWords, targets: AnswerTargets) -> Tensor:
-        """The loss of a batch, given its word vectors in rows of questions: a single number."""
+        """Scalar loss of a batch, given its word vectors in rows of questions."""
         start, end = head.boundaries(words)  # (R, n) each
         loss = self.start * boundary_loss(start, targets.starts, targets.taught)
         loss = loss + self.end * boundary_loss(end, targets.ends, targets.taught)
@@ -180,21 +180,21 @@ class AnswersLoss(MethodPart):
 
 
 def boundary_loss(logits: Tensor, known: Known, taught: Tensor) -> Tensor:
-    """The mean cost of words as starts, or as ends, of answers: ``(R, n) → ()``."""
+    """Mean loss of words as starts, or as ends, of answers: ``(R, n) → ()``."""
     spans = known.spans
     wrong = taught.index_put((spans.row, spans.start), torch.zeros_like(spans.row, dtype=torch.bool))
     return mean_cost(logits[spans.row, spans.start], logits[wrong], known)
 
 
 def mean_cost(answers: Tensor, others: Tensor, known: Known) -> Tensor:
-    """The mean of binary cross-entropies.
+    """Mean binary cross-entropy over groups and negatives.
 
-    Of a group it is that of the event that at least one of its members is an answer: ``-log(1 - Π (1 - p))``, which is
-    ``-log p`` if it has only one.
+    The loss of a group is that of the event that at least one member is an answer, ``-log(1 - Π (1 - p))``, which is
+    ``-log p`` for a single member.
 
     Args:
-        answers: ``(M,)`` logits of the members of groups.
-        others: ``(N,)`` logits of what is no answer.
+        answers: ``(M,)`` logits of group members.
+        others: ``(N,)`` logits of negatives.
         known: the groups.
     """
     exact = exact_dtype(answers.device)
@@ -206,16 +206,16 @@ def mean_cost(answers: Tensor, others: Tensor, known: Known) -> Tensor:
 
 
 def wrong_pairs(start: Tensor, end: Tensor, targets: AnswerTargets, every: bool = False) -> Spans:
-    """The pairs that are trained as no answers, in rows of questions.
+    """The (start, end) pairs that are trained as negatives, in rows of questions.
 
-    These are the rejected ones, and those of a start and an end that are predicted, or annotated, if they are not annotated
-    together and not all of their words are unknown.
+    These are rejected spans, and pairs of a start and an end that are both predicted, or both annotated, unless they are
+    annotated as one answer or consist of unknown words only.
 
     Args:
         start: ``(R, n)`` bool, predicted starts.
         end: ``(R, n)`` bool, predicted ends.
-        targets: what is known.
-        every: all words count as predicted.
+        targets: known answers.
+        every: treat all words as predicted starts and ends.
     """
     true = torch.ones((), dtype=torch.bool, device=start.device)
     starts, ends, together = targets.starts.spans, targets.ends.spans, targets.matches.spans
@@ -225,7 +225,7 @@ def wrong_pairs(start: Tensor, end: Tensor, targets: AnswerTargets, every: bool 
     if every:
         pairs = torch.ones_like(pairs)
     count = pad(targets.taught.int().cumsum(1, dtype=torch.int32), (1, 0))  # (R, n + 1)
-    pairs &= count[:, None, 1:] > count[:, :-1, None]  # something is known of a word from the first to the last
+    pairs &= count[:, None, 1:] > count[:, :-1, None]  # at least one word of the span has known status
     pairs &= (torch.arange(start.shape[1], device=start.device) < targets.lengths[:, None])[:, None, :]
     pairs[together.row, together.start, together.end - 1] = False
     pairs[targets.rejected.row, targets.rejected.start, targets.rejected.end - 1] = True
@@ -234,13 +234,13 @@ def wrong_pairs(start: Tensor, end: Tensor, targets: AnswerTargets, every: bool 
 
 
 class QuestionModel(Model):
-    """Asks one question for each label.
+    """Reads each sentence once per label, preceded by the label's question.
 
-    A batch has a row for each pair of a sentence and a question: sentence ``b`` and label ``k`` (from 1) have the row
+    A batch has a row for each pair of a sentence and a question: sentence ``b`` and label ``k`` (from 1) are in row
     ``b * K + k - 1`` of ``B * K``.
 
     Args:
-        encoder: words → vectors, with the questions before them.
+        encoder: words → vectors, given questions as a prefix.
         head: scores answers.
         labels: names of the labels; the first is ``O``.
     """
@@ -259,7 +259,7 @@ class QuestionModel(Model):
         return build_answer_targets(sentences, self.labels[1:])
 
     def encode(self, sentences: Sequence[Sequence[str]]) -> EncodedBatch:
-        """Word vectors of a batch, in rows of questions; some sentences at a time, so that memory does not grow with labels."""
+        """Encode a batch, in rows of questions, in chunks, so that memory does not grow with the number of labels."""
         size = max(1, len(sentences) // (len(self.labels) - 1))
         parts = [super(QuestionModel, self).encode(sentences[i : i + size]) for i in range(0, len(sentences), size)]
         length = max(part.words.first.shape[1] for part in parts)
@@ -286,7 +286,7 @@ class QuestionModel(Model):
     ) -> tuple[Spans, Tensor]:
         threshold = float(self.threshold) if use_threshold else 0.0
         odds = min_probability / (1 - min_probability) if min_probability < 1 else math.inf
-        # Were all labels equally probable, each would have this fraction of the odds of an entity.
+        # If all labels were equally probable, each would have this fraction of the odds of an entity.
         least = math.log(odds / (len(self.labels) - 1)) if odds else -math.inf
         spans, logits = self._search(batch, least + threshold)
         probable = shift_outside(logits.softmax(-1), threshold)
@@ -296,15 +296,15 @@ class QuestionModel(Model):
         return Spans.concatenate([spans[kept], annotated]), torch.cat([probable[kept], asked])
 
     def _lengths(self, batch: EncodedBatch) -> Tensor:
-        """Words of each sentence: ``(B,)``."""
+        """Length of each sentence in words: ``(B,)``."""
         return batch.lengths[:: len(self.labels) - 1]
 
     @torch.no_grad()
     def _search(self, batch: EncodedBatch, least: float) -> tuple[Spans, Tensor]:
-        """All spans with a label that has at least this logit, and perhaps some more; and their logits ``(N, L)``."""
+        """All spans with a label of at least this logit, and possibly more, with their logits ``(N, L)``."""
         asked, lengths = len(self.labels) - 1, self._lengths(batch)
         start, end = (side.view(len(lengths), asked, -1) >= least for side in self.head.boundaries(batch.words))
-        pairs = torch.einsum("bki,bkj->bij", start.float(), end.float()) > 0.5  # (B, n, n): some label's
+        pairs = torch.einsum("bki,bkj->bij", start.float(), end.float()) > 0.5  # (B, n, n): for any label
         word = torch.arange(pairs.shape[1], device=pairs.device)
         pairs &= (word[:, None] <= word) & (word < lengths[:, None])[:, None, :]
         row, first, last = pairs.nonzero(as_tuple=True)
@@ -312,9 +312,9 @@ class QuestionModel(Model):
         return spans, self._logits(batch, spans)
 
     def _logits(self, batch: EncodedBatch, spans: Spans) -> Tensor:
-        """Of labels ``(N, L)``: ``O`` has 0, another one the least logit of start, end and match.
+        """Logits ``(N, L)``: 0 for ``O``, and for each other label the minimum of its start, end and match logits.
 
-        So a label is more probable than ``O`` if and only if all three say yes.
+        So a label is more probable than ``O`` if and only if all three classifiers accept it.
         """
         asked = len(self.labels) - 1
         row = (spans.row[:, None] * asked + torch.arange(asked, device=spans.row.device)).flatten()  # (N * K,)
@@ -326,7 +326,7 @@ class QuestionModel(Model):
 
 
 class Mrc(Method):
-    """A question for each label, and binary decisions about starts, ends, and pairs of the two."""
+    """One question per label, and binary decisions about starts, ends, and pairs of the two."""
 
     part_types: ClassVar = {"head": AnswersConfig, "loss": AnswersLoss}
 

@@ -1,4 +1,4 @@
-"""NRCES: a loss that forgives negatives of which the model is sure that they are entities.
+"""NRCES: a loss that tolerates sampled negatives which the model confidently predicts as entities.
 
 Kang, Zhang, Fu: *A Noise-Robust Loss for Unlabeled Entity Problem in Named Entity Recognition*, 2022.
 """
@@ -32,7 +32,7 @@ class Fraction(Negatives):
     def expected(self, unknown: Tensor, lengths: Tensor) -> Tensor:
         return rounded_up(unknown.cpu().double() * self.fraction).to(
             unknown.device
-        )  # single precision rounds 0.3 · 50 up to 16
+        )  # in single precision, 0.3 · 50 would be rounded up to 16
 
 
 class NoiseRobust(SpanLoss):
@@ -58,7 +58,7 @@ class NoiseRobust(SpanLoss):
     def __call__(self, logits: Tensor, possible: Tensor, sampled: Tensor, step: Step, state: State) -> Tensor:
         cross_entropy = summed_cross_entropy(logits, possible)
         fade = math.exp(-step.epoch / self.w)  # β
-        given = logits.masked_fill(~possible, float("-inf")).logsumexp(-1)  # z of the label, or of the labels together
+        given = logits.masked_fill(~possible, float("-inf")).logsumexp(-1)  # z of the label or labels
         sigmoid = given.sigmoid() if self.sigmoid_sign == 1 else 1 - given.sigmoid()
         mixed = fade * cross_entropy + (1 - fade) * sigmoid
         return torch.where(sampled, mixed, cross_entropy) if self.separate else mixed

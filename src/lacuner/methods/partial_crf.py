@@ -1,6 +1,7 @@
-"""Partial CRF: a word without a tag may have any, and all sequences that the annotation allows are summed over.
+"""Partial CRF: an unlabeled word may have any tag; the loss sums over all tag sequences consistent with the annotation.
 
-Yang, Chen, Li, He, Zhang: *Distantly Supervised NER with Partial Annotation Learning and Reinforcement Learning*, COLING 2018.
+Yang, Chen, Li, He, Zhang: *Distantly Supervised NER with Partial Annotation Learning and Reinforcement Learning*, COLING
+2018.
 """
 
 from typing import Literal

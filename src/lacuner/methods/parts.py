@@ -1,12 +1,12 @@
-"""The questions that a method answers: one abstract class for each, at the level of spans and at that of words.
+"""Base classes for the parts of a method, one per design choice, at span level and at token level.
 
-Known positives and negatives are always trained on; a method says what to do with the rest. To add a paper, add a file to
-this folder that defines its parts as subclasses of those below, lists them in ``PARTS``, and its presets in ``METHODS``.
-A package of somebody else does the same and names its module in the entry-point group ``lacuner.methods``.
+Known positives and negatives are always trained on; a method decides what happens to everything unlabeled. To implement a
+paper, add a file to this folder that subclasses the parts below, lists them in ``PARTS``, and lists its presets in
+``METHODS``. A third-party package does the same and names its module in the entry-point group ``lacuner.methods``.
 
-A part is a frozen bundle of settings. What it has to keep (prototypes, running means, a memory of sentences) are tensors
-that :meth:`MethodPart.initial_state` and :meth:`MethodPart.training_state` create: the model holds them as buffers, and
-the part finds them in ``state`` whenever it is called, to read them or to change them in place.
+A part is a frozen bundle of settings. Its mutable state (prototypes, running means, a memory bank) consists of tensors
+created by :meth:`MethodPart.initial_state` and :meth:`MethodPart.training_state`: the model holds them as buffers, and each
+call passes them to the part as ``state``, to be read or updated in place.
 """
 
 from abc import ABC, abstractmethod
@@ -32,126 +32,126 @@ if TYPE_CHECKING:
     from lacuner.methods.method import Method
 
 State = Mapping[str, Tensor]
-"""What a part keeps."""
+"""State of a part."""
 
 
 class Step(NamedTuple):
-    """Where training is, which sentences are in the batch, and where this step's randomness comes from."""
+    """Training progress, the sentences of the current batch, and the random generator of this step."""
 
     epoch: int  # from 0
     epochs: int
     generator: torch.Generator
-    sentences: Sequence[int] = ()  # of the batch, row by row: their indices in the training data
-    watch: Callable[[Spans], None] | None = None  # told which unknown spans became negatives
-    progress: float = 0.0  # the fraction of training that is over
+    sentences: Sequence[int] = ()  # indices of the batch's sentences in the training data, row by row
+    watch: Callable[[Spans], None] | None = None  # called with the unknown spans that were sampled as negatives
+    progress: float = 0.0  # fraction of training completed
     score_with: Callable[[State], Tensor] | None = None
-    """Of a tagger: decision vectors ``(B, n, T)`` of the batch with these weights instead; no dropout, no gradient."""
-    batch: int = 0  # of the epoch, from 0
-    number: int = 0  # steps before this one, over all epochs
+    """For taggers: decision vectors ``(B, n, T)`` of the batch under these weights, without dropout or gradient."""
+    batch: int = 0  # index within the epoch, from 0
+    number: int = 0  # global step, from 0
 
 
 class StateSizes(NamedTuple):
-    """What the shape of a part's state may depend on."""
+    """Sizes that may determine the shape of a part's state."""
 
-    labels: int  # O included
-    hidden: int  # of what represents a span (the head's last hidden layer), or a word
-    weights: State = MappingProxyType({})  # of the model, by name, as they are when training begins
-    lengths: Sequence[int] = ()  # words of each training sentence; none before training begins
-    max_span_width: int | None = None  # of the head; none: unlimited, or it scores no spans
+    labels: int  # including O
+    hidden: int  # size of span representations (the head's last hidden layer) or of word vectors
+    weights: State = MappingProxyType({})  # initial weights of the model, by name
+    lengths: Sequence[int] = ()  # length of each training sentence in words; empty before training begins
+    max_span_width: int | None = None  # maximum span width of the head; None: unlimited, or not a span head
 
 
 class TrainingData(NamedTuple):
-    """What a method is going to be trained on."""
+    """The data that a method will be trained on."""
 
     corpus: Corpus
     dev: Corpus | None
     dev_incomplete: bool = False
-    encoder: EncoderConfig | None = None  # that it is going to be trained with
+    encoder: EncoderConfig | None = None  # the encoder to be trained
 
 
 class RescoredBatch(NamedTuple):
-    """Some of the training data, and the model as it is in the middle of training, without dropout."""
+    """A batch of training data and the current model, in evaluation mode."""
 
     model: Model
-    indices: Sequence[int]  # of the sentences in the training data, row by row
-    sentences: Sequence[Sentence]  # as this epoch takes them
+    indices: Sequence[int]  # indices of the sentences in the training data, row by row
+    sentences: Sequence[Sentence]  # as sampled for this epoch
     words: EncodedBatch
-    targets: Any  # what ``model.targets`` says about the sentences
+    targets: Any  # ``model.targets`` of the sentences
 
 
 class MethodPart(Part):
     """Base of every part of a method."""
 
     levels: ClassVar[tuple[str, ...]] = ("span", "token")
-    """Of the methods that it can be a part of."""
+    """Levels of the methods that it can be a part of."""
     teaches_outside: ClassVar[bool] = False
-    """Whether it teaches what is no entity, even if nobody has said so of any word."""
+    """Whether it trains non-entities even if no word is known to be one."""
 
     def check(self, method: "Method", data: TrainingData) -> None:
-        """Refuse data, or other parts of the method, with which this one makes no sense.
+        """Reject data, or other parts of the method, that are incompatible with this part.
 
         Raises:
-            ConfigError: in one sentence, what does not fit, and what to do.
+            ConfigError: one sentence that names the conflict and the remedy.
         """
 
     def for_data(self, data: TrainingData) -> Self:
-        """The same part, with what depends on the data filled in."""
+        """Return a copy with data-dependent settings filled in."""
         return self
 
     def initial_state(self, sizes: StateSizes) -> dict[str, Tensor]:
-        """What it keeps, as it is before training; saved with the model."""
+        """Return the state before training; saved with the model."""
         return {}
 
     def training_state(self, sizes: StateSizes, sentences: int) -> dict[str, Tensor]:
-        """What it keeps while a model is trained on so many sentences; saved in checkpoints only."""
+        """Return the state needed while training on this many sentences; saved in checkpoints only."""
         return {}
 
     def before_step(self, weights: State, step: Step, state: State) -> None:
-        """Change what it keeps, or the weights of the model, in place, before a batch is learned from.
+        """Update the state or the model's weights in place before a training step.
 
         Args:
-            weights: of the model, by name.
-            step: where training is.
-            state: what this part keeps.
+            weights: the model's weights, by name.
+            step: training progress.
+            state: this part's state.
         """
 
     def rescores_at(self, step: Step) -> bool:
-        """Whether it has to look at all training data before this step, with the model as it is then."""
+        """Whether the part needs a pass over all training data with the current model before this step."""
         return False
 
     def rescore(self, batch: RescoredBatch) -> dict[str, Tensor]:
-        """What has to be known of a batch: tensors with one row for each sentence, span or word, or whatever it counts."""
+        """Compute what :meth:`update_state` needs from a batch: tensors with one row per sentence, span or word."""
         return {}
 
     def update_state(self, found: Mapping[str, Tensor], state: State) -> None:
-        """Change its state in place, given what :meth:`rescore` returned of all batches, one after the other."""
+        """Update the state in place from the concatenated results of :meth:`rescore` over all batches."""
 
 
 @dataclass(frozen=True)
 class SamplingContext:
-    """What a method may look at when it chooses negatives among the unknown spans of a batch."""
+    """Everything a method may use to choose negatives among the unknown spans of a batch."""
 
     unknown: Spans
     positives: Spans
-    lengths: Tensor  # (B,) words of each sentence
-    score: Scorer  # without gradient, and without the dropout of single spans
-    represent: Callable[[Spans], Tensor]  # what the head makes its scores from: (N, r)
+    lengths: Tensor  # (B,) sentence lengths in words
+    score: Scorer  # without gradient, and without per-span dropout
+    represent: Callable[[Spans], Tensor]  # span representations that the head scores: (N, r)
     step: Step
     state: State
-    all_labels: Tensor | None = None  # (B,) bool: sentences in which every label was looked for; none: all of them
+    all_labels: Tensor | None = None  # (B,) bool: sentences annotated for every label; None: all of them
 
 
 class Negatives(MethodPart, ABC):
-    """Which unknown spans become training negatives?"""
+    """Which unknown spans are used as training negatives?"""
 
     @abstractmethod
     def sample(self, context: SamplingContext) -> Tensor:
-        """Indices into ``context.unknown``, or a mask over it."""
+        """Return indices into ``context.unknown``, or a mask over it."""
 
     def expected(self, unknown: Tensor, lengths: Tensor) -> Tensor:
-        """How many of so many unknown spans it samples in sentences of so many words: ``(B,), (B,) → (B,)``.
+        """Expected number of negatives per sentence, given its unknown spans and its words: ``(B,), (B,) → (B,)``.
 
-        Decides only what an untrained model expects (``head.outside_bias``), so it need not be exact.
+        Used only to initialize the bias of ``O`` (``head.outside_bias``), so it need not be exact.
         """
         return unknown
 
@@ -161,11 +161,11 @@ class Positives(MethodPart, ABC):
 
     @abstractmethod
     def keep(self, positives: Spans, step: Step, state: State) -> Tensor:
-        """``(P,)`` bool, of the annotated spans of a batch; the others are neither positives nor negatives."""
+        """Return ``(P,)`` bool over the annotated spans of a batch; the others are neither positives nor negatives."""
 
 
 class SpanLoss(MethodPart, ABC):
-    """What does a span cost?"""
+    """What is the loss of a span?"""
 
     reduction: Literal["words", "mean", "sum"] = Field(
         "words",
@@ -175,25 +175,25 @@ class SpanLoss(MethodPart, ABC):
 
     @abstractmethod
     def __call__(self, logits: Tensor, possible: Tensor, sampled: Tensor, step: Step, state: State) -> Tensor:
-        """What each span costs: ``(N,)``.
+        """Return the loss of each span: ``(N,)``.
 
         Args:
             logits: ``(N, L)``, ``N > 0``.
             possible: ``(N, L)`` bool, the labels that each span may have.
-            sampled: ``(N,)`` bool, negatives that the method drew from the unknown; the others are known.
-            step: where training is.
-            state: what this part keeps.
+            sampled: ``(N,)`` bool, negatives sampled from the unknown spans; all others are known.
+            step: training progress.
+            state: this part's state.
         """
 
     def reduce(self, costs: Tensor, words: Tensor) -> Tensor:
-        """The loss of a batch of so many words, from what its spans cost: a single number."""
+        """Reduce the losses of a batch's spans to a scalar, given its number of words."""
         if self.reduction == "words":
             return costs.sum() / words
         return costs.mean() if self.reduction == "mean" else costs.sum()
 
 
 class Contrast(MethodPart, ABC):
-    """Are representations pulled apart?"""
+    """Is there a contrastive loss on representations?"""
 
     weight: float = Field(
         0.1,
@@ -204,81 +204,81 @@ class Contrast(MethodPart, ABC):
 
     @abstractmethod
     def __call__(self, hidden: Tensor, label: Tensor, step: Step, state: State) -> Tensor:
-        """A single number, from hidden layers ``(N, h)`` and label numbers ``(N,)``."""
+        """Return a scalar, given hidden layers ``(N, h)`` and label indices ``(N,)``."""
 
 
 class Inference(MethodPart, ABC):
-    """What besides the classifier decides?"""
+    """What complements the classifier at inference?"""
 
     @abstractmethod
     def fit(self, spans: Iterable[tuple[Tensor, Tensor]], state: State) -> None:
-        """Look at the training set once training is over, and keep what is needed of it.
+        """Update the state from the training set after training.
 
         Args:
-            spans: hidden layers ``(N, h)`` and label numbers ``(N,)`` of all spans, some at a time; what is not annotated
-                counts as ``O``, since nearly all of it is.
-            state: to change in place.
+            spans: hidden layers ``(N, h)`` and label indices ``(N,)`` of all spans, batch by batch; unannotated spans count
+                as ``O``, since nearly all of them are.
+            state: updated in place.
         """
 
     @abstractmethod
     def probabilities(self, scores: SpanScores, state: State) -> Tensor:
-        """``(N, L)`` probabilities of the labels; also before :meth:`fit`, when the classifier decides alone."""
+        """Return label probabilities ``(N, L)``; before :meth:`fit`, those of the classifier alone."""
 
 
 class Unlabeled(MethodPart, ABC):
-    """What may a word be that nobody has tagged?"""
+    """Which tags may an unlabeled word have?"""
 
     @abstractmethod
     def allow(self, targets: TagTargets) -> Tensor:
-        """The tags that each word may have: ``(B, n, T)`` bool."""
+        """Return the tags that each word may have: ``(B, n, T)`` bool."""
 
 
 class Sampling(MethodPart, ABC):
-    """Which untagged words are taken as no entity, after all?"""
+    """Which unlabeled words are trained on as non-entities?"""
 
     teaches_outside: ClassVar = True
 
     @property
     @abstractmethod
     def non_entity_class(self) -> bool:
-        """Whether what is drawn gets a label of its own, which means no entity, instead of ``O``."""
+        """Whether sampled spans get a non-entity class of their own instead of ``O``."""
 
     @abstractmethod
     def sample(self, free: Tensor, lengths: Tensor, step: Step) -> Spans:
-        """Spans of untagged words, none of which overlaps another.
+        """Sample non-overlapping spans of unlabeled words.
 
         Args:
-            free: ``(B, n)`` bool, words that may be drawn.
-            lengths: ``(B,)`` words of each sentence.
-            step: where training is.
+            free: ``(B, n)`` bool, words that may be sampled.
+            lengths: ``(B,)`` sentence lengths in words.
+            step: training progress.
         """
 
 
 class TokenLoss(MethodPart, ABC):
-    """What do the words of a batch cost?"""
+    """What is the loss of the words of a batch?"""
 
     @abstractmethod
     def __call__(
         self, head: TagHead, decisions: Tensor, log_weights: Tensor, targets: TagTargets, step: Step, state: State
     ) -> Tensor:
-        """A single number.
+        """Return a scalar loss.
 
         Args:
-            head: which knows how tags depend on each other.
+            head: models the dependencies between tags.
             decisions: ``(B, n, T)`` its scores.
-            log_weights: ``(B, n, T)`` logs of how much each tag counts: 0, or minus infinity for those that a word cannot
-                have, as :class:`Unlabeled`, :class:`Sampling` and stages say.
-            targets: everything that is known about the words.
-            step: where training is.
-            state: what this part keeps.
+            log_weights: ``(B, n, T)`` log-weights of the tags: 0, or minus infinity for tags that a word cannot have
+                according to :class:`Unlabeled`, :class:`Sampling` and the stages.
+            targets: everything known about the words.
+            step: training progress.
+            state: this part's state.
         """
 
 
 class Regularizer(MethodPart, ABC):
-    """What else do we know about all words together?"""
+    """What prior knowledge about the whole batch is there?"""
 
     teaches_outside: ClassVar = True
 
     @abstractmethod
     def __call__(self, entity_fraction: Tensor) -> Tensor:
-        """What to add to the loss of a batch in which this fraction of the words is expected to belong to entities."""
+        """Return a penalty added to the loss of a batch, given its expected fraction of words inside entities."""

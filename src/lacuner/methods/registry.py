@@ -1,4 +1,4 @@
-"""Every method and part there is: those in this folder, and those of packages with an entry point ``lacuner.methods``."""
+"""Registry of methods and parts: those in this folder, and those from the entry-point group ``lacuner.methods``."""
 
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
@@ -14,7 +14,7 @@ LEVELS: dict[str, type[Method]] = {"span": SpanMethod, "token": TokenMethod}
 
 
 class Registry(registries.Registry):
-    """Methods by name, and parts by kind. A module of methods may bring heads, and parts of a kind of its own."""
+    """Methods by name, and parts by kind; a module of methods may also provide heads, and new kinds of parts."""
 
     def __init__(self) -> None:
         kinds = {base.__name__: base for method in LEVELS.values() for base in method.part_types.values()}
@@ -28,7 +28,7 @@ class Registry(registries.Registry):
         yield from super()._listed(module)
 
     def _add_kinds(self, method: Method) -> None:
-        """A method of a class of its own may consist of parts of kinds that no other method has."""
+        """Register kinds of parts that only this method's class has."""
         for base in method.part_types.values():
             if not any(issubclass(base, known) for known in self.kinds.values()):
                 self.kinds[f"{base.__module__}.{base.__qualname__}"] = base
@@ -39,14 +39,14 @@ class Registry(registries.Registry):
         return self.entries("METHODS")
 
     def method(self, name: str) -> Method:
-        """The preset with this name."""
+        """The preset of this name."""
         if name not in self.methods:
             meant = did_you_mean(name, self.methods)
             raise ConfigError(f"there is no method {name!r}{meant}; choose {', '.join(sorted(self.methods))}")
         return self.methods[name]
 
     def method_class(self, name: object, level: object) -> type[Method]:
-        """The class of a stored method; where its package is gone, or a stage has chosen another level, that of its level."""
+        """The class of a stored method; that of its level if the package is missing or a stage has changed the level."""
         if isinstance(name, str) and name in self.methods and self.methods[name].level == level:
             return type(self.methods[name])
         if not isinstance(level, str) or level not in LEVELS:
@@ -54,12 +54,12 @@ class Registry(registries.Registry):
         return LEVELS[level]
 
     def part_kinds(self) -> tuple[str, ...]:
-        """The kinds of parts that methods consist of, as settings call them."""
+        """The kinds of parts that methods consist of, as named in settings."""
         classes: list[type[Method]] = [*LEVELS.values(), *(type(method) for method in self.methods.values())]
         return tuple(dict.fromkeys(kind for method in classes for kind in method.kinds()))
 
     def choices(self, kind: str, method: type[Method] | Method) -> Mapping[str, type[Part]]:
-        """The parts of a kind that such a method can have."""
+        """The parts of a kind that are compatible with this method."""
         level: str = method.level if isinstance(method, Method) else method.model_fields["level"].default
         base = method.part_types[kind]
         parts = [part for listed, table in self.installed.items() if listed in self.kinds for part in table.items()]
@@ -70,5 +70,5 @@ class Registry(registries.Registry):
 
 @lru_cache(maxsize=1)
 def registry() -> Registry:
-    """Everything that is installed."""
+    """The registry of everything installed."""
     return Registry()

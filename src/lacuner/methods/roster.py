@@ -1,4 +1,4 @@
-"""RoSTER: a loss that wrong labels move less, an ensemble whose mean is learned, and self-training.
+"""RoSTER: a noise-robust loss, distillation of an ensemble, and self-training.
 
 Meng, Zhang, Huang, Wang, Zhang, Ji, Han: *Distantly-Supervised Named Entity Recognition with Noise-Robust Learning and
 Language Model Augmented Self-Training*, EMNLP 2021.
@@ -50,7 +50,7 @@ class EntityAndTypeConfig(TagHeadConfig):
 
 
 class EntityAndTypeHead(SoftmaxHead):
-    """A sigmoid ``e`` and a softmax ``p``; decision vectors are the logs of ``1 - e`` and of ``e · p``."""
+    """A sigmoid ``e`` and a softmax ``p``; decision vectors are ``log(1 - e)`` and ``log(e · p)``."""
 
     def forward(self, words: EncodedWords) -> Tensor:
         output = super().forward(words)  # (B, n, T)
@@ -86,7 +86,7 @@ class Ensemble(Stage):
         return StageResult(tokens=known)
 
     def _member(self, context: StageContext, number: int) -> dict[str, Tensor]:
-        """What one model of the ensemble says of all words, ``(n, T)`` for each sentence."""
+        """Tag probabilities of one ensemble member, ``(n, T)`` for each sentence."""
         generator = np.random.default_rng([context.seed, number, 31])
         known = drop_untagged(context.corpus, self.dropped, generator)
         alone = context.method.model_copy(update={"stage": None, "self_training": None})
@@ -98,7 +98,7 @@ class Ensemble(Stage):
 
 
 def drop_untagged(corpus: Corpus, fraction: float, generator: np.random.Generator) -> dict[int, TokenSupervision]:
-    """A random part of the words about which nobody has said anything shall teach nothing."""
+    """Supervision that ignores a random fraction of the unlabeled words."""
     dropped = {}
     for index, sentence in enumerate(corpus):
         known = {word for entity in sentence.entities for word in range(entity.start, entity.end)}
@@ -111,9 +111,9 @@ def drop_untagged(corpus: Corpus, fraction: float, generator: np.random.Generato
 
 
 def as_known(probabilities: Tensor, sentence: Sentence, tags: TagSet) -> Tensor:
-    """Probabilities of the tags of a sentence, ``(n, T)``, without those that a word cannot have for sure.
+    """Tag probabilities of a sentence, ``(n, T)``, renormalized without the tags that are known to be impossible.
 
-    Such are the tags that annotation of a complete sentence excludes, and of a rejected word those of entities.
+    These are the tags excluded by the annotation of a complete sentence, and the entity tags of rejected words.
     """
     targets = build_tag_targets([sentence], tags)
     possible = (targets.possible if sentence.complete else ~rejected_tags(targets, tags))[0]
@@ -163,7 +163,7 @@ class SelfTraining(MethodPart):
         return {"targets": targets, "offset": word_offsets(sizes.lengths)}
 
     def first_epoch(self, epochs: int) -> int:
-        """Of self-training, of so many; there is at least one before it."""
+        """First epoch of self-training; at least one epoch precedes it."""
         return max(1, epochs - max(1, round(self.fraction * epochs)))
 
     def rescores_at(self, step: Step) -> bool:
@@ -172,7 +172,7 @@ class SelfTraining(MethodPart):
         return at_first or (step.epoch >= begin and step.number % self.interval == 0)
 
     def rescore(self, batch: RescoredBatch) -> dict[str, Tensor]:
-        """The types of words that are probably in an entity; of complete sentences, those that are annotated."""
+        """Type probabilities of words that are probably inside entities; in complete sentences, the annotated types."""
         assert isinstance(batch.model, TagModel)
         probable = batch.model.decisions(batch.words).softmax(-1)
         targets: TagTargets = batch.targets
@@ -188,7 +188,7 @@ class SelfTraining(MethodPart):
         state["targets"][state["offset"][found["sentence"]] + found["word"]] = sharpened(found["types"])
 
     def copies(self, sentences: Sequence[Sequence[str]], generator: torch.Generator) -> list[list[str]]:
-        """The sentences with some words replaced by random ones of the batch, in which words are as frequent as in texts."""
+        """Copies of the sentences, with some words replaced by random words of the batch (the unigram distribution)."""
         pool = [word for sentence in sentences for word in sentence]
         changed = torch.rand(len(pool), generator=generator) < self.replaced
         drawn = torch.randint(max(1, len(pool)), (len(pool),), generator=generator)
@@ -205,19 +205,19 @@ def _is_capital(word: str) -> bool:
 
 
 def sharpened(types: Tensor) -> Tensor:
-    """``p² / Σ p``, the sum over all words, normalized: what is sure becomes surer, frequent types weigh less: ``(N, K)``."""
+    """``p² / Σ p``, the sum over all words, normalized: sharpens, and down-weights frequent types: ``(N, K)``."""
     weighed = types.square() / types.sum(0).clamp(min=1e-9)
     return weighed / weighed.sum(-1, keepdim=True)
 
 
 def distillation_loss(decisions: Tensor, soft: Tensor) -> Tensor:
-    """The cross-entropy of entity or not, plus the divergence from the types: means over words, ``(N, T), (N, T) → ()``."""
+    """Cross-entropy of entity vs. non-entity plus type divergence, each a mean over words: ``(N, T), (N, T) → ()``."""
     wanted = soft[:, 1:] / soft[:, 1:].sum(-1, keepdim=True).clamp(min=1e-9)
     return entity_loss(decisions, soft) + mean_of(type_divergence(decisions, wanted))
 
 
 def entity_loss(decisions: Tensor, soft: Tensor) -> Tensor:
-    """The mean cross-entropy of entity or not: ``(N, T), (N, T) → ()``."""
+    """Mean cross-entropy of entity vs. non-entity: ``(N, T), (N, T) → ()``."""
     logit = decisions[:, 1:].logsumexp(-1) - decisions[:, 0]
     return mean_of(binary_cross_entropy_with_logits(logit, 1 - soft[:, 0], reduction="none"))
 
@@ -229,14 +229,14 @@ def type_divergence(decisions: Tensor, wanted: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class SoftTagTargets(TagTargets):
-    """What is known about the words of a batch, what an ensemble says about them, and the words themselves."""
+    """Tag targets, plus the ensemble's probabilities and the tokens of a batch."""
 
     soft: Tensor | None = None  # (B, n, T) probabilities, 0 in the padding
     tokens: tuple[tuple[str, ...], ...] = ()
 
 
 class RosterModel(TagModel):
-    """A tagger that is taught by probabilities of tags, also where a tag is annotated."""
+    """A tagger trained on tag probabilities, also where a tag is annotated."""
 
     def targets(
         self, sentences: Sequence[Sentence], known: Sequence[TokenSupervision | None] | None = None
@@ -254,7 +254,7 @@ class RosterModel(TagModel):
 
 
 class Roster(TokenMethod):
-    """Learns labels with its loss, or else what an ensemble of such models says, and at last what it says itself."""
+    """Learns from labels, then from an ensemble of such models, and finally from its own predictions."""
 
     part_types: ClassVar = {
         "head": TagHeadConfig,
@@ -271,7 +271,7 @@ class Roster(TokenMethod):
 
     def rescored_parts(self, step: Step) -> dict[str, MethodPart]:
         asking = super().rescored_parts(step)
-        if isinstance(self.stage, Ensemble):  # whose tags are learned instead of labels, so none of these is left out
+        if isinstance(self.stage, Ensemble):  # its tags replace the labels, so the loss removes no labels
             asking.pop("loss", None)
         return asking
 

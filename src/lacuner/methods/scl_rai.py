@@ -1,4 +1,4 @@
-"""SCL-RAI: span-based contrastive learning, and inference that asks the prototypes of the labels, too.
+"""SCL-RAI: span-based contrastive learning, and inference augmented by retrieval from label prototypes.
 
 Si et al.: *SCL-RAI: Span-based Contrastive Learning with Retrieval Augmented Inference for Unlabeled Entity Problem in NER*,
 COLING 2022.
@@ -21,7 +21,7 @@ from lacuner.methods.parts import Contrast, Inference, State, StateSizes, Step, 
 from lacuner.methods.uniform import Uniform
 
 _MAX_PAIRS = 2**20
-"""Pairs of spans that are compared at once."""
+"""Maximum number of span pairs compared at once."""
 
 
 class SpanContrast(Contrast):
@@ -51,12 +51,12 @@ class SpanContrast(Contrast):
 
 
 def contrastive_loss(unit: Tensor, label: Tensor, temperature: float, only_others: bool = False) -> Tensor:
-    """The mean over anchors ``a`` of ``-1/(N_l - 1) Σ_b log(exp(d_ab / τ) / Σ_m exp(d_am / τ))``: ``(N, h), (N,) → ()``.
+    """Mean over anchors ``a`` of ``-1/(N_l - 1) Σ_b log(exp(d_ab / τ) / Σ_m exp(d_am / τ))``: ``(N, h), (N,) → ()``.
 
     ``b`` runs over the other spans of ``a``'s label ``l``, ``m`` over all other spans or, with ``only_others``, over those
-    of other labels. That is the printed formula; it rewards ever tighter clusters without end, because nothing in the
-    denominator grows with them. Anchors without a mate say nothing, nor do spans that all have one label. The sum over
-    ``b`` is a dot product with the sum of all spans of the label.
+    of other labels. The latter is the printed formula; it is unbounded below, because nothing in its denominator grows as
+    clusters become tighter. Anchors without another span of their label are skipped, as are batches with a single label. The
+    sum over ``b`` is a dot product with the sum of all spans of the label.
     """
     if not len(unit):
         return unit.sum()
@@ -64,7 +64,7 @@ def contrastive_loss(unit: Tensor, label: Tensor, temperature: float, only_other
     counts = torch.bincount(label, minlength=labels)  # (L,)
     sums = unit.new_zeros(labels, unit.shape[1]).index_add(0, label, unit)  # (L, h)
     mates = counts[label] - 1  # (N,)
-    # d_aa = 1 (0 for a vector of zeros) is taken out of the sum over the whole label.
+    # Subtract d_aa = 1 (0 for a zero vector) from the sum over the whole label.
     together = ((unit * sums[label]).sum(-1) - unit.square().sum(-1)) / temperature / mates.clamp(min=1)
     counted = (mates > 0) & (mates + 1 < len(label))
     anchors = counted.nonzero().squeeze(-1)
@@ -73,7 +73,7 @@ def contrastive_loss(unit: Tensor, label: Tensor, temperature: float, only_other
     parts = torch.split(anchors, max(1, _MAX_PAIRS // len(unit)))
     if len(parts) == 1:
         apart = _denominators(unit, label, anchors, temperature, only_others)
-    else:  # the table of all pairs is made piece by piece, and again for the backward pass
+    else:  # the pairwise matrix is computed in chunks, and recomputed for the backward pass
         apart = torch.cat(
             [
                 checkpoint(_denominators, unit, label, part, temperature, only_others, use_reentrant=False)
@@ -111,7 +111,7 @@ class Prototypes(Inference):
         }
 
     def fit(self, spans: Iterable[tuple[Tensor, Tensor]], state: State) -> None:
-        total = torch.zeros(state["prototypes"].shape, dtype=torch.double)  # on the CPU: not every device has doubles
+        total = torch.zeros(state["prototypes"].shape, dtype=torch.double)  # on the CPU: not all devices have doubles
         counts = torch.zeros(len(total), dtype=torch.double)
         for hidden, label in spans:
             total.index_add_(0, label.cpu(), hidden.cpu().double())
@@ -120,12 +120,12 @@ class Prototypes(Inference):
         state["seen"].copy_(counts > 0)
 
     def probabilities(self, scores: SpanScores, state: State) -> Tensor:
-        if not state["seen"].any():  # while the model is trained there are none yet
+        if not state["seen"].any():  # none during training
             return scores.logits.softmax(-1)
         assert scores.hidden is not None
         cosines = normalize(scores.hidden, dim=-1) @ normalize(state["prototypes"], dim=-1).T  # (N, L)
         retrieved = cosines.masked_fill(~state["seen"], float("-inf")).softmax(-1)
-        retrieved = torch.cat([torch.zeros_like(retrieved[:, :1]), retrieved[:, 1:]], dim=-1)  # not normalized again
+        retrieved = torch.cat([torch.zeros_like(retrieved[:, :1]), retrieved[:, 1:]], dim=-1)  # not renormalized
         return (1 - self.alpha) * scores.logits.softmax(-1) + self.alpha * retrieved
 
 
@@ -138,7 +138,7 @@ METHODS = (
         "each label's prototype.",
         head=ProductConfig(),
         negatives=Uniform(),
-        loss=CrossEntropy(reduction="mean"),  # as the contrast, against which it is weighed
+        loss=CrossEntropy(reduction="mean"),  # the reduction of the contrastive loss, which is added to it
         contrast=SpanContrast(),
         inference=Prototypes(),
     ),

@@ -1,4 +1,4 @@
-"""Span selection: negatives that overlap an entity are certain; other labels are left out where the model contradicts them.
+"""Span selection: negatives that overlap an entity are certain; other labels are dropped where the model contradicts them.
 
 Ding et al.: *Towards DS-NER: Unveiling and Addressing Latent Noise in Distant Annotations*, IEEE TKDE 2025.
 """
@@ -53,7 +53,7 @@ class SelectedNegatives(Uniform):
         return step.epoch >= self.first_epochs and step.batch == 0
 
     def rescore(self, batch: RescoredBatch) -> dict[str, Tensor]:
-        """The unknown spans of a batch that the model takes for entities."""
+        """The unknown spans of a batch that the model predicts as entities."""
         assert isinstance(batch.model, SpanModel)
         unknown = batch.targets.partition(batch.model.max_span_width).unknown
         logits = batch.model.scorer(batch.words)(unknown).logits
@@ -69,11 +69,11 @@ class SelectedNegatives(Uniform):
         return candidates[largest_of_each_row(keys, row, self.counts(context.lengths))]
 
     def candidates(self, context: SamplingContext) -> Tensor:
-        """``(N,)`` bool: the unknown spans of a batch that may be drawn."""
+        """``(N,)`` bool: the unknown spans of a batch that may be sampled."""
         certain = torch.zeros_like(context.unknown.row, dtype=torch.bool)
         if self.certain:
             certain = overlapping(context.unknown, context.positives, context.lengths)
-            if context.all_labels is not None:  # an entity of another label set may overlap
+            if context.all_labels is not None:  # an entity of an unannotated label may overlap
                 certain = certain & context.all_labels[context.unknown.row]
         if context.step.epoch >= self.first_epochs:
             return certain | ~flagged(context.unknown, context.step, context.state)
@@ -104,7 +104,7 @@ class ConfidentPositives(Positives):
         return step.epoch >= self.first_epochs and step.batch == 0
 
     def rescore(self, batch: RescoredBatch) -> dict[str, Tensor]:
-        """What the model says of annotated spans with one label, in sentences that are not complete."""
+        """Predictions for annotated spans with a single label, in incomplete sentences."""
         assert isinstance(batch.model, SpanModel)
         parts = batch.targets.partition(batch.model.max_span_width)
         doubtful = (parts.possible.sum(-1) == 1) & ~batch.targets.complete[parts.positives.row]
@@ -127,13 +127,13 @@ class ConfidentPositives(Positives):
 
 
 def less_probable(label: Tensor, probability: Tensor, agrees: Tensor, min_agreement: float) -> Tensor:
-    """Spans whose label is less probable than the mean of its label, where the label is known well enough: ``(P,)`` bool.
+    """Spans whose label is less probable than the mean over spans of that label: ``(P,)`` bool.
 
     Args:
-        label: ``(P,)`` of each annotated span.
-        probability: ``(P,)`` of this label.
-        agrees: ``(P,)`` bool, the model predicts it.
-        min_agreement: only labels with a greater fraction of spans that agree lose any.
+        label: ``(P,)`` label of each annotated span.
+        probability: ``(P,)`` predicted probability of this label.
+        agrees: ``(P,)`` bool, whether the model predicts it.
+        min_agreement: only labels with a greater fraction of agreement lose any spans.
     """
     probability = probability.to(exact_dtype(probability.device))
     count = torch.bincount(label).clamp(min=1)  # (L,)
@@ -143,7 +143,7 @@ def less_probable(label: Tensor, probability: Tensor, agrees: Tensor, min_agreem
 
 
 def overlapping(spans: Spans, entities: Spans, lengths: Tensor) -> Tensor:
-    """Which spans of a batch share a word with an entity: ``(N,)`` bool."""
+    """Whether each span of a batch shares a word with an entity: ``(N,)`` bool."""
     longest = int(lengths.max()) if len(lengths) else 0
     edges = torch.zeros(len(lengths), longest + 1, dtype=torch.long, device=lengths.device)
     edges.index_put_((entities.row, entities.start), torch.ones_like(entities.row), accumulate=True)
@@ -154,25 +154,25 @@ def overlapping(spans: Spans, entities: Spans, lengths: Tensor) -> Tensor:
 
 
 def span_flags(sizes: StateSizes) -> dict[str, Tensor]:
-    """A flag for each span of the training data, none of them raised."""
+    """A flag for each span of the training data, all cleared."""
     lengths = torch.tensor(sizes.lengths, dtype=torch.long)
     width = lengths if sizes.max_span_width is None else lengths.clamp(max=sizes.max_span_width)
     cells = lengths * width
     return {
         "left_out": torch.zeros(int(cells.sum()), dtype=torch.bool),
-        "offset": cells.cumsum(0) - cells,  # (sentences,) where the flags of each begin
-        "width": width,  # (sentences,) flags for each word that may begin a span
+        "offset": cells.cumsum(0) - cells,  # (sentences,) offset of each sentence's flags
+        "width": width,  # (sentences,) flags per start word
     }
 
 
 def raise_flags(found: Mapping[str, Tensor], state: State) -> None:
-    """Raise the flags of these spans (``sentence``, ``start`` and ``end``, ``(N,)`` each), and lower all others."""
+    """Set the flags of these spans (``sentence``, ``start`` and ``end``, ``(N,)`` each), and clear all others."""
     state["left_out"].fill_(False)
     state["left_out"][_cells(found["sentence"], found["start"], found["end"], state)] = True
 
 
 def flagged(spans: Spans, step: Step, state: State) -> Tensor:
-    """Whether the flag of each span of a batch is raised: ``(N,)`` bool; without a state, none is."""
+    """Whether each span of a batch is flagged: ``(N,)`` bool; none is if the state is empty."""
     if not state:
         return torch.zeros_like(spans.row, dtype=torch.bool)
     sentence = torch.tensor(step.sentences, dtype=torch.long, device=spans.row.device)[spans.row]

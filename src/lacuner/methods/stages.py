@@ -1,4 +1,4 @@
-"""Stages: what happens before the model itself is trained, such as teachers, voters, or an ensemble that it learns from."""
+"""Stages: computation before the model itself is trained, such as teachers, voters, or an ensemble to distill."""
 
 import re
 from abc import ABC, abstractmethod
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lacuner.methods.method import Method
 
 Compute = Callable[[], dict[str, Tensor]]
-"""Part of what a stage does, of which the result is kept."""
+"""Part of a stage's work, whose result is cached."""
 
 
 class Fit(Protocol):
@@ -35,21 +35,21 @@ class Fit(Protocol):
         labels: Mapping[str, str] | None = None,
         seed_offset: int = 0,
     ) -> Model:
-        """A trained model.
+        """Train a model.
 
         Args:
-            name: under which its checkpoints are kept.
-            title: for people who watch.
-            method: how it is trained; its stages are left aside.
-            epochs: exactly so many; by default as many as the model itself gets, of which dev data chooses the best.
-            supervision: what is known about sentences, by index.
-            labels: other names of labels; those with the same name are learned as one.
-            seed_offset: added to the seed; models with different ones differ.
+            name: key of its checkpoints.
+            title: shown as progress.
+            method: the method to train; its stages are skipped.
+            epochs: exactly this many; by default as many as the final model gets, with the best chosen on dev data.
+            supervision: known facts about sentences, by index.
+            labels: maps labels to other names; labels mapped to the same name are merged.
+            seed_offset: added to the seed, to make models differ.
         """
 
 
 class CrossFit(Protocol):
-    """Trains models that each leave out a fold, and asks them about what they have not seen."""
+    """Trains models on all but one fold each, and predicts the held-out fold."""
 
     def __call__(
         self,
@@ -66,26 +66,26 @@ class CrossFit(Protocol):
         labels: Mapping[str, str] | None = None,
         vary_seed: bool = False,
     ) -> list[dict[str, Tensor]]:
-        """What ``predict`` returns for each fold; after an interruption, what it returned before.
+        """Return the result of ``predict`` for each fold; cached, so that an interrupted run resumes.
 
         Args:
-            name: under which checkpoints and results are kept.
-            title: for people who watch.
-            indices: of the sentences that are divided into folds; equal sentences are always in the same one.
-            folds: how many, at least 2.
-            predict: is given a model, and the indices of those sentences that it has not seen.
-            train_on: indices of the sentences that models learn from, without their fold; by default all.
-            predict_on: indices of the sentences that every model is asked about; by default its fold.
-            method: how they are trained; by default the method itself. Its stages are left aside.
-            supervision: what is known about sentences, by index.
-            labels: other names of labels; those with the same name are learned as one.
-            vary_seed: give each model a seed of its own, and more epochs if it learns from less than the model does.
+            name: key of checkpoints and results.
+            title: shown as progress.
+            indices: sentences to divide into folds; equal sentences always share a fold.
+            folds: number of folds, at least 2.
+            predict: takes a model and the indices of held-out sentences.
+            train_on: sentences to train on, minus the held-out fold; all by default.
+            predict_on: sentences that every model predicts; its held-out fold by default.
+            method: the method to train, the current one by default; its stages are skipped.
+            supervision: known facts about sentences, by index.
+            labels: maps labels to other names; labels mapped to the same name are merged.
+            vary_seed: give each model its own seed, and more epochs if it trains on less data than the final model.
         """
 
 
 @dataclass(frozen=True)
 class StageContext:
-    """What a stage may do before the model itself is trained."""
+    """Data and services available to a stage before the model itself is trained."""
 
     corpus: Corpus
     labels: Sequence[str]  # O first
@@ -93,19 +93,19 @@ class StageContext:
     fit: Fit
     cross_fit: CrossFit
     cached: Callable[[str, Callable[[], dict[str, Tensor]]], dict[str, Tensor]]
-    """``cached(name, compute)``: what ``compute()`` returns; after an interruption, what it returned before."""
-    seed: int = 1  # of everything that a stage draws
+    """``cached(name, compute)`` returns ``compute()``, or its stored result after an interruption."""
+    seed: int = 1  # seeds all random choices of the stage
     dev_score: Callable[[Model], float] | None = None
-    """What a trained model reaches on the dev data, by the metric that chooses epochs; none: there is no dev data."""
-    nested: bool = False  # whether the model has to find entities inside others
+    """Score of a trained model on the dev data, by the metric that selects epochs; None if there is no dev data."""
+    nested: bool = False  # whether the model must find nested entities
     run_tasks: Callable[[Mapping[str, Compute]], list[dict[str, Tensor]]] | None = None
-    """Runs independent tasks; by default one after the other."""
+    """Runs independent tasks; sequentially by default."""
 
     def cached_all(self, tasks: Mapping[str, Compute]) -> list[dict[str, Tensor]]:
-        """What tasks return that do not depend on each other, by the names under which results are kept.
+        """Return the results of independent tasks, each cached under its name.
 
-        They may run in other processes, several at a time, if they can be pickled: methods of the stage with
-        :func:`functools.partial`, but no functions inside of functions.
+        Tasks may run in parallel in other processes, so they must be picklable: methods of the stage wrapped in
+        :func:`functools.partial`, not nested functions.
         """
         if self.run_tasks is not None:
             return self.run_tasks(tasks)
@@ -113,26 +113,26 @@ class StageContext:
 
 
 class Rival(NamedTuple):
-    """A model that a stage has trained, and that may be as good as what learns from the stage."""
+    """A model trained by a stage that may be as good as the final model trained on the stage's result."""
 
-    name: str  # under which it was trained
-    method: "Method"  # that it is a model of
+    name: str  # key under which it was trained
+    method: "Method"  # the method it was trained with
     dev_score: float
-    fit: Callable[[], Model]  # as it was trained; what is there already is not trained again
+    fit: Callable[[], Model]  # returns the trained model; a finished training run is reused
 
 
 @dataclass(frozen=True)
 class StageResult:
-    """What a stage has found out.
+    """The outcome of a stage.
 
     Attributes:
-        tokens: about words, by the index of their sentence.
-        spans: label probabilities of spans that the model shall learn.
-        rest_as_negative: spans without such probabilities, in sentences that are not complete, are known to be no entity.
-        clean_fraction: last part of training, in which the model reads complete sentences only.
-        method: how the model itself is trained, if not as it was asked for.
-        rival: is kept instead if it is better on the dev data.
-        reports: records for people to look at, each list a JSON Lines file in the model folder; ``sentence`` is an index.
+        tokens: word-level supervision, by sentence index.
+        spans: label probabilities of spans, used as soft targets.
+        rest_as_negative: in incomplete sentences, treat spans without such probabilities as known negatives.
+        clean_fraction: last fraction of training, in which only complete sentences are used.
+        method: the method for the final model, if not the configured one.
+        rival: kept instead of the final model if it is better on the dev data.
+        reports: records for inspection, each list written as JSON Lines to the model folder; ``sentence`` is an index.
     """
 
     tokens: Mapping[int, TokenSupervision] = field(default_factory=dict)
@@ -150,28 +150,28 @@ class StageResult:
 
 
 class Stage(MethodPart, ABC):
-    """What has to be found out before the model itself is trained?"""
+    """What has to be computed before the model itself is trained?"""
 
     gives_tag_weights: ClassVar[bool] = False
-    """Whether it says how much each tag of an untagged word counts."""
+    """Whether it provides tag weights for unlabeled words."""
     gives_numbers: ClassVar[tuple[str, ...]] = ()
-    """Names of the numbers that it gives to words (``TokenSupervision.numbers``)."""
+    """Names of the per-word numbers that it provides (``TokenSupervision.numbers``)."""
 
     @property
     def streams(self) -> bool:
-        """Whether it can train models on a corpus on disk: it looks at sentences in turn, and keeps less than their words."""
+        """Whether it works with a corpus on disk: reads sentences in sequence and keeps less in memory than their words."""
         return False
 
     @abstractmethod
     def run(self, context: StageContext) -> StageResult | None:
-        """Train whatever it takes, and say what is to be known about the sentences; none if there is nothing to say."""
+        """Run the stage and return its result, or None if there is nothing to report."""
 
     def next_round(self, context: StageContext, model: Model, number: int) -> StageResult | None:
-        """What one more model shall learn, according to this one; none ends the rounds.
+        """Return supervision for another model, derived from the current one; None ends the rounds.
 
         Args:
             context: as for :meth:`run`.
-            model: of the round before.
-            number: of the next round, from 2.
+            model: the model of the previous round.
+            number: number of the next round, from 2.
         """
         return None

@@ -1,4 +1,4 @@
-"""``token``: each word is tagged by itself, and one without a tag is outside. The naive tagger of all papers."""
+"""``token``: each word is tagged independently, and unlabeled words are ``O``. The naive tagger baseline."""
 
 from typing import Literal
 

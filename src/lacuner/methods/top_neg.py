@@ -1,4 +1,4 @@
-"""Top-Neg: train on the negatives that look most like entities.
+"""Top-Neg: train on the negatives that are most similar to entities.
 
 Xu, Bing, Lu: *Better Sampling of Negatives for Distantly Supervised Named Entity Recognition*, Findings of ACL 2023.
 """
@@ -64,9 +64,9 @@ def _hidden_layers(score: Scorer, spans: Spans) -> Tensor:
 
 
 def mean_similarity(vectors: Callable[[Spans], Tensor], positives: Spans, spans: Spans) -> Tensor:
-    """``Φ`` of every span: the mean of its cosines to the positives.
+    """``Φ`` of every span: its mean cosine to the positives.
 
-    That is one dot product with the mean of the normalized positives, so no table of pairs is made.
+    Computed as a dot product with the mean of the normalized positives, which avoids a pairwise matrix.
     """
     center = normalize(vectors(positives), dim=-1).mean(0)  # (h,)
     chunks = [spans[begin : begin + SEARCH_CHUNK] for begin in range(0, len(spans), SEARCH_CHUNK)]
@@ -74,7 +74,7 @@ def mean_similarity(vectors: Callable[[Spans], Tensor], positives: Spans, spans:
 
 
 def _part_of(fraction: float, count: int) -> int:
-    """``⌊r N⌋``, but at least one span if there is any; rounded first, because ``0.29 * 100`` is less than 29 to a computer."""
+    """``⌊r N⌋``, but at least one span if there is any; rounded first, because ``0.29 * 100`` is less than 29 as a float."""
     return min(count, max(1, int(round(fraction * count, 6))))
 
 

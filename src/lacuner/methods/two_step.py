@@ -1,4 +1,4 @@
-"""Two-step learning: words that look like forgotten entities are removed first, non-entities drawn afterwards.
+"""Two-step learning: words that look like missed entities are removed first, non-entities are sampled afterwards.
 
 Zhang, Zhang, He, Zhang: *A Web Semantic-Based Text Analysis Approach for Enhancing Named Entity Recognition Using
 PU-Learning and Negative Sampling*, International Journal on Semantic Web and Information Systems 20 (1), 2024.
@@ -23,7 +23,7 @@ from lacuner.supervision.spans import Spans
 from lacuner.supervision.tags import TokenSupervision
 
 _SHOWN = 4
-"""Words around a removed one that its report shows on each side."""
+"""Words of context in the report on each side of a removed word."""
 
 
 class RandomSpans(Sampling):
@@ -70,7 +70,7 @@ class RandomSpans(Sampling):
 
 
 def _free_runs(free: Sequence[bool]) -> list[tuple[int, int]]:
-    """Where free words follow each other: ``[begin, end)``."""
+    """Runs of consecutive free words: ``[begin, end)``."""
     edges = [
         index
         for index in range(len(free) + 1)
@@ -80,13 +80,13 @@ def _free_runs(free: Sequence[bool]) -> list[tuple[int, int]]:
 
 
 def _spans_of(words: int, max_width: int | None) -> int:
-    """How many spans of up to ``max_width`` words there are in so many words."""
+    """Number of spans of up to ``max_width`` words in a run of this many words."""
     max_width = min(words, max_width or words)
     return max_width * (2 * words - max_width + 1) // 2
 
 
 def _span_number(number: int, words: int) -> tuple[int, int]:
-    """One of them: first those of one word, then of two, and so on."""
+    """The span with this number: first those of one word, then of two, and so on."""
     width = 1
     while number >= words - width + 1:
         number -= words - width + 1
@@ -137,7 +137,7 @@ class OValues(Stage):
         return int(rounded_up(torch.tensor(self.fraction * untagged, dtype=torch.float64)))
 
     def _explore(self, context: StageContext) -> dict[str, Tensor]:
-        """The O-values of all untagged words: ``sentence``, ``token`` and ``value``."""
+        """The O-values of all unlabeled words: ``sentence``, ``token`` and ``value``."""
         method = context.method.model_copy(update={"unlabeled": Outside(), "sampling": None})
         model = context.fit("exploration", "exploration", method, epochs=self.epochs)
         assert isinstance(model, TagModel)

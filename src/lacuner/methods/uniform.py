@@ -30,7 +30,7 @@ class Uniform(Negatives):
         return largest_of_each_row(random_keys(row, context.step.generator), row, self.counts(context.lengths))
 
     def counts(self, lengths: Tensor) -> Tensor:
-        """``⌈λ n⌉`` of every sentence."""
+        """``⌈λ n⌉`` for each sentence."""
         return rounded_up(lengths.cpu().double() * self.ratio).to(lengths.device)
 
     def expected(self, unknown: Tensor, lengths: Tensor) -> Tensor:
@@ -38,24 +38,24 @@ class Uniform(Negatives):
 
 
 def rounded_up(counts: Tensor) -> Tensor:
-    """``⌈x⌉``; rounded first, because ``1.1 * 50`` is a little more than 55 to a computer."""
-    exact = counts.cpu().double()  # not every device has doubles
+    """``⌈x⌉``, robust to floating-point error: ``1.1 * 50`` is slightly more than 55."""
+    exact = counts.cpu().double()  # not every device supports doubles
     return exact.clamp(max=2.0**53).round(decimals=9).ceil().long().to(counts.device)
 
 
 def random_keys(row: Tensor, generator: torch.Generator) -> Tensor:
-    """A random number from 0 to 1 for each element of ``row``; the same ones on all devices."""
+    """A random number in [0, 1) for each element of ``row``, identical on all devices."""
     keys = torch.rand(len(row), generator=generator, dtype=torch.float64)
     return keys.to(row.device, exact_dtype(row.device))
 
 
 def largest_of_each_row(keys: Tensor, row: Tensor, counts: Tensor) -> Tensor:
-    """Indices of the ``counts[r]`` largest keys in each row ``r`` (all of them where there are fewer): ``(N,), (N,), (B,)``.
+    """Indices of the ``counts[r]`` largest keys of each row ``r``, or of all if there are fewer: ``(N,), (N,), (B,)``.
 
-    ``row`` ascends. With random keys that is drawing without replacement, for all sentences at once.
+    ``row`` must be ascending. With random keys, this samples without replacement from all sentences at once.
     """
     order = keys.argsort(descending=True, stable=True)
-    order = order[row[order].argsort(stable=True)]  # by row, and by falling key within a row
+    order = order[row[order].argsort(stable=True)]  # by row, then by descending key
     sizes = torch.bincount(row, minlength=len(counts))
     begins = sizes.cumsum(0) - sizes
     rank = torch.arange(len(row), device=row.device) - begins[row[order]]

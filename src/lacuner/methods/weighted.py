@@ -36,12 +36,12 @@ class Weighted(Uniform):
         scores = sampling_scores(context.score(context.unknown).logits, self.mu)
         weights = scores.to(exact_dtype(scores.device)) / temperature
         noise = torch.rand(len(weights), generator=context.step.generator, dtype=torch.float64)
-        gumbel = -(-noise.clamp(min=1e-300).log()).log()  # the largest of weight + noise are a draw from the softmax
+        gumbel = -(-noise.clamp(min=1e-300).log()).log()  # the largest sums sample from the softmax
         return largest_of_each_row(weights + gumbel.to(weights), context.unknown.row, self.counts(context.lengths))
 
 
 def sampling_scores(logits: Tensor, mu: float) -> Tensor:
-    """``u (1 + z_O - max z)^μ`` of every span, ``z`` its label probabilities and ``u`` their entropy: ``(N, L) → (N,)``."""
+    """``u (1 + z_O - max z)^μ`` of every span, for label probabilities ``z`` of entropy ``u``: ``(N, L) → (N,)``."""
     logs = logits.log_softmax(-1)
     z = logs.exp()
     entropy = -(z * logs).sum(-1)

@@ -1,4 +1,4 @@
-"""Weighted partial CRF: a word without a tag may have any, as likely as models say that have not seen the sentence.
+"""Weighted partial CRF: an unlabeled word may have any tag, weighted by models that have not seen the sentence.
 
 Jie, Xie, Lu, Ding, Li: *Better Modeling of Incomplete Annotations for Named Entity Recognition*, NAACL 2019.
 """
@@ -21,7 +21,7 @@ from lacuner.models.tag_model import TagModel
 from lacuner.supervision.tags import TokenSupervision
 
 _MIN_WEIGHT = 1e-9
-"""No tag that a word may have counts less: one that a model says is impossible must not make the sum empty."""
+"""Minimum weight of possible tags, so that the sum is never empty because a model rules out a tag."""
 
 
 class WeightedFolds(Stage):
@@ -61,7 +61,7 @@ class WeightedFolds(Stage):
         return StageResult(tokens=known)
 
     def _predict(self, corpus: Corpus, model: Model, unseen: Sequence[int]) -> dict[str, Tensor]:
-        """Logs of the weights of all tags, ``(n, T)`` for each sentence."""
+        """Log-weights of all tags, ``(n, T)`` for each sentence."""
         assert isinstance(model, TagModel)
         weights = model.tag_weights(corpus, unseen, self.hard)
         return {str(index): table.clamp(min=_MIN_WEIGHT).log() for index, table in weights.items()}

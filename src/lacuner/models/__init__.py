@@ -1,1 +1,1 @@
-"""What is trained, and what predicts: an encoder with a head."""
+"""Models: an encoder with a head."""

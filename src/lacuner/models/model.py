@@ -1,4 +1,4 @@
-"""What is trained, and what predicts: an encoder with a head. How it is trained is a method's business."""
+"""Base class of models: an encoder with a head. How it is trained is up to the method."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,9 +15,9 @@ from lacuner.supervision.spans import Spans
 from lacuner.supervision.tags import TokenSupervision
 
 _BATCH_TOKENS = 4096
-"""Tokens of a batch outside of training, padding included."""
+"""Tokens per batch outside of training, including padding."""
 _DOT = "/"
-"""Names of buffers have no dots; those of weights, of which a part may keep copies, do."""
+"""Replaces dots in buffer names, where they are not allowed; names of weights that a part may copy contain them."""
 
 
 class EncodedBatch(NamedTuple):
@@ -28,11 +28,11 @@ class EncodedBatch(NamedTuple):
 
 
 class PartState(nn.Module):
-    """Tensors that one part of a method keeps: buffers, so that devices, copies, checkpoints and model folders know them.
+    """The state of one part of a method, as buffers, which follow the model's devices, copies, checkpoints and folders.
 
     Args:
         kept: saved with the model.
-        training: needed while it is trained only; checkpoints hold them, model folders do not.
+        training: needed during training only; saved in checkpoints, but not in model folders.
     """
 
     def __init__(self, kept: Mapping[str, Tensor], training: Mapping[str, Tensor]) -> None:
@@ -43,12 +43,12 @@ class PartState(nn.Module):
             self.register_buffer(name.replace(".", _DOT), value, persistent=False)
 
     def tensors(self) -> dict[str, Tensor]:
-        """By name; what is changed in place stays changed."""
+        """The tensors by name; in-place changes persist."""
         return {name.replace(_DOT, "."): value for name, value in self.named_buffers()}
 
 
 class Decodable(ABC):
-    """A scored batch that can be decoded with several thresholds."""
+    """A scored batch that can be decoded with different thresholds."""
 
     @abstractmethod
     def decode(self, threshold: float, nested: bool = False, min_score: float = 0.0) -> list[list[Entity]]:
@@ -63,8 +63,8 @@ class Model(nn.Module, ABC):
         labels: names of the labels; the first is ``O``.
 
     Attributes:
-        threshold: how much more than ``O`` an entity must weigh, as a difference of logits; 0 lets the greater one win.
-        state: what parts of the method keep, by the kind of part.
+        threshold: by how much the logit of an entity must exceed that of ``O``; 0 is the argmax.
+        state: state of the method's parts, by kind of part.
     """
 
     head: nn.Module
@@ -83,7 +83,7 @@ class Model(nn.Module, ABC):
         return next(self.parameters()).device
 
     def state_of(self, kind: str) -> dict[str, Tensor]:
-        """The tensors that the method's part of this kind keeps; none if it keeps nothing."""
+        """The state of the method's part of this kind; empty if it has none."""
         if kind not in self.state:
             return {}
         state = self.state[kind]
@@ -91,44 +91,44 @@ class Model(nn.Module, ABC):
         return state.tensors()
 
     def encode(self, sentences: Sequence[Sequence[str]]) -> EncodedBatch:
-        """Word vectors of a batch of sentences."""
+        """Encode a batch of sentences into word vectors."""
         inputs = self.encoder.index.collate(sentences).to(self.device)
         return EncodedBatch(self.encoder(inputs), inputs.lengths)
 
     @abstractmethod
     def targets(self, sentences: Sequence[Sentence], known: Sequence[TokenSupervision | None] | None = None) -> Any:
-        """What is known about a batch of sentences, as tensors.
+        """Supervision of a batch of sentences, as tensors.
 
         Args:
             sentences: of the batch.
-            known: what an earlier stage of training has found out about each, if the method has stages.
+            known: results of an earlier stage for each sentence, if the method has stages.
         """
 
     @abstractmethod
     def score(self, batch: EncodedBatch) -> Decodable:
-        """Everything that is needed to decode the batch with any threshold."""
+        """Score a batch for decoding with any threshold."""
 
     @abstractmethod
     def entities(self, batch: EncodedBatch, nested: bool = False, min_score: float = 0.0) -> list[list[Entity]]:
-        """The entities of each sentence."""
+        """Predict the entities of each sentence."""
 
     @abstractmethod
     def span_probabilities(
         self, batch: EncodedBatch, sentences: Sequence[Sentence], min_probability: float, use_threshold: bool = True
     ) -> tuple[Spans, Tensor]:
-        """Label probabilities ``(N, L)`` of annotated spans, and of all others that are worth a look.
+        """Label probabilities ``(N, L)`` of annotated spans, and of all others above a minimum probability.
 
         Args:
             batch: the encoded sentences.
             sentences: with their annotation.
-            min_probability: other spans that are less probably an entity are left out.
+            min_probability: minimum entity probability of unannotated spans.
             use_threshold: shift the probabilities by the model's threshold.
         """
 
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Without dropout and gradients; afterwards the model is in the mode in which it was."""
+    """Evaluation mode without gradients; the previous mode is restored on exit."""
     training = model.training
     model.eval()
     try:
@@ -141,7 +141,7 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 def batches_of(
     model: Model, sentences: Sequence[Sequence[str]], indices: Sequence[int]
 ) -> Iterator[tuple[list[int], list[Sequence[str]]]]:
-    """The sentences at ``indices`` once, in batches of similar length: their indices, and their words."""
+    """Yield the sentences at ``indices`` in batches of similar length: their indices and their words."""
     lengths = model.encoder.index.lengths(sentences[index] for index in indices)
     for batch in plan_batches(lengths, _BATCH_TOKENS):
         chosen = [indices[number] for number in batch]

@@ -1,4 +1,4 @@
-"""What a trained model says of the spans of annotated sentences."""
+"""Predictions of a trained model for the spans of annotated sentences."""
 
 from collections.abc import Sequence
 
@@ -13,17 +13,17 @@ from lacuner.supervision.posterior import SpanProbabilities
 def predict_proba(
     model: Model, corpus: Corpus, indices: Sequence[int], min_probability: float, use_threshold: bool = True
 ) -> SpanProbabilities:
-    """Label probabilities of the annotated spans of sentences, and of all others that are worth a look.
+    """Label probabilities of annotated spans, and of all others above a minimum probability.
 
-    Spans that somebody has rejected are left out: about them nothing is to be asked.
+    Spans rejected by a reviewer are omitted, since they need no prediction.
 
     Args:
-        model: the one to ask.
+        model: a trained model.
         corpus: all sentences.
-        indices: of those to look at.
-        min_probability: spans that are not annotated, and less probably an entity, are left out.
-        use_threshold: shift probabilities by the model's threshold. A model that was trained on all negatives has seen how
-            rare entities are, and needs no shift; the threshold that is best for F1 would find too many.
+        indices: the sentences to predict.
+        min_probability: minimum entity probability of unannotated spans.
+        use_threshold: shift probabilities by the model's threshold. A model trained on all negatives already knows how rare
+            entities are; the threshold that maximizes F1 would find too many.
     """
     columns = []
     with evaluating(model):

@@ -25,22 +25,22 @@ from lacuner.supervision.spans import Spans, SpanTargets, build_targets, pair_wo
 from lacuner.supervision.tags import TokenSupervision
 
 MAX_THRESHOLD = 4.75
-"""Thresholds are looked for between minus and plus this; a span that is no entity with the lowest one never is."""
+"""Maximum absolute threshold; spans that are no entity at the lowest threshold never are."""
 
 
 class SpanInference(Protocol):
-    """Decides about spans, beside the classifier."""
+    """Computes label probabilities from more than the classifier."""
 
     def probabilities(self, scores: SpanScores, state: Mapping[str, Tensor]) -> Tensor:
-        """``(N, L)`` probabilities of the labels."""
+        """Label probabilities: ``(N, L)``."""
 
 
 @dataclass(frozen=True)
 class ScoredSpans(Decodable):
-    """Spans that may be entities, with probabilities that thresholds shift."""
+    """Candidate spans with probabilities, to be decoded with a threshold."""
 
     spans: Spans
-    probabilities: Tensor  # (N, L), without a threshold
+    probabilities: Tensor  # (N, L), before the threshold is applied
     lengths: Tensor  # (B,)
     labels: Sequence[str]
 
@@ -56,10 +56,10 @@ class SpanModel(Model):
         encoder: words → vectors.
         head: scores spans.
         labels: names of the labels; the first is ``O``.
-        inference: what decides besides the classifier; it finds what it keeps under ``state["inference"]``.
+        inference: complements the classifier; its state is in ``state["inference"]``.
 
     Attributes:
-        word_filter: says which words surely neither begin nor end an entity; without one all spans are scored.
+        word_filter: finds words that certainly neither begin nor end an entity; without it, all spans are scored.
     """
 
     finds_nested = True
@@ -81,11 +81,11 @@ class SpanModel(Model):
         return build_targets(sentences, self.labels, known)
 
     def scorer(self, batch: EncodedBatch, hidden: bool = False) -> Callable[[Spans], SpanScores]:
-        """Project a batch once; the result scores any of its spans.
+        """Project a batch once, and return a function that scores any of its spans.
 
         Args:
             batch: the encoded sentences.
-            hidden: return the hidden layers, too; without it, only if the model's inference looks at them.
+            hidden: also return hidden layers; by default only if the model's inference uses them.
         """
         return self._scorer(self.head.project(batch.words), hidden)
 
@@ -93,7 +93,7 @@ class SpanModel(Model):
         return partial(self.head, projected, hidden=hidden or self.inference is not None)
 
     def probabilities(self, scores: SpanScores) -> Tensor:
-        """What classifier, inference and threshold together say: ``(N, L)``."""
+        """Label probabilities from classifier, inference and threshold: ``(N, L)``."""
         return shift_outside(self._unshifted(scores), float(self.threshold))
 
     def _unshifted(self, scores: SpanScores) -> Tensor:
@@ -109,7 +109,7 @@ class SpanModel(Model):
 
     @torch.no_grad()
     def entities(self, batch: EncodedBatch, nested: bool = False, min_score: float = 0.0) -> list[list[Entity]]:
-        if self.word_filter is None or nested:  # the filter knows only entities that overlap no better ones
+        if self.word_filter is None or nested:  # the filter is exact only for entities that do not overlap better ones
             score, spans = self.scorer(batch), None
         else:
             score, spans = self._candidates(batch)
@@ -125,7 +125,7 @@ class SpanModel(Model):
         )
 
     def _candidates(self, batch: EncodedBatch) -> tuple[Callable[[Spans], SpanScores], Spans]:
-        """The spans that may be entities, and what scores them: only their first and last words are projected."""
+        """Candidate spans and their scorer, which projects only their first and last words."""
         assert self.word_filter is not None
         starts, ends = self.word_filter(batch.words, batch.lengths)
         spans = pair_words(starts, ends, self.max_span_width)
@@ -147,7 +147,7 @@ class SpanModel(Model):
     def span_probabilities(
         self, batch: EncodedBatch, sentences: Sequence[Sentence], min_probability: float, use_threshold: bool = True
     ) -> tuple[Spans, Tensor]:
-        # Retrieval leaves probabilities that are good for a decision, but do not sum to 1: the classifier alone is asked.
+        # Retrieval gives probabilities that suit decisions, but do not sum to 1: use the classifier alone.
         asked = self.probabilities if use_threshold and self.inference is None else softmax_of_logits
         score = self.scorer(batch)
         spans, probable = self._search(score, batch.lengths, min_probability, asked)
@@ -163,7 +163,7 @@ class SpanModel(Model):
         min_probability: float,
         probabilities: Callable[[SpanScores], Tensor],
     ) -> tuple[Spans, Tensor]:
-        """Spans that are entities with at least this probability, and their label probabilities ``(N, L)``."""
+        """Spans with at least this entity probability, and their label probabilities ``(N, L)``."""
         return search_spans(
             score,
             lengths,
@@ -174,9 +174,9 @@ class SpanModel(Model):
 
     @torch.no_grad()
     def hidden_layers(self, batch: EncodedBatch, targets: SpanTargets) -> Iterator[tuple[Tensor, Tensor]]:
-        """Hidden layers ``(N, h)`` and label numbers ``(N,)`` of all spans of a batch, some at a time.
+        """Yield hidden layers ``(N, h)`` and label indices ``(N,)`` of all spans of a batch, in chunks.
 
-        What is not annotated counts as ``O``, since nearly all of it is.
+        Unannotated spans count as ``O``, since nearly all of them are.
         """
         parts = targets.partition(self.max_span_width)
         certain = parts.possible.sum(-1) == 1
@@ -192,14 +192,14 @@ class SpanModel(Model):
 
 
 def _named(words: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
-    """Those vectors ``(1, k, d)`` of ``(B, n, d)`` that ``index`` names, and each word's place among them ``(B * n,)``."""
+    """Select the vectors ``(1, k, d)`` of ``(B, n, d)`` at ``index``, and map words to them: ``(B * n,)``."""
     flat = words.flatten(0, 1)
     named = torch.zeros(len(flat), dtype=torch.bool, device=words.device).index_fill_(0, index, True)
     return flat.index_select(0, named.nonzero().squeeze(1))[None], named.cumsum(0) - 1
 
 
 def annotated_spans(sentences: Sequence[Sentence], max_width: int | None = None) -> Spans:
-    """Where something is annotated, whatever it is: the model need not know its label."""
+    """All annotated spans, whether or not the model knows their labels."""
     spans = ((row, entity) for row, sentence in enumerate(sentences) for entity in sentence.entities)
     return Spans.of(
         dict.fromkeys((row, e.start, e.end) for row, e in spans if max_width is None or e.end - e.start <= max_width)

@@ -22,7 +22,7 @@ _FORBIDDEN = float("-inf")
 @dataclass(frozen=True)
 class _ScoredWords(Decodable):
     head: TagHead
-    decisions: Tensor  # (B, n, T), without a threshold
+    decisions: Tensor  # (B, n, T), before the threshold is applied
     lengths: Tensor  # (B,)
 
     def decode(self, threshold: float, nested: bool = False, min_score: float = 0.0) -> list[list[Entity]]:
@@ -37,7 +37,7 @@ class TagModel(Model):
         encoder: words → vectors.
         head: scores tags.
         labels: names of the labels; the first is ``O``.
-        non_entity_class: whether there is one more label, whose entities are none (see :class:`TagSet`).
+        non_entity_class: add a class for sampled non-entities (see :class:`TagSet`).
     """
 
     def __init__(
@@ -55,16 +55,16 @@ class TagModel(Model):
         return build_tag_targets(sentences, self.tags, known)
 
     def decisions(self, batch: EncodedBatch) -> Tensor:
-        """The decision vectors of a batch, without the threshold: ``(B, n, T)``."""
+        """Decision vectors of a batch, before the threshold is applied: ``(B, n, T)``."""
         decisions: Tensor = self.head(batch.words)
         return decisions
 
     def forward(self, inputs: Inputs) -> Tensor:
-        """The decision vectors of a batch: ``(B, n, T)``."""
+        """Decision vectors of a batch: ``(B, n, T)``."""
         return self.decisions(EncodedBatch(self.encoder(inputs), inputs.lengths))
 
     def decisions_with(self, inputs: Inputs, weights: Mapping[str, Tensor]) -> Tensor:
-        """The decision vectors that a model with these weights gives, without dropout and gradient: ``(B, n, T)``."""
+        """Decision vectors under other weights, without dropout and gradient: ``(B, n, T)``."""
         with evaluating(self):
             decisions: Tensor = functional_call(self, dict(weights), (inputs,))
         return decisions
@@ -85,7 +85,7 @@ class TagModel(Model):
     def span_probabilities(
         self, batch: EncodedBatch, sentences: Sequence[Sentence], min_probability: float, use_threshold: bool = True
     ) -> tuple[Spans, Tensor]:
-        """What the model finds and what is annotated; a tagger gives no probabilities to all other spans."""
+        """Predicted and annotated spans only; a tagger gives no probabilities to the others."""
         number = {label: index for index, label in enumerate(self.labels)}
         decisions = self._shifted(batch) if use_threshold else self.decisions(batch)
         scored = [
@@ -113,14 +113,14 @@ class TagModel(Model):
 
     @torch.no_grad()
     def probabilities(self, batch: EncodedBatch, entities: Sequence[Sequence[Entity]]) -> list[list[float]]:
-        """The probability that exactly these words are such an entity; those of a sentence must not overlap."""
+        """Probability of each entity with exactly these boundaries and label; those of a sentence must not overlap."""
         return self.head.probabilities(self._shifted(batch), batch.lengths, entities)
 
     def o_values(self, corpus: Corpus) -> dict[str, Tensor]:
-        """The score of ``O`` at every untagged word of a corpus.
+        """The score of ``O`` at every unlabeled word of a corpus.
 
         Returns:
-            ``sentence`` and ``token``, their indices, and ``value``, each ``(m,)``, in the order of the corpus.
+            ``sentence`` and ``token`` indices, and ``value``, each ``(m,)``, in corpus order.
         """
         columns = []
         with evaluating(self):
@@ -136,16 +136,16 @@ class TagModel(Model):
     def tag_weights(
         self, corpus: Corpus, indices: Sequence[int], hard: bool = False, any_tag: bool = False
     ) -> dict[int, Tensor]:
-        """The probability of each tag at each word of sentences, as far as their annotation allows it.
+        """Tag marginals of sentences, constrained by their annotation.
 
         Args:
             corpus: all sentences.
-            indices: of those to look at.
-            hard: only the best sequence that is allowed counts.
-            any_tag: allow every tag, whatever the annotation says.
+            indices: the sentences to predict.
+            hard: one-hot tags of the best allowed sequence instead.
+            any_tag: ignore the annotation.
 
         Returns:
-            For each index, ``(n, T)`` weights from 0 to 1, without the non-entity class's.
+            For each index, ``(n, T)`` weights from 0 to 1, without the non-entity class.
         """
         ordinary = self.tags.ordinary
         found: dict[int, Tensor] = {}
@@ -168,14 +168,14 @@ class TagModel(Model):
 
 
 def shift_outside_tag(decisions: Tensor, threshold: float) -> Tensor:
-    """Decision vectors in which ``O`` weighs more by ``threshold``: ``(B, n, T)``."""
+    """Add ``threshold`` to the score of ``O``: ``(B, n, T)``."""
     if not threshold:
         return decisions
     return torch.cat([decisions[..., :1] + threshold, decisions[..., 1:]], dim=-1)
 
 
 def refuse_nested(nested: bool) -> None:
-    """A model that divides a sentence into words or chunks finds no entity inside another one."""
+    """Reject ``nested``: a model that segments a sentence cannot find nested entities."""
     if nested:
         raise ConfigError(
             "a tagger cannot find nested entities — train a span-level method (lacuner methods), or leave out --nested"
@@ -183,7 +183,7 @@ def refuse_nested(nested: bool) -> None:
 
 
 def _layers(sentences: Sequence[Sequence[Entity]], known: Container[str]) -> Iterator[list[list[Entity]]]:
-    """The entities of sentences that have a known label; those that overlap come one after the other."""
+    """Split the entities with known labels into layers without overlaps."""
     left = [[entity for entity in entities if entity.label in known] for entities in sentences]
     while any(left):
         layer, later = [], []

@@ -1,4 +1,4 @@
-"""Which words surely neither begin nor end an entity: spans of them need not be scored."""
+"""A filter for words that certainly neither begin nor end an entity, so that their spans need not be scored."""
 
 import torch
 from torch import Tensor, nn
@@ -7,10 +7,10 @@ from lacuner.encoders.words import EncodedWords
 
 
 class WordFilter(nn.Module):
-    """Two linear scores of a word vector: below 0, no entity begins there, or none ends there.
+    """Two linear classifiers of word vectors: a score below 0 means that no entity begins there, or that none ends there.
 
-    :func:`lacuner.inference.word_filter.fit_word_filter` finds them, so that the model's entities stay what they are, as
-    long as none is inside another. Most words of an ordinary text are neither, and few pairs of words are left.
+    They are fitted by :func:`lacuner.inference.word_filter.fit_word_filter` such that the model's non-nested predictions do
+    not change. Since most words are filtered out, few pairs of words remain.
 
     Args:
         size: of a word vector.
@@ -25,13 +25,13 @@ class WordFilter(nn.Module):
         self.register_buffer("bias", torch.zeros(2))
 
     def forward(self, words: EncodedWords, lengths: Tensor) -> tuple[Tensor, Tensor]:
-        """Words with which entities may begin, and with which they may end: ``(B, n)`` bool each."""
+        """Words that may begin, and words that may end, an entity: ``(B, n)`` bool each."""
         inside = torch.arange(words.first.shape[1], device=lengths.device) < lengths[:, None]
         starts, ends = self.scores(words)
         return inside & (starts >= 0), inside & (ends >= 0)
 
     def scores(self, words: EncodedWords) -> tuple[Tensor, Tensor]:
-        """``(…, d)`` → ``(…)`` each."""
+        """Scores of first and of last words: ``(…, d) → (…)`` each."""
         if words.first is words.last:
             both = nn.functional.linear(words.first, self.weight, self.bias)
             return both[..., 0], both[..., 1]

@@ -1,4 +1,4 @@
-"""Decisions that cannot be stored as they are: what they conflict with, and how that is said to the reviewer."""
+"""Conflicts: decisions that cannot be stored as they are, and how they are explained to the reviewer."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -15,12 +15,12 @@ Reason = Literal["already_decided", "overlap", "nothing_to_undo", "unknown_item"
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """What a decision conflicts with in its sentence.
+    """Conflicts of a decision with the annotation of its sentence.
 
     Attributes:
-        overlapping: entities that share words with the one that would be added.
-        contradicted: entities with exactly the span that would be rejected.
-        rejected: spans, rejected before, with exactly the words of the entity that would be added.
+        overlapping: entities that overlap the one to be added.
+        contradicted: entities with exactly the span to be rejected.
+        rejected: earlier rejected spans with exactly the words of the entity to be added.
     """
 
     overlapping: tuple[Entity, ...] = ()
@@ -32,7 +32,7 @@ class Conflict:
 
     @property
     def can_keep_both(self) -> bool:
-        """Whether the sentence can hold both sides of the conflict: entities may overlap, but not be rejected, too."""
+        """Whether both sides of the conflict can coexist: entities may overlap, but not be rejected as well."""
         return not (self.contradicted or self.rejected)
 
 
@@ -43,7 +43,7 @@ class ConflictError(LacunerError):
         reason: ``already_decided`` (since the reviewer saw the item), ``overlap``, ``nothing_to_undo``, ``unknown_item``
             (there is no such item) or ``invalid`` (impossible span or label).
         message: the reason as a sentence.
-        conflict: with what, if ``reason`` is ``overlap``.
+        conflict: details, if ``reason`` is ``overlap``.
     """
 
     def __init__(self, reason: Reason, message: str, conflict: Conflict | None = None) -> None:
@@ -52,9 +52,9 @@ class ConflictError(LacunerError):
 
 
 def find_conflict(sentence: Sentence, item: ReviewItem, decision: Decision) -> Conflict:
-    """What a decision conflicts with in a sentence as it is now.
+    """Conflicts of a decision with the current annotation of a sentence.
 
-    Overlaps that were there before the decision are not counted: the decision does not make them.
+    Existing overlaps are not counted, since the decision does not cause them.
     """
     patch = patch_of(item, decision)
     others = [entity for entity in sentence.entities if entity not in patch.removed]
@@ -71,7 +71,7 @@ def find_conflict(sentence: Sentence, item: ReviewItem, decision: Decision) -> C
 
 
 def check_decision(decision: Decision, sentence: Sentence) -> None:
-    """Refuse spans outside the sentence, and labels that no file could hold."""
+    """Reject spans outside the sentence, and labels that no file can represent."""
     if not 0 <= decision.start < decision.end <= len(sentence):
         raise ConflictError("invalid", f"The sentence has no words {decision.start} to {decision.end}.")
     if not decision.label or not all(map(_fits_a_label, decision.label)):
@@ -79,7 +79,7 @@ def check_decision(decision: Decision, sentence: Sentence) -> None:
 
 
 def overlap_error(sentence: Sentence, item: ReviewItem, decision: Decision, conflict: Conflict) -> ConflictError:
-    """The question that the reviewer has to answer before the decision can be stored."""
+    """Build the question that the reviewer must answer before the decision can be stored."""
     parts = []
     for new in patch_of(item, decision).added:
         if conflict.overlapping:
@@ -92,11 +92,11 @@ def overlap_error(sentence: Sentence, item: ReviewItem, decision: Decision, conf
 
 
 def check_undo(earlier: Sentence, before: Sentence, after: Sentence) -> None:
-    """Refuse to undo a step if an entity that comes back overlaps one that was added after the step.
+    """Refuse to undo a step if a restored entity overlaps one that was added after the step.
 
     Args:
-        earlier: the sentence with the decisions that were made before the step. Its overlaps may come back.
-        before: the sentence as it is now.
+        earlier: the sentence with the decisions made before the step; its overlaps may be restored.
+        before: the current sentence.
         after: the sentence without the step.
     """
     for one, other in sorted(_overlaps(after) - _overlaps(before) - _overlaps(earlier)):
@@ -105,7 +105,7 @@ def check_undo(earlier: Sentence, before: Sentence, after: Sentence) -> None:
 
 
 def _fits_a_label(character: str) -> bool:
-    """Neither a space nor invisible; some scripts cannot do without joiners inside words."""
+    """Whether the character is visible; some scripts need joiners inside words."""
     return character in _JOINERS or (character.isprintable() and not character.isspace())
 
 
@@ -119,6 +119,6 @@ def _quoted(sentence: Sentence, entity: Entity) -> str:
 
 
 def _overlaps(sentence: Sentence) -> set[tuple[Entity, Entity]]:
-    """Pairs of entities that share words."""
+    """Pairs of overlapping entities."""
     index = OverlapIndex(sentence.entities)
     return {(one, other) for one in sentence.entities for other in index.all(one) if one < other}

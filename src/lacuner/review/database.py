@@ -15,7 +15,7 @@ from lacuner.errors import DataError
 APPLICATION = 0x4C41434E  # "LACN"
 SCHEMA_VERSION = 2
 BUSY_SECONDS = 10.0
-"""How long to wait for another process that writes."""
+"""Seconds to wait for another writing process."""
 _SCHEMA = """
 CREATE TABLE files (name TEXT PRIMARY KEY, hash TEXT NOT NULL);
 CREATE TABLE sentences (number INTEGER PRIMARY KEY, record TEXT NOT NULL);
@@ -71,7 +71,7 @@ CREATE TABLE counts (
     expected REAL NOT NULL,
     PRIMARY KEY (status, kind, label)
 ) WITHOUT ROWID
-"""  # what version 1 did not have: answers must not take longer the more findings there are
+"""  # added after version 1: response times must not grow with the number of findings
 _KEEP_COUNTING = """
 CREATE TRIGGER findings_counted AFTER UPDATE OF status ON findings WHEN old.status <> new.status BEGIN
     UPDATE counts SET count = count - 1, expected = CASE count WHEN 1 THEN 0 ELSE expected - old.probability END
@@ -83,13 +83,13 @@ END
 
 
 def open_database(folder: AuditFolder, read_only: bool = False) -> sqlite3.Connection:
-    """The database of a review; a new one is loaded with the findings of the audit.
+    """Open the database of a review; a new one is filled with the findings of the audit.
 
-    The audit must be the one that the decisions are about. As long as nothing is decided, a new audit replaces the old one.
+    The audit must be the one that the decisions refer to. If there are no decisions, a new audit replaces the old one.
 
     Args:
         folder: the audit.
-        read_only: nothing is written to the folder; the database is a copy in memory.
+        read_only: do not write to the folder; the database is a copy in memory.
     """
     path = folder.path / DECISIONS
     try:
@@ -100,8 +100,8 @@ def open_database(folder: AuditFolder, read_only: bool = False) -> sqlite3.Conne
             if read_only and path.exists():
                 _copy(path, connection)
             connection.row_factory = sqlite3.Row
-            connection.execute("PRAGMA journal_mode = WAL")  # readers do not wait; an interruption breaks nothing
-            connection.execute("PRAGMA synchronous = FULL")  # a commit survives a power cut
+            connection.execute("PRAGMA journal_mode = WAL")  # readers do not wait, and interruptions are safe
+            connection.execute("PRAGMA synchronous = FULL")  # a commit survives a power failure
             connection.execute("PRAGMA foreign_keys = ON")
             with transaction(connection):
                 _prepare(connection, folder, path)
@@ -116,21 +116,21 @@ def open_database(folder: AuditFolder, read_only: bool = False) -> sqlite3.Conne
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Everything inside is stored, or nothing; other writers wait."""
+    """Store everything in this context, or nothing; other writers wait."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
         connection.execute("COMMIT")
     except BaseException:
-        if connection.in_transaction:  # SQLite has rolled back by itself if the disk is full
+        if connection.in_transaction:  # if the disk is full, SQLite has rolled back by itself
             connection.execute("ROLLBACK")
         raise
 
 
 def file_identity(folder: AuditFolder) -> tuple[tuple[int, int] | None, ...]:
-    """Which files the database and its two companions are; ``None`` for one that is not there.
+    """Identity of the database file and its two companions; ``None`` for missing ones.
 
-    SQLite goes on writing into a file that was deleted or moved, and calls that a success.
+    Used because SQLite silently continues to write to a file that was deleted or moved.
     """
     return tuple(_identity(f"{folder.path / DECISIONS}{suffix}") for suffix in ("", "-wal", "-shm"))
 
@@ -144,10 +144,10 @@ def _identity(path: str) -> tuple[int, int] | None:
 
 
 def _copy(path: Path, connection: sqlite3.Connection) -> None:
-    """Copy a file that may be in a folder that cannot be written."""
+    """Copy a file from a possibly read-only folder."""
     address = f"{path.absolute().as_uri()}?mode=ro"
     if not Path(f"{path}-wal").exists():
-        address += "&immutable=1"  # nobody has it open; SQLite would want to create companions
+        address += "&immutable=1"  # not in use; otherwise SQLite would create companions
     with closing(sqlite3.connect(address, uri=True)) as source:
         source.backup(connection)
 
@@ -186,7 +186,7 @@ def _prepare(connection: sqlite3.Connection, folder: AuditFolder, path: Path) ->
 
 
 def _load(connection: sqlite3.Connection, folder: AuditFolder) -> None:
-    """Store the findings, and the sentences that they are in."""
+    """Store the findings, and their sentences."""
     findings = list(folder.findings())
     ends: dict[int, int] = {}
     for number, finding in enumerate(findings):
@@ -214,7 +214,7 @@ def _load(connection: sqlite3.Connection, folder: AuditFolder) -> None:
 
 
 def _derive(connection: sqlite3.Connection) -> None:
-    """Add the tables and indices that follow from others; a review of version 1 has none, or older ones."""
+    """Create derived tables and indices; a review of version 1 has none, or older ones."""
     for index in ("findings_in_order", "findings_counted", "findings_by_surface"):
         connection.execute(f"DROP INDEX IF EXISTS {index}")
     for statement in (*_DERIVED.split(";"), _KEEP_COUNTING):
@@ -223,7 +223,7 @@ def _derive(connection: sqlite3.Connection) -> None:
 
 
 def _count(connection: sqlite3.Connection) -> None:
-    """Count all findings and collect all labels; from then on, both are kept up to date."""
+    """Initialize the counts and labels, which are then updated by triggers."""
     connection.execute(
         "INSERT INTO counts SELECT status, kind, label, count(*), sum(probability) FROM findings GROUP BY 1, 2, 3"
     )

@@ -1,4 +1,4 @@
-"""What a reviewer decides about an item, and how the decision changes the annotation of its sentence."""
+"""Decisions of reviewers about items, and how they change the annotation."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -13,14 +13,14 @@ STATUS_AFTER: dict[Action, Status] = {"accept": "accepted", "reject": "rejected"
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What a reviewer has decided about an item.
+    """A reviewer's decision about an item.
 
     Attributes:
         action: accept, reject or skip.
-        start: first word, as the reviewer has set it.
-        end: end of the span (exclusive), as the reviewer has set it.
-        label: as the reviewer has chosen it; ``O``: no entity.
-        replaced: entities that overlap the accepted one and are removed for it.
+        start: first word, as set by the reviewer.
+        end: end of the span (exclusive), as set by the reviewer.
+        label: as chosen by the reviewer; ``O``: no entity.
+        replaced: overlapping entities removed in favor of the accepted one.
     """
 
     action: Action
@@ -31,9 +31,9 @@ class Decision:
 
     @classmethod
     def about(cls, item: ReviewItem, action: Action, start: int, end: int, label: str) -> "Decision":
-        """A decision in its normal form.
+        """Build a normalized decision.
 
-        Changes of span or label count only if the item is accepted. Accepting a missing entity as ``O`` is rejecting it.
+        Changes of span or label count only if the item is accepted. Accepting a missing entity as ``O`` means rejecting it.
         """
         if action == "accept" and not (item.kind == "missing" and label == OUTSIDE):
             return cls(action, start, end, label)
@@ -42,12 +42,12 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """How a decision changes a sentence.
+    """Changes to a sentence by a decision.
 
     Attributes:
-        added: entities that are added, or confirmed if they are annotated already.
+        added: entities that are added, or confirmed if already annotated.
         removed: entities that are removed.
-        rejected: spans that are no entities. Nothing is said about the spans inside them.
+        rejected: spans that are no entities; spans inside them may be.
     """
 
     added: tuple[Entity, ...] = ()
@@ -84,9 +84,9 @@ def patch_of(item: ReviewItem, decision: Decision) -> Patch:
 
 
 def apply_decisions(sentence: Sentence, decided: Iterable[tuple[ReviewItem, Decision]]) -> Sentence:
-    """The sentence after decisions, applied in their order.
+    """The sentence after applying decisions in order.
 
-    Fields that Lacuner does not know stay with their sentence, with entities that are confirmed or corrected, and with spans.
+    Unknown fields are kept on the sentence, on confirmed or corrected entities, and on spans.
     """
     entities = {entity: entity for entity in sentence.entities}
     rejected = {span: span for span in sentence.non_entities}
@@ -106,7 +106,7 @@ def apply_decisions(sentence: Sentence, decided: Iterable[tuple[ReviewItem, Deci
 
 
 def _reviewed(new: Entity, old: Entity | None) -> Entity:
-    """An entity that a reviewer has decided, with the fields of the one that it confirms or corrects."""
+    """An entity decided by a reviewer, with the fields of the one that it confirms or corrects."""
     if old is None:
         return replace(new, source=Source.REVIEWER)
     return replace(new, source=Source.REVIEWER, text=old.text if new.span == old.span else None, extra=old.extra)

@@ -1,4 +1,4 @@
-"""The reviewed corpus: the audit's copy of the corpus with all decisions applied."""
+"""Export of the reviewed corpus: the audit's copy of the corpus with all decisions applied."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -15,19 +15,19 @@ from lacuner.review.review import Review
 
 @dataclass
 class ExportReport:
-    """What is in the exported corpus.
+    """Counts of the exported corpus.
 
     Attributes:
-        accepted: number of accepted findings.
-        rejected: number of rejected findings.
-        skipped: number of skipped findings.
-        open: number of findings without a decision.
-        sentences: number of sentences.
-        entities: number of entities.
-        added: number of entities that were not annotated before with this span and label.
-        removed: number of entities that were annotated before and are not any more.
-        confirmed: number of annotated entities that a reviewer has confirmed.
-        non_entities: number of rejected spans, from this review or before.
+        accepted: accepted findings.
+        rejected: rejected findings.
+        skipped: skipped findings.
+        open: findings without a decision.
+        sentences: sentences.
+        entities: entities.
+        added: entities with a span and label that was not annotated before.
+        removed: entities that were annotated before, but no longer are.
+        confirmed: annotated entities confirmed by a reviewer.
+        non_entities: rejected spans, from this review or before.
     """
 
     accepted: int = 0
@@ -47,10 +47,10 @@ class ExportReport:
 
 
 def export_corpus(review: Review, out: Path) -> ExportReport:
-    """Write the corpus with all decisions applied; everything that is not decided is written as it was read.
+    """Write the corpus with all decisions applied; everything else is written as it was read.
 
     Raises:
-        DataError: ``out`` is a file of the audit, or one that was audited.
+        DataError: ``out`` is a file of the audit, or one of the audited files.
     """
     folder = review.folder
     protected = {"a file of the audit": folder.files, "the audited corpus": folder.audited_files}

@@ -1,4 +1,4 @@
-"""What is up for review: a finding of an audit with its number, its status, and how items are selected and counted."""
+"""Review items: findings of an audit with number and status, and how they are filtered and counted."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -9,10 +9,10 @@ from lacuner.corpus import Span
 Status = Literal["open", "accepted", "rejected", "skipped"]
 
 MAX_NUMBER = 2**63 - 1
-"""The largest number that an item can have: SQLite stores signed 64-bit integers."""
+"""The largest number of an item: SQLite stores signed 64-bit integers."""
 
 LEASE_SECONDS = 60.0
-"""How long an item is held for the reviewer who looks at it, unless a heartbeat extends it."""
+"""Seconds for which an item is held for a reviewer, unless extended by a heartbeat."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +45,14 @@ ALL_OPEN = Filter()
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """How many items have this status, kind and label.
+    """Number of items with this status, kind and label.
 
     Attributes:
         status: of the items.
         kind: of the items.
-        label: that the audit suggests for them.
-        count: how many there are.
-        expected: how many of them are expected to be right: the sum of their probabilities.
+        label: suggested by the audit.
+        count: number of items.
+        expected: expected number of correct ones: the sum of their probabilities.
     """
 
     status: Status

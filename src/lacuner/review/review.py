@@ -1,4 +1,4 @@
-"""A review: hands out items to reviewers, stores each decision at once, overwrites nobody's decision, and undoes in steps."""
+"""A review: assigns items to reviewers, stores decisions at once, never overwrites others' decisions, and undoes steps."""
 
 import time
 from collections import Counter
@@ -20,16 +20,16 @@ OnOverlap = Literal["ask", "replace", "keep"]
 
 @dataclass(frozen=True, slots=True)
 class ItemView:
-    """An item as a reviewer sees it.
+    """An item as shown to a reviewer.
 
     Attributes:
         item: the finding.
         sentence: with all decisions about it so far.
         status: of the item.
-        version: grows with each change of the decision; whoever decides says which one was seen.
-        decision: the one in force, if there is one.
+        version: increases with each change of the decision; a decision must name the version that it is based on.
+        decision: the one in force, if any.
         reviewer: who made it.
-        other_occurrences: number of other open items with the same words, annotated in the same way.
+        other_occurrences: number of other open items with the same words and annotation.
     """
 
     item: ReviewItem
@@ -42,14 +42,14 @@ class ItemView:
 
 
 class Next(NamedTuple):
-    """The next item, if there is a free one, and how many that fit the filter are held by other reviewers."""
+    """The next free item, if any, and how many matching items are held by other reviewers."""
 
     view: ItemView | None
     held_by_others: int
 
 
 class Undone(NamedTuple):
-    """The first item of the undone step, how many decisions were undone, and how many were kept."""
+    """The first item of the undone step, and how many decisions were undone or kept."""
 
     view: ItemView
     undone: int
@@ -62,9 +62,9 @@ class Outcome:
 
     Attributes:
         status: of the item now.
-        decided: number of items that were decided.
-        left_open: number of other occurrences that were not decided, by reason: ``overlap``, ``held_by_others`` or
-            ``different_words`` (the changed span has other words there).
+        decided: number of items decided.
+        left_open: number of other occurrences left open, by reason: ``overlap``, ``held_by_others`` or ``different_words``
+            (the changed span has other words there).
     """
 
     status: Status
@@ -75,12 +75,12 @@ class Outcome:
 class Review:
     """The items of an audit and the decisions about them.
 
-    Several threads, and several processes, may review the same folder at once.
+    Several threads and processes may review the same folder concurrently.
 
     Args:
         folder: the audit.
-        clock: tells the time in seconds, the same to all processes. The default one does not jump when the time is set.
-        read_only: nothing is written to the folder; what is decided is forgotten.
+        clock: time in seconds, shared by all processes. The default is monotonic.
+        read_only: do not write to the folder; decisions are lost on exit.
     """
 
     def __init__(
@@ -100,11 +100,11 @@ class Review:
         self.close()
 
     def transaction(self) -> AbstractContextManager[None]:
-        """What is done inside is stored as a whole or not at all, by one thread at a time."""
+        """Transaction: everything in this context is stored, or nothing; one thread at a time."""
         return self._store.transaction()
 
     def together(self, works: Sequence[Callable[[], Any]]) -> list[Any]:
-        """Store several pieces of work at once: the disk makes them wait once, not each of them.
+        """Store several pieces of work in one transaction, to wait for the disk only once.
 
         Returns:
             The result of each, or the exception that it raised; then nothing of it is stored.
@@ -125,12 +125,12 @@ class Review:
         return results
 
     def counts(self) -> list[Count]:
-        """How many items there are of each status, kind and label."""
+        """Number of items by status, kind and label."""
         with self._store.reading():
             return self._store.counts()
 
     def labels(self) -> list[str]:
-        """Labels to choose from: those of the corpus in alphabetical order, then those that reviewers have made up."""
+        """Labels to choose from: those of the corpus in alphabetical order, then those added by reviewers."""
         known = set(self.folder.summary.get("estimated_missing", {}).get("labels", {}))
         with self._store.reading():
             known |= self._store.suggested_labels()
@@ -147,9 +147,9 @@ class Review:
             return self._store.name_of(reviewer)
 
     def next(self, reviewer: str, filter: Filter = ALL_OPEN, after: int = -1, backwards: bool = False) -> Next:
-        """The most probable item after ``after`` (or the last one before it) that no other reviewer holds.
+        """The first item after ``after`` (or the last one before it) that no other reviewer holds, most probable first.
 
-        After the last one comes the first one again. The item is held for the reviewer from now on.
+        The order is cyclic. The reviewer holds the item from now on.
         """
         now = self._clock()
         with self.transaction():
@@ -158,14 +158,14 @@ class Review:
             return Next(None if number is None else self.view(reviewer, number), held)
 
     def view(self, reviewer: str, number: int) -> ItemView:
-        """A particular item, whoever else looks at it. It is held for the reviewer from now on."""
+        """A specific item, even if others hold it. The reviewer holds it from now on."""
         with self.transaction():
             view = self._view(number)
             self._store.lease(reviewer, number, self._clock())
             return view
 
     def heartbeat(self, reviewer: str, number: int) -> None:
-        """The reviewer still looks at the item."""
+        """Extend the reviewer's hold on the item."""
         with self.transaction():
             self._store.extend_lease(reviewer, number, self._clock())
 
@@ -186,13 +186,13 @@ class Review:
         Args:
             reviewer: who decides.
             number: of the item.
-            version: of the item when the reviewer saw it. If it has changed since, nothing is stored.
+            version: of the item as seen by the reviewer. If it has changed since, nothing is stored.
             action: accept, reject or skip.
             start: first word, if it differs from the item's.
             end: end of the span (exclusive), if it differs from the item's.
             label: if it differs from the item's; ``O``: no entity.
             on_overlap: what to do about entities that overlap the accepted one.
-            all_occurrences: decide the same about all open items with the same words, as one step.
+            all_occurrences: apply the decision to all open items with the same words, as one step.
 
         Raises:
             ConflictError: nothing was stored; it says why.
@@ -218,8 +218,8 @@ class Review:
     def undo(self, reviewer: str) -> Undone:
         """Undo the reviewer's own last step.
 
-        Items that somebody has decided again since keep that decision. A decision that its author has undone meanwhile is
-        not restored.
+        Items decided again by someone since keep that decision. A decision that its author has undone meanwhile is not
+        restored.
 
         Raises:
             ConflictError: there is no step to undo, or undoing it would make entities overlap.
@@ -240,7 +240,7 @@ class Review:
             return Undone(view, len(in_force), len(decisions) - len(in_force))
 
     def decisions_by_sentence(self) -> Iterator[tuple[int, list[tuple[ReviewItem, Decision]]]]:
-        """Index of each sentence about which something is decided, in order, with the decisions in their order."""
+        """Yield the index of each sentence with decisions, in order, with its decisions in order."""
         with self._store.reading():
             return iter(list(self._store.decisions_by_sentence()))
 
@@ -254,7 +254,7 @@ class Review:
         return ItemView(item, sentence, stored.status, stored.version, stored.decision, stored.reviewer, others)
 
     def _sentence(self, index: int, without: int = -1, before: int = MAX_NUMBER) -> Sentence:
-        """A sentence with all decisions about it, except for that about one item, or those since a certain one."""
+        """A sentence with all decisions applied, except that about one item, or those since a given one."""
         decided = self._store.decisions_in(index, without, before)
         sentence = self._store.sentence(index)
         return apply_decisions(sentence, decided) if decided else sentence
@@ -262,7 +262,7 @@ class Review:
     def _decide_occurrences(
         self, reviewer: str, step: int, item: ReviewItem, decision: Decision, sentence: Sentence
     ) -> Counter[str]:
-        """Decide the same about other occurrences; where that is not clear, they are left open."""
+        """Apply the same decision to other occurrences; unclear ones are left open."""
         start_shift, end_shift = decision.start - item.start, decision.end - item.end
         words = sentence.text_of(decision.start, decision.end)
         held = self._store.held_by_others(reviewer, self._clock())
@@ -291,7 +291,7 @@ class Review:
 
 
 def _resolve(sentence: Sentence, item: ReviewItem, decision: Decision, on_overlap: OnOverlap) -> Decision:
-    """The decision with the entities that it replaces; or the question what to do about them."""
+    """The decision with the entities that it replaces; raises an error if the reviewer must be asked about them."""
     conflict = find_conflict(sentence, item, decision)
     if on_overlap == "replace":
         return replace(decision, replaced=(*conflict.overlapping, *conflict.contradicted))

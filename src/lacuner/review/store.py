@@ -1,4 +1,4 @@
-"""Everything about a review that is stored, and every query that stores or reads it. What it means is decided elsewhere."""
+"""Storage of a review: all data and all queries. Their meaning is defined elsewhere."""
 
 import json
 import sqlite3
@@ -24,7 +24,7 @@ class StorageError(LacunerError):
 
     def __init__(self, error: sqlite3.Error) -> None:
         cause, remedy = f"{DECISIONS} cannot be used ({error})", "see that the folder can be written, and try again"
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the rest says which kind of it
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the higher bits are details
         if code == sqlite3.SQLITE_FULL:
             cause, remedy = "the disk is full", "make room, and try again"
         elif code == sqlite3.SQLITE_BUSY:
@@ -37,18 +37,18 @@ class StorageError(LacunerError):
 
 
 class _FileGoneError(sqlite3.OperationalError):
-    """What SQLite itself does not notice."""
+    """The file was deleted or moved, which SQLite does not detect."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredItem:
-    """An item and what is decided about it.
+    """An item and the decision about it.
 
     Attributes:
         item: the finding.
         status: of the item.
-        version: grows with each change of the decision.
-        decision: the one in force, if there is one.
+        version: increases with each change of the decision.
+        decision: the one in force, if any.
         reviewer: who made it.
     """
 
@@ -64,10 +64,10 @@ class StepDecision:
     """One decision of a step.
 
     Attributes:
-        id: grows with time.
+        id: increases with time.
         number: of the item.
         sentence: index of the item's sentence.
-        in_force: whether nobody has decided about the item since.
+        in_force: whether it has not been superseded.
         previous: id of the decision that it replaced.
     """
 
@@ -79,11 +79,11 @@ class StepDecision:
 
 
 class ReviewStore:
-    """The SQLite file of a review. Several threads, and several processes, may use the same folder at once.
+    """The SQLite file of a review. Several threads and processes may use the same folder concurrently.
 
     Args:
         folder: the audit.
-        read_only: nothing is written to the folder; what is changed is forgotten.
+        read_only: do not write to the folder; changes are lost on exit.
     """
 
     def __init__(self, folder: AuditFolder, read_only: bool = False) -> None:
@@ -99,9 +99,9 @@ class ReviewStore:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """What is done inside is stored as a whole or not at all, by one thread at a time."""
+        """Transaction: everything in this context is stored, or nothing; one thread at a time."""
         with self.reading():
-            if self._connection.in_transaction:  # this is part of a larger one
+            if self._connection.in_transaction:  # part of an outer transaction
                 yield
                 return
             with transaction(self._connection):
@@ -110,7 +110,7 @@ class ReviewStore:
 
     @contextmanager
     def part(self) -> Iterator[None]:
-        """Part of a transaction: if it fails, nothing of it is stored, but what else is in the transaction."""
+        """Savepoint: if this part of a transaction fails, it alone is rolled back."""
         self._connection.execute("SAVEPOINT part")
         try:
             yield
@@ -123,17 +123,17 @@ class ReviewStore:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Only reads; does not wait for other processes that write."""
+        """Read only; does not wait for other processes that write."""
         with self._lock:
             try:
-                if not self._connection.in_transaction:  # else it was checked, and will be before the commit
+                if not self._connection.in_transaction:  # else checked at its start, and again before the commit
                     self._check_file()
                 yield
             except sqlite3.Error as error:
                 raise StorageError(error) from error
 
     def _check_file(self) -> None:
-        """Refuse to go on with a file that nobody can find any more."""
+        """Refuse to continue with a file that was deleted or moved."""
         if self._file is not None and file_identity(self._folder) != self._file:
             raise _FileGoneError
 
@@ -166,7 +166,7 @@ class ReviewStore:
         return StoredItem(_item(row), row["status"], row["version"], decision, row["reviewer"])
 
     def next_free(self, reviewer: str, now: float, filter: Filter, after: int, backwards: bool) -> int | None:
-        """The item after (or before) another that fits a filter and that no other reviewer holds; cyclic."""
+        """The item after (or before) another that matches a filter and is held by no other reviewer; cyclic."""
         condition, values = _condition(filter)
         free = f"SELECT number FROM findings WHERE {condition} AND NOT {_HELD}"
         directions = ("number < ? ORDER BY number DESC", "number >= ? ORDER BY number DESC")
@@ -179,7 +179,7 @@ class ReviewStore:
         return None
 
     def occurrences(self, item: ReviewItem) -> list[ReviewItem]:
-        """Other open items with the same words, annotated in the same way."""
+        """Other open items with the same words and annotation."""
         query = f"SELECT * FROM findings WHERE {_SAME} ORDER BY number"
         return [_item(row) for row in self._connection.execute(query, _same_as(item)).fetchall()]
 
@@ -188,7 +188,7 @@ class ReviewStore:
         return int(self._connection.execute(query, _same_as(item)).fetchone()[0])
 
     def sentence(self, index: int) -> Sentence:
-        """A sentence as it was audited."""
+        """A sentence as audited."""
         row = self._connection.execute("SELECT record FROM sentences WHERE number = ?", (index,)).fetchone()
         return sentence_from_record(json.loads(row["record"]), self._corpus, index + 1)
 
@@ -202,7 +202,7 @@ class ReviewStore:
         return str(row["name"]) if row else ""
 
     def lease(self, reviewer: str, number: int, now: float) -> None:
-        """This item, and no other, is held by the reviewer."""
+        """Make the reviewer hold this item and no other."""
         query = f"DELETE FROM leases WHERE reviewer = ? OR NOT ({_VALID})"
         self._connection.execute(query, (reviewer, now, now + LEASE_SECONDS))
         self._connection.execute(
@@ -214,7 +214,7 @@ class ReviewStore:
         self._connection.execute(query, (now + LEASE_SECONDS, number, reviewer))
 
     def held_by_others(self, reviewer: str, now: float) -> set[int]:
-        """Numbers of the items that other reviewers are looking at."""
+        """Numbers of the items held by other reviewers."""
         query = f"SELECT finding FROM leases WHERE reviewer <> ? AND {_VALID}"
         return {row["finding"] for row in self._connection.execute(query, (reviewer, now, now + LEASE_SECONDS))}
 
@@ -226,14 +226,14 @@ class ReviewStore:
     # Decisions
 
     def add_step(self, reviewer: str) -> int:
-        """A new step: the decisions that are undone together."""
+        """Create a step: decisions that are undone together."""
         query = "INSERT INTO steps (reviewer, time) VALUES (?, ?)"
         step = self._connection.execute(query, (reviewer, datetime.now(UTC).isoformat())).lastrowid
         assert step is not None
         return step
 
     def add_decision(self, step: int, item: ReviewItem, decision: Decision) -> None:
-        """Put a decision in force; the one before it is kept."""
+        """Put a decision in force; the previous one is kept."""
         number = item.number
         replaced = json.dumps([[e.start, e.end, e.label] for e in decision.replaced], ensure_ascii=False)
         values = (step, number, decision.action, decision.start, decision.end, decision.label, replaced, number)
@@ -248,25 +248,25 @@ class ReviewStore:
     def decisions_in(
         self, sentence: int, without: int = -1, before: int = MAX_NUMBER
     ) -> list[tuple[ReviewItem, Decision]]:
-        """The decisions in force about a sentence, in their order.
+        """The decisions in force about a sentence, in order.
 
         Args:
             sentence: its index.
-            without: number of an item whose decision is left out.
-            before: id of a decision; this one and later ones are left out.
+            without: number of an item whose decision is omitted.
+            before: id of a decision; this and later ones are omitted.
         """
         query = f"{_DECIDED} WHERE f.sentence = ? AND f.number <> ? AND d.id < ? ORDER BY d.id"
         rows = self._connection.execute(query, (sentence, without, before)).fetchall()
         return [(_item(row), _decision(row)) for row in rows]
 
     def decisions_by_sentence(self) -> Iterator[tuple[int, list[tuple[ReviewItem, Decision]]]]:
-        """Index of each sentence that has decisions in force, in order, with these decisions in their order."""
+        """Yield the index of each sentence with decisions in force, in order, with these decisions in order."""
         rows = self._connection.execute(f"{_DECIDED} ORDER BY f.sentence, d.id").fetchall()
         for sentence, group in groupby(rows, key=lambda row: int(row["sentence"])):
             yield sentence, [(_item(row), _decision(row)) for row in group]
 
     def last_step(self, reviewer: str) -> int | None:
-        """The reviewer's last step that is not undone."""
+        """The reviewer's last step that has not been undone."""
         query = "SELECT max(id) FROM steps WHERE reviewer = ? AND NOT undone"
         step: int | None = self._connection.execute(query, (reviewer,)).fetchone()[0]
         return step
@@ -280,7 +280,7 @@ class ReviewStore:
         return [StepDecision(row[0], row[1], row[2], bool(row[3]), row[4]) for row in rows]
 
     def restore(self, number: int, decision: int | None) -> None:
-        """Put an earlier decision in force again, or the last one before it whose step is not undone."""
+        """Reinstate an earlier decision, or the last one before it whose step has not been undone."""
         query = "SELECT d.action, d.previous, s.undone FROM decisions d JOIN steps s ON s.id = d.step WHERE d.id = ?"
         status: Status = "open"
         while decision is not None:
@@ -303,7 +303,7 @@ _DECIDED = (
     "SELECT f.*, d.action, d.start AS d_start, d.end AS d_end, d.label AS d_label, d.replaced"
     " FROM findings f JOIN decisions d ON d.id = f.decision"
 )
-_VALID = "until > ? AND until <= ?"  # a lease longer than any that is given out is one of a clock that was reset since
+_VALID = "until > ? AND until <= ?"  # a longer lease than any given out is from a clock that was reset since
 _HELD = f"number IN (SELECT finding FROM leases WHERE reviewer <> ? AND {_VALID})"
 _SAME = (
     "text = ? AND kind = ? AND label = ? AND status = 'open' AND number <> ?"

@@ -1,1 +1,1 @@
-"""Work on many items: an ordered map over processes, and files cut into shards whose results a second run skips."""
+"""Parallel processing of many items: ordered maps over processes, and resumable maps over shards of files."""

@@ -1,4 +1,4 @@
-"""Annotate a stream of text: cut into words, match, write; in constant memory, on as many cores as wanted."""
+"""Annotation of a text stream: tokenize, match, write; in constant memory, on several cores."""
 
 import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -28,7 +28,7 @@ from lacuner.streams.resumable import Work
 from lacuner.streams.shards import Shard
 
 _CHUNK, _CHUNK_CHARACTERS = 2000, 1_000_000
-"""Texts that are worked on at a time, and how many characters at most, unless one text has more."""
+"""Maximum number of texts and characters per chunk, unless a single text is longer."""
 
 
 def annotate_stream(
@@ -43,19 +43,19 @@ def annotate_stream(
     phrases: Matcher | None = None,
     max_words: int | None = None,
 ) -> AnnotationReport:
-    """Annotate texts as they come, and write them.
+    """Annotate a stream of texts, and write the result.
 
     Args:
-        matcher: knows the names.
+        matcher: finds the names.
         texts: to annotate.
         out: written to.
-        format: name of the format to write in, one in which parts of a file can be written separately.
-        split: how raw text becomes words.
-        engine: where the work runs; by default in this process.
-        name: what errors call the file that is written.
+        format: output format, one whose files can be written in parts.
+        split: how raw text is tokenized.
+        engine: where the work runs; in this process by default.
+        name: name of the output file in errors.
         first: number of the first text in that file.
-        phrases: knows names without labels, whose words are marked as unknown.
-        max_words: longer texts are cut into sentences; ``None``: none is.
+        phrases: finds unlabeled phrases, whose words are marked as unknown.
+        max_words: split longer texts into sentences; ``None``: never.
     """
     total, written = AnnotationReport(), _line_based(format)
     start = partial(_annotator, _Task(matcher, written, split, name, phrases, max_words))
@@ -67,15 +67,15 @@ def annotate_stream(
 
 @dataclass
 class Matchers:
-    """What finds names, in words and in characters; each is built when it is needed.
+    """Matchers of words and of characters, each built on demand.
 
     Args:
         names: the names to find.
-        phrases: names without labels, whose words are marked as unknown.
-        ignore_case: see :class:`~lacuner.matching.matcher.Matcher`, as for the others.
-        ambiguous: what becomes of names with several labels.
-        variants: whether names with other punctuation are found, too.
-        stopped: spellings that are not found.
+        phrases: unlabeled phrases, whose words are marked as unknown.
+        ignore_case: see :class:`~lacuner.matching.matcher.Matcher`, also for the following.
+        ambiguous: treatment of names with several labels.
+        variants: whether to match names with different punctuation.
+        stopped: spellings that are never matched.
     """
 
     names: Dictionary
@@ -87,7 +87,7 @@ class Matchers:
     _built: dict[bool, tuple[Matcher, Matcher | None]] = field(default_factory=dict, repr=False)
 
     def get(self, characters: bool) -> tuple[Matcher, Matcher | None]:
-        """What finds names, and what finds phrases, if there are any."""
+        """The matcher of names, and that of phrases, if any."""
         if characters not in self._built:
             names = Matcher(
                 self.names, self.ignore_case, self.ambiguous, self.variants, characters=characters, stopped=self.stopped
@@ -101,15 +101,15 @@ class Matchers:
 
 @dataclass(frozen=True)
 class ShardAnnotator:
-    """Annotates shards in a worker; this is all that it has to know.
+    """Annotates shards in a worker; contains everything that a worker needs.
 
     Args:
         matchers: find names.
         format: of the output.
-        input_format: of the inputs, if their names do not tell.
-        split: how raw text becomes words.
-        max_words: longer texts are cut into sentences; ``None``: none is.
-        strict: refuse what would be repaired otherwise.
+        input_format: of the inputs, if not evident from their names.
+        split: how raw text is tokenized.
+        max_words: split longer texts into sentences; ``None``: never.
+        strict: reject what would otherwise be repaired.
     """
 
     matchers: Matchers
@@ -126,7 +126,7 @@ class ShardAnnotator:
         return self.annotate
 
     def annotate(self, shards: Sequence[Shard], out: TextIO) -> dict[str, Any]:
-        """Annotate shards one after the other; returns what :class:`ShardSummary` reads."""
+        """Annotate shards one after the other; the result is that of :meth:`ShardSummary.as_dict`."""
         summary = ShardSummary()
         for shard in shards:
             report = ReadingReport(strict=self.strict, range=shard.range)
@@ -153,13 +153,13 @@ class ShardAnnotator:
 
 @dataclass
 class ShardSummary:
-    """What was found in shards, and what there is to say about them.
+    """Counts and notes about shards.
 
     Attributes:
         found: counts.
-        reading: what was repaired.
-        notes: what is special about a file, by its path.
-        characters: whether words were single characters in one of them.
+        reading: repairs.
+        notes: remarks about files, by path.
+        characters: whether words were single characters in any of them.
     """
 
     found: AnnotationReport = field(default_factory=AnnotationReport)
@@ -168,20 +168,20 @@ class ShardSummary:
     characters: bool = False
 
     def add(self, content: dict[str, Any]) -> None:
-        """Count what :meth:`as_dict` of another has described."""
+        """Add the result of another's :meth:`as_dict`."""
         self.found.add(AnnotationReport.from_dict(content["found"]))
         self.reading += ReadingReport.from_dict(content["reading"])
         self.notes |= content["notes"]
         self.characters |= content["characters"]
 
     def as_dict(self) -> dict[str, Any]:
-        """As JSON can hold it."""
+        """For JSON."""
         found, reading = self.found.as_dict(), self.reading.as_dict()
         return {"found": found, "reading": reading, "notes": self.notes, "characters": self.characters}
 
 
 def notes_about(texts: TextSource, split: Splitting | Literal["auto"]) -> list[str]:
-    """What a user should know about how a file was cut into words."""
+    """Notes for the user about the tokenization of a file."""
     notes = []
     if split != "auto" and texts.cut_already:
         notes.append("the input is already split into words; --split has no effect on it.")
@@ -205,7 +205,7 @@ def _line_based(format: str) -> Format:
 
 
 class _Chunk(NamedTuple):
-    """Texts that are worked on at a time, and the number of the first one in the whole."""
+    """Texts processed together, and the number of the first one in the stream."""
 
     first: int
     texts: list[str | Sentence]
@@ -215,7 +215,7 @@ class _Chunk(NamedTuple):
 
 
 class _Task(NamedTuple):
-    """What is done with each chunk."""
+    """The parameters of annotating a chunk."""
 
     matcher: Matcher
     format: Format
@@ -226,7 +226,7 @@ class _Task(NamedTuple):
 
 
 def _annotator(task: _Task) -> Callable[[_Chunk], tuple[str, AnnotationReport]]:
-    """A dictionary of a million names is loaded once: copies of this process share it."""
+    """A large dictionary is loaded once, and shared by forked processes."""
     return partial(_annotate, task)
 
 

@@ -1,7 +1,7 @@
-"""Where work runs: an ordered map, a map over independent items, and independent tasks, over the processes of this machine.
+"""Engines: an ordered map, a map over independent items, and independent tasks, on the processes of this machine.
 
-``annotate``, ``predict`` and ``bench`` know the protocol :class:`Engine` only. :mod:`lacuner.streams.ray_engine` has the same
-methods: ``start`` is the constructor of an actor there.
+``annotate``, ``predict`` and ``bench`` use only the protocol :class:`Engine`. :mod:`lacuner.streams.ray_engine` implements
+it, too: there, ``start`` becomes the constructor of an actor.
 """
 
 import multiprocessing
@@ -34,12 +34,12 @@ _PAUSE = 0.2  # seconds between two calls of ``watch``
 
 
 def available_cores() -> int:
-    """The cores that this process may use, which containers and job schedulers restrict."""
+    """Number of cores available to this process, respecting containers and job schedulers."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def cluster_cores(address: str) -> int:
-    """The cores of a Ray cluster."""
+    """Number of cores of a Ray cluster."""
     from lacuner.streams.ray_engine import RayEngine
 
     return RayEngine(address=address).workers
@@ -49,45 +49,45 @@ class Engine(Protocol):
     """Runs work, in this process or elsewhere."""
 
     def map(self, start: Callable[[], Callable[[Item], Result]], items: Iterable[Item]) -> Iterator[Result]:
-        """The results of all items, in their order.
+        """Yield the results of all items, in order.
 
-        Items are read a few ahead and no further, so that a stream of any size needs constant memory. The first error
-        ends the map; it is raised with a note that names the item.
+        Items are read only a few ahead, so that a stream of any size needs constant memory. The first error ends the map; it
+        is raised with a note that names the item.
 
         Args:
-            start: called once in each worker, to load what it needs; returns the function that is applied to items.
-            items: what to work on. ``str(item)`` is what error messages call it.
+            start: called once in each worker, to load what it needs; returns the function to apply to items.
+            items: work items; ``str(item)`` is used in error messages.
         """
         ...
 
     def map_each(
         self, start: Callable[[], Callable[[Item], Result]], items: Iterable[Item]
     ) -> Generator[Outcome[Item, Result], None, None]:
-        """Work on independent items; what has ended comes first.
+        """Process independent items, and yield outcomes as they complete.
 
-        An item that fails takes no other with it. If its worker dies, another one tries it again, three times altogether.
-        Only a worker that cannot start ends the map: the others would not either. When the caller closes the iterator,
-        or is interrupted, the workers are ended.
+        A failing item does not affect others. If its worker dies, it is retried on another, up to three times in all. Only a
+        worker that cannot start ends the map, since others would not start either. If the caller closes the iterator, or is
+        interrupted, the workers are terminated.
 
         Args:
-            start: called once in each worker, to load what it needs; returns the function that is applied to items.
-            items: what to work on; read when a worker is free. An iterator may have more of them after an outcome;
-                whoever relies on it starts another map for those that an engine has left.
+            start: called once in each worker, to load what it needs; returns the function to apply to items.
+            items: work items, read when a worker is free. An iterator may provide more after an outcome; callers that rely on
+                this start another map for items that an engine leaves over.
         """
         ...
 
     def run_each(
         self, task: Callable[[Item], Result], items: Iterable[Item], watch: Callable[[Item], None] = lambda item: None
     ) -> Generator[Outcome[Item, Result], None, None]:
-        """Run independent tasks, each in a process of its own; what has ended comes first.
+        """Run independent tasks, each in its own process, and yield outcomes as they complete.
 
-        A task that fails, or whose process is killed, takes no other with it. Memory is given back, and its peak can be
-        measured. When the caller closes the iterator, or is interrupted, all running tasks are ended.
+        A task that fails, or whose process is killed, does not affect others. Each process returns its memory, and its peak
+        can be measured. If the caller closes the iterator, or is interrupted, all running tasks are terminated.
 
         Args:
-            task: applied to each item. It may not start processes of its own.
-            items: what to work on.
-            watch: called a few times a second for every item that is running, for instance to show its progress.
+            task: applied to each item. It must not start processes of its own.
+            items: work items.
+            watch: called a few times per second for every running item, for instance to show its progress.
         """
         ...
 
@@ -98,14 +98,14 @@ ENTRY_POINTS = "lacuner.engines"
 def make_engine(
     name: str, workers: int | None = None, start_method: StartMethod | None = None, address: str | None = None
 ) -> Engine:
-    """The engine that a user names: ``local``, ``ray``, or one that a package brings.
+    """Create an engine by name: ``local``, ``ray``, or one provided by a package.
 
     Args:
         name: ``local``, ``ray``, or the name of an entry point of the group ``lacuner.engines``, which is called with
             ``workers``.
-        workers: processes at a time; by default one for each core of this machine, or of the cluster.
-        start_method: see :class:`LocalEngine`; other engines decide for themselves.
-        address: of a cluster of Ray.
+        workers: number of processes; by default one per core of this machine, or of the cluster.
+        start_method: see :class:`LocalEngine`; other engines ignore it.
+        address: of a Ray cluster.
     """
     if name == "ray":
         from lacuner.streams.ray_engine import RayEngine
@@ -126,7 +126,7 @@ class LocalEngine:
     """Processes of this machine. They end with their parent, however it ends.
 
     Args:
-        workers: processes at a time; 1 runs :meth:`map` and :meth:`map_each` in this process.
+        workers: number of processes; 1 runs :meth:`map` and :meth:`map_each` in this process.
         start_method: ``fork`` copies this process, so that everything in memory is shared; ``spawn`` starts a new
             interpreter, which is the safe way to run torch. By default ``fork`` where it is safe.
         threads: of each worker, for torch and the like; by default workers share the available cores evenly.
@@ -199,7 +199,7 @@ class LocalEngine:
                     yield _result(*waiting.popleft())
             while waiting:
                 yield _result(*waiting.popleft())
-        except BaseException:  # also when the caller stops iterating: nobody wants what is being worked on
+        except BaseException:  # also if the caller stops iterating: pending results are not needed
             _kill_workers(pool)
             raise
         finally:
@@ -235,10 +235,10 @@ class LocalEngine:
 
 
 def _kill_workers(pool: ProcessPoolExecutor) -> None:
-    """End all workers at once. From Python 3.14 on: ``pool.kill_workers()``."""
+    """Kill all workers at once. From Python 3.14 on: ``pool.kill_workers()``."""
     for process in list((pool._processes or {}).values()):
         process.kill()
-    # A result that a worker was sending has no rest. Without a writer the pool sees its end, instead of waiting for ever.
+    # A result may be only partly sent. Without a writer, the pool sees the end of it instead of waiting forever.
     results: Any = pool._result_queue
     results._writer.close()
 
@@ -250,15 +250,15 @@ def _default_start_method() -> StartMethod:
 
 @dataclass(eq=False)
 class _Process:
-    """A process of ours, and the connection to it; ``ended`` is known once nothing more was received."""
+    """A child process and the connection to it; ``ended`` is set once nothing more can be received."""
 
     process: Any
     connection: Connection
     ended: bool = False
 
     def received(self) -> Answer | None:
-        """What it has sent, if it has."""
-        ended = self.process.exitcode is not None  # asked first: what it has sent is then there
+        """What the process has sent, if anything."""
+        ended = self.process.exitcode is not None  # checked first, so that everything it has sent is then available
         try:
             if self.connection.poll():
                 answer: Answer = self.connection.recv()
@@ -266,7 +266,7 @@ class _Process:
         except (EOFError, OSError):
             self.process.join()
             ended = True
-        except Exception as error:  # of a value that cannot be unpickled
+        except Exception as error:  # a value that cannot be unpickled
             return Answer(error=sendable(error))
         self.ended = ended
         return None
@@ -282,7 +282,7 @@ class _Process:
 
 
 class _PoolProcess(PoolWorker):
-    """A process that is given one item after the other."""
+    """A process that works on one item after the other."""
 
     def __init__(self, process: _Process) -> None:
         super().__init__()
@@ -302,7 +302,7 @@ class _PoolProcess(PoolWorker):
 
 
 def _wait(processes: Iterable[_Process], seconds: float | None = None) -> None:
-    """Until one of them has sent something, or has ended; or so long."""
+    """Wait until one of them has sent something or ended, or until the timeout."""
     wait([handle for each in processes for handle in (each.process.sentinel, each.connection)], seconds)
 
 
@@ -315,7 +315,7 @@ def _kill(processes: Sequence[_Process]) -> None:
 
 @contextmanager
 def naming(item: object) -> Iterator[None]:
-    """Adds to an unexpected error which item was worked on; the others say where they come from."""
+    """Add a note with the item to unexpected errors; expected ones already name their origin."""
     try:
         yield
     except LacunerError:
@@ -327,7 +327,7 @@ def naming(item: object) -> Iterator[None]:
 
 def _submit(pool: ProcessPoolExecutor, item: object) -> Future[Any]:
     try:
-        with interrupts_deferred():  # it may start a worker
+        with interrupts_deferred():  # may start a worker
             return pool.submit(_work, item)
     except BrokenProcessPool:
         raise _killed(item) from None
@@ -348,7 +348,7 @@ def _killed(item: object) -> LacunerError:
 # In the worker
 
 _state: dict[str, Any] = {}
-"""How this worker begins, and, once it has begun, what it does with an item."""
+"""This worker's start function, and once started, its work function."""
 
 
 def _start_worker(start: Packed, threads: int) -> None:
@@ -357,6 +357,6 @@ def _start_worker(start: Packed, threads: int) -> None:
 
 
 def _work(item: object) -> object:
-    if "task" not in _state:  # not before there is an item, because an error that is raised here reaches the parent
+    if "task" not in _state:  # deferred to the first item, because an error raised here reaches the parent
         _state["task"] = attempt(lambda start: start.unpack()(), _state["start"]).result()
     return attempt(_state["task"], item).result()

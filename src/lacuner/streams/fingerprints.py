@@ -1,4 +1,4 @@
-"""What tells whether two runs use the same model, the same list of names, the same files."""
+"""Digests that tell whether two runs use the same model, dictionary and files."""
 
 import hashlib
 from pathlib import Path
@@ -7,7 +7,7 @@ from lacuner.corpus.files import open_seekable
 
 
 def digest_of(path: str | Path | None) -> str | None:
-    """A digest of a file, or of all files in a folder with their names; ``None`` of ``None``."""
+    """Digest of a file, or of all files in a folder with their names; ``None`` for ``None``."""
     if path is None:
         return None
     total = hashlib.sha256()

@@ -1,4 +1,4 @@
-"""Folders for results: on a disk, or in a store that fsspec knows. A file has its name only when it is whole."""
+"""Result folders on disk or in a store supported by fsspec. Files are written atomically."""
 
 import contextlib
 import os
@@ -18,45 +18,45 @@ from lacuner.streams.locks import exclusive
 
 _LOCK = ".lock"
 _PATIENCE = 10.0
-"""Seconds in which the workers of a run that was killed notice it, and give its lock back."""
+"""Seconds for workers of a killed run to notice it, and release its lock."""
 
 
 class Folder(Protocol):
-    """A folder for results; workers on other machines write into it, too."""
+    """A folder for results, possibly written by workers on other machines."""
 
     def names(self, inside: str = "") -> set[str]:
-        """The names of what is in it, or in a folder inside."""
+        """Names of the entries in the folder, or in a subfolder."""
         ...
 
     def create(self, inside: str = "") -> None:
-        """Make it, or a folder inside, unless it is there."""
+        """Create the folder, or a subfolder, if missing."""
         ...
 
     def read(self, name: str) -> BinaryIO:
-        """A file in it, open."""
+        """Open a file in it for reading."""
         ...
 
     def write(self, name: str) -> contextlib.AbstractContextManager[BinaryIO]:
-        """A file that takes its name when the context ends without an error."""
+        """Open a file for atomic writing."""
         ...
 
     def claimed(self) -> contextlib.AbstractContextManager[None]:
-        """No other run writes into it meanwhile, where that can be seen to."""
+        """Lock the folder against other runs, if the storage supports it."""
         ...
 
     def clean(self) -> None:
-        """Remove what killed processes have left behind."""
+        """Remove leftovers of killed processes."""
         ...
 
 
 def folder_at(path: str | Path) -> Folder:
-    """The folder that a user names."""
+    """Create a folder from a user-given path or URL."""
     return RemoteFolder(str(path).rstrip("/")) if is_url(path) else LocalFolder(Path(path))
 
 
 @dataclass(frozen=True)
 class LocalFolder:
-    """A folder on a disk of this machine, or one that all machines share."""
+    """A folder on a local or shared disk."""
 
     path: Path
 
@@ -98,10 +98,10 @@ class LocalFolder:
 
 @dataclass(frozen=True)
 class RemoteFolder:
-    """A folder in a store of objects, by its URL.
+    """A folder in an object store, by URL.
 
-    A file is written here, uploaded under another name, and renamed. There are no locks: of two runs at the same time, each
-    does all the work, and what both make is the same.
+    A file is written locally, uploaded under a temporary name, and renamed. There are no locks: two concurrent runs both do
+    all the work, with identical results.
     """
 
     url: str
@@ -166,5 +166,5 @@ def copy_file(folder: Folder, name: str, out: BinaryIO) -> None:
 
 
 def _target(temporary: str) -> str:
-    """The name that a temporary file was to have: ``.NAME.RANDOM.lacuner``."""
+    """The final name of a temporary file: ``.NAME.RANDOM.lacuner``."""
     return temporary.removeprefix(".").removesuffix(".lacuner").rpartition(".")[0]

@@ -1,4 +1,4 @@
-"""Which files a user means: files, folders, patterns, and URLs that fsspec knows."""
+"""Expansion of input arguments: files, folders, patterns, and URLs supported by fsspec."""
 
 import glob
 import os
@@ -15,30 +15,30 @@ _PATTERN = "*?["
 
 
 def expand(arguments: Iterable[str | Path]) -> list[str | Path]:
-    """Files, and URLs, one by one: a folder stands for all files in it, a pattern for those that it fits, in order.
+    """Expand to single files and URLs, in order: a folder stands for all files in it, a pattern for its matches.
 
-    Names that begin with a dot or an underscore are left out of folders, as what other tools keep there. A folder that is
-    a corpus by itself, such as one of brat, stays what it is.
+    Names in folders that begin with a dot or an underscore are skipped, as by other tools. A folder that is a corpus by
+    itself, such as one of brat, is kept.
     """
     return [file for argument in arguments for file in _files_of(argument)]
 
 
 def with_states(paths: Iterable[str | Path]) -> list[InputFile]:
-    """The files with what tells whether they have changed."""
+    """The files with their state, to detect changes."""
     return [InputFile.of(path) for path in paths]
 
 
 def matches_files(argument: str) -> bool:
-    """Whether it is a pattern, and there are files that it fits."""
+    """Whether it is a pattern with matching files."""
     try:
         found = glob.iglob(argument, recursive=True) if any(sign in argument for sign in _PATTERN) else iter(())
         return next(found, None) is not None
-    except (OSError, ValueError):  # of a text that no system takes for a name
+    except (OSError, ValueError):  # not a valid file name on this system
         return False
 
 
 def stands_for(argument: str | Path, path: str) -> bool:
-    """Whether a file that is not there yet would be one of those that a folder, or a pattern, stands for."""
+    """Whether a file that does not exist yet would be matched by a folder or pattern."""
     if is_url(argument) != is_url(path):
         return False
     given, file = (_parts(each if is_url(argument) else os.path.realpath(each)) for each in (str(argument), path))
@@ -48,7 +48,7 @@ def stands_for(argument: str | Path, path: str) -> bool:
         return all(map(_is_visible, file[len(given) :]))
     if os.path.exists(argument):
         return False
-    parents = (file[:end] for end in range(len(file) + 1))  # a pattern may fit a folder, which stands for its files
+    parents = (file[:end] for end in range(len(file) + 1))  # a pattern may match a folder, which stands for its files
     return any(_fits(parent, given) and all(map(_is_visible, file[len(parent) :])) for parent in parents)
 
 
@@ -57,7 +57,7 @@ def _parts(path: str) -> list[str]:
 
 
 def _fits(parts: Sequence[str], pattern: Sequence[str]) -> bool:
-    """As ``glob`` sees it."""
+    """Match in the same way as ``glob``."""
     if not pattern:
         return not parts
     visible = bool(parts) and (not parts[0].startswith(".") or pattern[0].startswith("."))

@@ -1,4 +1,4 @@
-"""Ctrl-C at the moment when a process is started."""
+"""Safe handling of Ctrl-C while a process is started."""
 
 import signal
 import threading
@@ -8,14 +8,14 @@ from contextlib import contextmanager
 
 @contextmanager
 def interrupts_deferred() -> Iterator[None]:
-    """Ctrl-C waits until the block has ended, in which a process is started and noted.
+    """Defer Ctrl-C until the end of the block, in which a process is started and registered.
 
-    Python calls functions of other modules whenever a process is forked (one of ``logging`` among them), and ignores what
-    they raise. A ``KeyboardInterrupt`` there would be lost: the command would go on as if nobody had pressed anything.
+    On each fork, Python calls hooks of other modules (one of ``logging`` among them), and ignores their exceptions. A
+    ``KeyboardInterrupt`` there would be lost, and the command would continue.
     """
     handler = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(handler):
-        yield  # the handler runs in the main thread; one that is no function of Python raises nothing
+        yield  # handlers run in the main thread; one not written in Python raises nothing
         return
     pressed = False
 

@@ -1,4 +1,4 @@
-"""Chunks of a stream that somebody is still writing: large while it is quick, and answered at once when it waits."""
+"""Chunks of a live stream: large if it is fast, and processed immediately if it pauses."""
 
 import queue
 import threading
@@ -10,18 +10,18 @@ from typing import TypeVar
 T = TypeVar("T")
 
 PATIENCE = 0.02
-"""Seconds that an item waits for others to come with it."""
+"""Seconds that an item waits for others."""
 
 
 def chunks_as_they_come(items: Iterable[T], size: int, patience: float = PATIENCE) -> Iterator[list[T]]:
-    """Lists of at most ``size`` items, in their order.
+    """Yield lists of at most ``size`` items, in order.
 
-    A thread reads ``items``, at most ``size`` ahead. An error that reading raises comes after what was read before it.
+    A thread reads ``items``, at most ``size`` ahead. An error while reading is raised after everything read before it.
 
     Args:
-        items: may wait for each item as long as it likes.
+        items: may block for any time.
         size: of a chunk.
-        patience: seconds after which a chunk is handed on that is not full.
+        patience: seconds after which an incomplete chunk is yielded.
     """
     waiting: queue.Queue[T | _End] = queue.Queue(size)
     stopped = threading.Event()
@@ -49,7 +49,7 @@ class _End:
 
 
 def _fill(chunk: list[T], first: T, waiting: "queue.Queue[T | _End]", size: int, patience: float) -> _End | None:
-    """Add what comes in time; returns the end of the stream, if that is among it."""
+    """Add items that arrive in time; return the end of the stream, if reached."""
     chunk.append(first)
     until = time.monotonic() + patience
     while len(chunk) < size:

@@ -1,4 +1,4 @@
-"""Locks between processes: two runs never write into one folder."""
+"""Inter-process locks, so that two runs never write to the same folder."""
 
 import os
 import time
@@ -11,13 +11,13 @@ from lacuner.errors import LacunerError
 
 @contextmanager
 def exclusive(path: Path, busy: str, patience: float = 0.0) -> Iterator[None]:
-    """Hold the lock file ``path``, which is created if need be; the system gives it back when a process ends.
+    """Hold the lock file ``path``, creating it if needed; the system releases it when the process ends.
 
     Args:
-        path: the lock file. Whoever holds the lock may remove it.
-        busy: what the error says if another process holds it.
-        patience: seconds to wait for it. A copy of a process holds its locks, too, and may notice a little later than
-            others that it was killed.
+        path: the lock file. The holder of the lock may remove it.
+        busy: error message if another process holds it.
+        patience: seconds to wait for it. A forked child holds its parent's locks, too, and may outlive it a little when
+            killed.
     """
     import fcntl
 

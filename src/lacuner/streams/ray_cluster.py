@@ -1,4 +1,4 @@
-"""The connection to a Ray cluster: one that is running already, or one on this machine, which ends with the command."""
+"""Connection to a Ray cluster: a running one, or one on this machine, which ends with the command."""
 
 import logging
 import os
@@ -10,21 +10,21 @@ from typing import Any
 
 from lacuner.errors import ConfigError
 
-_PATIENCE = 10.0  # seconds in which the head of a cluster answers
+_PATIENCE = 10.0  # seconds for the head of a cluster to respond
 _OBJECT_STORE = 256 * 2**20
-"""Bytes for what Ray hands to workers, where we start it: a dictionary, and names of files. Results are small."""
+"""Bytes for Ray's object store, if we start it: for a dictionary, and file names. Results are small."""
 _PRIVATE = "lacuner_private"
-"""A resource that tells a Ray that one command has started for itself from a cluster."""
+"""A resource that distinguishes a Ray instance started by a command for itself from a cluster."""
 
 
 def import_ray() -> Any:
-    """The module, which says and does no more than it has to."""
+    """Import Ray with minimal side effects and output."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")  # standard output is ours; outcomes say what has died
+    os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")  # standard output is ours; outcomes report deaths
     os.environ.setdefault(
         "RAY_worker_niceness", "0"
-    )  # Ray lowers it to 15: whatever else runs would take all the cores
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # GPUs stay visible, and Ray says nothing about it
+    )  # Ray raises niceness to 15, so that any other load would take all the cores
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # GPUs stay visible, without a warning by Ray
     try:
         import ray
     except ImportError:
@@ -37,8 +37,8 @@ def connect(ray: Any, address: str | None, cores: int) -> None:
 
     Args:
         ray: the module.
-        address: of the cluster; ``None``: Ray is started.
-        cores: that Ray is to have, if it is started.
+        address: of the cluster; ``None`` starts Ray.
+        cores: number of cores for Ray, if it is started.
     """
     quiet = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": True}
     reached = False
@@ -68,7 +68,7 @@ def connect(ray: Any, address: str | None, cores: int) -> None:
 
 
 def _remedy(address: str | None, reached: bool) -> str:
-    """What to do. To an address that is given, Ray sends no token unless it is told to, or there is a file with one."""
+    """Remedy for a failed connection. Ray sends no token to a given address unless configured to, or given a token file."""
     advice = []
     if reached and not os.environ.get("RAY_AUTH_MODE"):
         advice.append("if it wants a token, set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN")
@@ -80,16 +80,16 @@ def _remedy(address: str | None, reached: bool) -> str:
 
 
 def _is_reachable(address: str) -> bool:
-    """Whether somebody answers there, if we know where; Ray itself would wait for minutes, and print what concerns nobody.
+    """Whether anything responds at the address, if known; Ray itself would wait for minutes, and print irrelevant messages.
 
     Raises:
-        OSError: nobody does.
+        OSError: nothing responds.
     """
     if address == "auto":
-        with suppress(ImportError, AttributeError, TypeError):  # it is no public function
+        with suppress(ImportError, AttributeError, TypeError):  # not a public function
             from ray._private.services import get_ray_address_from_environment
 
-            address = get_ray_address_from_environment("auto", None)  # of a cluster that may have gone
+            address = get_ray_address_from_environment("auto", None)  # of a cluster that may no longer exist
     host, colon, port = address.removeprefix("ray://").rpartition(":")
     if not colon or not port.isdecimal():
         return False
@@ -99,7 +99,7 @@ def _is_reachable(address: str) -> bool:
 
 @contextmanager
 def _silent() -> Iterator[None]:
-    """Nothing is written to standard error: Ray's core prints a line each time that it tries to connect, and raises at last."""
+    """Suppress standard error: Ray's core prints a line for every connection attempt, and raises in the end anyway."""
     kept = os.dup(2)
     try:
         with open(os.devnull, "wb") as nowhere:

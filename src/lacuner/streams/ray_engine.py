@@ -1,4 +1,4 @@
-"""Ray: the same work in actors and tasks of a cluster, or of this machine. Ray's core is enough; Ray Data is not used."""
+"""Ray engine: the same work in actors and tasks on a cluster or this machine. Uses Ray Core only, not Ray Data."""
 
 import logging
 import os
@@ -23,20 +23,20 @@ Result = TypeVar("Result")
 logger = logging.getLogger(__name__)
 
 _PAUSE = 0.5  # seconds between two calls of ``watch``
-_LATE = 30.0  # seconds after which an actor that has no process yet is said to wait for a place
-_GRACE = 5.0  # seconds in which a process of this machine ends that is killed
-_GRACE_ELSEWHERE = 0.5  # seconds in which others do, of which nothing can be seen
+_LATE = 30.0  # seconds after which an actor without a process is reported as waiting for resources
+_GRACE = 5.0  # seconds for killed processes of this machine to end
+_GRACE_ELSEWHERE = 0.5  # seconds for those of other machines, which cannot be observed
 
 
 class RayEngine:
-    """Workers are actors, and tasks are tasks of Ray. They end with the driver, however it ends.
+    """Workers are Ray actors, and tasks are Ray tasks. They end with the driver, however it ends.
 
-    Every machine of the cluster needs Lacuner, and must see the files that are read and written: a shared disk, or URLs.
+    Every machine of the cluster needs Lacuner, and must see the input and output files: on a shared disk, or as URLs.
 
     Args:
-        workers: actors, or tasks, at a time; by default one for each core of the cluster.
-        address: of a cluster that is running (``auto``, ``HOST:6379``, ``ray://HOST:10001``). By default Ray is started on
-            this machine, and ended with this process.
+        workers: number of actors or tasks at a time; by default one per core of the cluster.
+        address: of a running cluster (``auto``, ``HOST:6379``, ``ray://HOST:10001``). By default Ray is started on this
+            machine, and ends with this process.
         threads: cores of each worker; by default workers share those of the cluster evenly.
     """
 
@@ -49,12 +49,12 @@ class RayEngine:
 
     @property
     def workers(self) -> int:
-        """Actors, or tasks, at a time."""
+        """Number of actors or tasks at a time."""
         return self._workers or self._cores()
 
     @property
     def threads(self) -> int:
-        """Cores of each: an even share, or what is left if the machines have place for all workers then only."""
+        """Cores per worker: an even share, or fewer if only then all workers fit onto the machines."""
         if self._threads is not None:
             return self._threads
         machines, workers = self._machines(), self.workers
@@ -62,7 +62,7 @@ class RayEngine:
         return next((share for share in range(most, 1, -1) if sum(cores // share for cores in machines) >= workers), 1)
 
     def map(self, start: Callable[[], Callable[[Item], Result]], items: Iterable[Item]) -> Iterator[Result]:
-        """See :meth:`Engine.map`; an item whose worker dies is tried again, as by :meth:`map_each`."""
+        """See :meth:`Engine.map`; an item whose worker dies is retried, as by :meth:`map_each`."""
         run = partial(self.map_each, partial(_start_for_numbered, start))
         with closing(in_order(run, items, 2 * self.workers)) as outcomes:
             for outcome in outcomes:
@@ -104,7 +104,7 @@ class RayEngine:
     ) -> Generator[Outcome[Item, Result], None, None]:
         """See :meth:`Engine.run_each`."""
         ray = self._connected()
-        # A process for each task, whose memory is its own; whether it is tried again is for the caller to say.
+        # One process per task, with its own memory; retries are up to the caller.
         run = ray.remote(num_cpus=self.threads, max_calls=1, max_retries=0)(_run_task)
         waiting, running = iter(items), dict[Any, Item]()
         surroundings = self._surroundings()
@@ -121,7 +121,7 @@ class RayEngine:
                     watch(item)
         finally:
             for call in running:
-                with suppress(Exception):  # a cluster that has gone ends its tasks by itself
+                with suppress(Exception):  # tasks of a lost cluster end by themselves
                     ray.cancel(call, force=True)
 
     def _outcome(self, item: Item, call: Any) -> Outcome[Item, Any]:
@@ -142,13 +142,13 @@ class RayEngine:
         return _Surroundings(self.threads, os.getcwd())
 
     def _end(self, actors: Sequence["_Actor"]) -> None:
-        """Kill actors, and wait for the processes of those that were at work, so that they write no more.
+        """Kill actors, and wait for the processes of busy ones, so that they write no more.
 
-        Ray does not wait; the calls of an actor have ended, for Ray, before its process has.
+        Ray does not wait: for Ray, the calls of an actor end before its process does.
         """
         processes = [actor.process() for actor in actors if actor.pending is not None]
         for actor in actors:
-            with suppress(Exception):  # a cluster that has gone ends its actors by itself
+            with suppress(Exception):  # actors of a lost cluster end by themselves
                 self._ray.kill(actor.handle)
         began = time.monotonic()
         while any(process is not None and process.may_run(time.monotonic() - began) for process in processes):
@@ -158,7 +158,7 @@ class RayEngine:
         return max(1, sum(self._machines()))
 
     def _machines(self) -> list[int]:
-        """The cores of each machine."""
+        """Number of cores of each machine."""
         if self.address is None:
             return [available_cores()]
         alive = [node["Resources"] for node in self._connected().nodes() if node["Alive"]]
@@ -171,7 +171,7 @@ class RayEngine:
 
 
 class _Actor(PoolWorker):
-    """An actor, and the call whose end is waited for."""
+    """An actor and its pending call."""
 
     def __init__(self, handle: Any, ray: Any) -> None:
         super().__init__()
@@ -181,15 +181,15 @@ class _Actor(PoolWorker):
         self._error = ""
 
     def has_no_place(self) -> bool:
-        """Whether no machine has taken it for long, so that it may wait for ever."""
+        """Whether it has waited so long for resources that it may wait forever."""
         late = not self.started and time.monotonic() - self._began >= _LATE
         return late and not self._ray.wait([self._placed], timeout=0)[0]
 
     def process(self) -> "_Process | None":
-        """Its process, if there is one."""
+        """Its process, if any."""
         try:
             found: _Process = self._ray.get(self._placed, timeout=1)
-        except Exception:  # it is dead, or the cluster has gone
+        except Exception:  # it is dead, or the cluster is lost
             return None
         return found
 
@@ -204,7 +204,7 @@ class _Actor(PoolWorker):
         except self._ray.exceptions.RayActorError as error:
             self.dead, self._error = True, _how(error)
             return None
-        except self._ray.exceptions.RayError as error:  # what it has answered cannot be read
+        except self._ray.exceptions.RayError as error:  # its answer cannot be read
             return Answer(error=LacunerError(f"its answer is lost ({_how(error)})"))
         return answer
 
@@ -220,7 +220,7 @@ def _pack(value: object) -> bytes:
 
 
 def _how(error: BaseException) -> str:
-    """How a process of Ray has ended, in a few words."""
+    """How a Ray process ended, in a few words."""
     if type(error).__name__ == "OutOfMemoryError":
         return "was killed, because the memory of its machine ran out"
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
@@ -231,13 +231,13 @@ def _how(error: BaseException) -> str:
 
 
 class _Process(NamedTuple):
-    """A process of some machine."""
+    """A process on some machine."""
 
     machine: str
     number: int
 
     def may_run(self, seconds: float) -> bool:
-        """Whether it may still run so many seconds after it was killed."""
+        """Whether it may still be running this many seconds after it was killed."""
         if self.machine != socket.gethostname():
             return seconds < _GRACE_ELSEWHERE
         try:
@@ -253,20 +253,20 @@ def _start_for_numbered(start: Callable[[], Callable[[Any], Any]]) -> Callable[[
 
 
 class _Surroundings(NamedTuple):
-    """What a worker has in common with the command that it works for."""
+    """Environment that a worker shares with the main process."""
 
     threads: int
     folder: str
 
     def enter(self) -> None:
-        """Work with so many threads, and where the command does, so that relative paths are its own."""
+        """Limit threads, and change to the main process's folder, so that relative paths are valid."""
         limit_threads(self.threads)
-        with suppress(OSError):  # a machine without that folder can do what needs URLs and absolute paths only
+        with suppress(OSError):  # without that folder, URLs and absolute paths still work
             os.chdir(self.folder)
 
 
 class _Worker:
-    """An actor. What it needs is loaded when it begins, so that an error there is told like any other."""
+    """An actor. It loads what it needs in its first call, so that errors are reported like any other."""
 
     def __init__(self, packed: bytes, surroundings: _Surroundings) -> None:
         surroundings.enter()
@@ -274,15 +274,15 @@ class _Worker:
         self._task: Callable[[Any], Any] | None = None
 
     def is_there(self) -> _Process:
-        """Says that it has a process, and which."""
+        """Return its process, which shows that it has one."""
         return _Process(socket.gethostname(), os.getpid())
 
     def begin(self) -> Answer:
-        """Load what is needed, unless that is done."""
+        """Load what is needed, unless already done."""
         return attempt(lambda _: self._load(), None)._replace(value=None)
 
     def work(self, item: object) -> Answer:
-        """Work on an item."""
+        """Process an item."""
         try:
             task = self._load()
         except Exception as error:

@@ -1,10 +1,10 @@
-"""A map over shards whose results are files: an interruption at any moment loses no finished part and repeats none.
+"""Resumable map over shards with results in files: an interruption at any moment neither loses nor repeats a finished part.
 
-A folder of results holds::
+A result folder contains::
 
     part-00000-00499.jsonl   the results of the shards 0 to 499, here small files
     part-00500.jsonl         those of shard 500
-    _manifest.json           what they were made with and of, which shards have failed, and counts of everything
+    _manifest.json           settings and inputs, failed shards, and total counts
     _summaries/              counts of each part
 """
 
@@ -32,18 +32,18 @@ _SUMMARIES = "_summaries"
 _PART = re.compile(r"part-(\d+)(?:-(\d+))?(\..+)")
 
 Work = Callable[[Sequence[Shard], TextIO], Any]
-"""Works on shards, writes their result to the file, and returns a summary that JSON can hold."""
+"""Processes shards, writes their result to the file, and returns a summary for JSON."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """The result of a batch of shards, or why there is none.
+    """The result of a batch of shards, or its error.
 
     Attributes:
-        batch: what was worked on; one shard, if there is an error.
-        name: of the file with the result.
-        summary: what the work returned.
-        reused: whether an earlier run has made it.
+        batch: the batch; one shard, if there is an error.
+        name: of the result file.
+        summary: return value of the work.
+        reused: whether it is from an earlier run.
         error: what is wrong with the shard.
     """
 
@@ -56,14 +56,14 @@ class Part:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be made.
+    """The work to be done.
 
     Attributes:
         inputs: the files.
-        made_with: everything that the results depend on, except for the inputs: model, options, …
+        made_with: everything except the inputs that the results depend on: model, options, …
         size: bytes of a shard.
-        format: of the inputs, if their names do not tell.
-        suffix: ending of the files that are made.
+        format: of the inputs, if not evident from their names.
+        suffix: extension of the result files.
         shards: those of the inputs.
     """
 
@@ -80,13 +80,13 @@ class Plan:
         object.__setattr__(self, "shards", tuple(cut_all(self.inputs, self.size, self.format)))
 
     def name_of(self, batch: Batch) -> str:
-        """The file with the results of a batch; names sort as shards do."""
+        """The result file of a batch; names sort like shards."""
         digits = max(5, len(str(len(self.shards))))
         last = f"-{batch.end - 1:0{digits}}" if len(batch.shards) > 1 else ""
         return f"part-{batch.first:0{digits}}{last}{self.suffix}"
 
     def fingerprint(self) -> dict[str, Any]:
-        """What must be the same for results to go together."""
+        """What must be equal for results to belong together."""
         cut = {"shard_size": self.size, "input_format": self.format, "suffix": self.suffix}
         inputs = [{"path": _shown(file.path), **file.state._asdict()} for file in self.inputs]
         made: dict[str, Any] = json.loads(
@@ -95,7 +95,7 @@ class Plan:
         return made
 
     def finished(self, folder: Folder) -> dict[int, Batch]:
-        """The batches that have results in the folder, by the number of their first shard."""
+        """The batches with results in the folder, by the index of their first shard."""
         found = {}
         for name in folder.names():
             match = _PART.fullmatch(name)
@@ -105,7 +105,7 @@ class Plan:
         return found
 
     def missing(self, finished: Mapping[int, Batch]) -> Iterator[Batch]:
-        """Batches of all shards that no finished one has."""
+        """Batches of all shards that are in no finished batch."""
         begin = 0
         for first in [*sorted(finished), len(self.shards)]:
             yield from group_shards(self.shards[begin:first], self.size, begin)
@@ -113,16 +113,16 @@ class Plan:
 
 
 def map_to_files(engine: Engine, start: Callable[[], Work], plan: Plan, folder: Folder) -> Generator[Part, None, None]:
-    """Work on every shard that has no result in ``folder`` yet. Parts of earlier runs come first, then what is done.
+    """Process every shard without a result in ``folder``. Parts of earlier runs are yielded first, then new ones.
 
-    A file with the name of a part is always whole. A batch that fails is worked on in two halves, until the shard is found
-    that cannot be done; it is a part with an error, and everything else is done. Only a disk that cannot be written ends it.
+    Result files are always complete. A batch that fails is halved repeatedly until the failing shard is found; that becomes a
+    part with an error, and everything else is processed. Only an unwritable disk ends the map.
 
     Args:
         engine: where the work runs.
-        start: called once in each worker; returns what is done with a batch.
-        plan: what to make.
-        folder: for the results. It must be empty, or of the same plan; nobody else writes into it meanwhile.
+        start: called once in each worker; returns the function to apply to batches.
+        plan: the work.
+        folder: for the results. It must be empty, or of the same plan; it must not be written to by others.
     """
     _create(folder)
     with folder.claimed():
@@ -137,13 +137,13 @@ def map_to_files(engine: Engine, start: Callable[[], Work], plan: Plan, folder: 
                 failed += [part] if part.error is not None else []
                 yield part
         finally:
-            folder.clean()  # of runs that were interrupted, as this one may be
+            folder.clean()  # of interrupted runs, possibly this one
         reasons = [{"shard": str(part.batch), "reason": described(part.error)} for part in failed if part.error]
         _write_json(folder, MANIFEST, {**fingerprint, "complete": not failed, "failed": reasons})
 
 
 def conclude(plan: Plan, folder: Folder, counts: Mapping[str, Any]) -> None:
-    """Write what all parts together hold into the manifest."""
+    """Write the total counts of all parts into the manifest."""
     manifest = _read_json(folder, MANIFEST)
     _write_json(folder, MANIFEST, {**manifest, "parts": len(plan.finished(folder)), "counts": counts})
 
@@ -168,7 +168,7 @@ class _Job:
 
 
 class _Jobs(Iterator[_Job]):
-    """What is to be done. When it has ended, there may be more again: the workers that are there do the halves of a batch."""
+    """Remaining work. It may continue after its end: halves of a failed batch are added for the running workers."""
 
     def __init__(self, plan: Plan, folder: Folder, batches: Iterable[Batch]) -> None:
         self.batches = deque(batches)
@@ -185,12 +185,12 @@ def _make_all(
     engine: Engine, start: Callable[[], Work], plan: Plan, folder: Folder, batches: Sequence[Batch]
 ) -> Iterator[Part]:
     jobs = _Jobs(plan, folder, batches)
-    while jobs.batches:  # once, unless an engine does not look for the halves
+    while jobs.batches:  # once, unless an engine does not ask again for the halves
         with closing(engine.map_each(partial(_starter, start), jobs)) as ended:
             for outcome in ended:
                 batch, error = outcome.item.batch, outcome.error
                 if isinstance(error, WriteError):
-                    raise error  # there would be no room for the others either
+                    raise error  # no other result could be written either
                 if error is not None and len(batch.shards) > 1:
                     jobs.batches.extendleft(reversed(batch.halves()))
                 else:
@@ -209,7 +209,7 @@ def _create(folder: Folder) -> None:
 
 
 def _claim(folder: Folder, plan: Plan) -> dict[str, Any]:
-    """Make the folder ours, or see that it is; what the manifest holds."""
+    """Claim the folder, or check that it belongs to this plan; return the manifest."""
     wanted = plan.fingerprint()
     try:
         names = folder.names()
@@ -231,7 +231,7 @@ def _claim(folder: Folder, plan: Plan) -> dict[str, Any]:
         ) from error
     differ = [key for key in wanted if not isinstance(found, dict) or found.get(key) != wanted[key]]
     if differ and isinstance(found, dict) and "lacuner" in found and all(map(_is_empty_without, names)):
-        _write_json(folder, MANIFEST, {**wanted, "complete": False})  # of a run that has made nothing
+        _write_json(folder, MANIFEST, {**wanted, "complete": False})  # left by a run without results
         return wanted
     if differ:
         changed = _changed_inputs(found, wanted) if differ == ["inputs"] else ""
@@ -243,12 +243,12 @@ def _claim(folder: Folder, plan: Plan) -> dict[str, Any]:
 
 
 def _is_empty_without(name: str) -> bool:
-    """Whether a folder with nothing else than such files holds no results."""
+    """Whether a folder with only such files has no results."""
     return name in (MANIFEST, _SUMMARIES) or (name.startswith(".") and name.endswith(".lacuner"))
 
 
 def _changed_inputs(found: Any, wanted: Mapping[str, Any]) -> str:
-    """Which of the files have changed, as far as a sentence can hold it."""
+    """Describe in one sentence which files have changed."""
     known = {item["path"]: item for item in found.get("inputs") or ()}
     changed = [item["path"] for item in wanted["inputs"] if item["path"] in known and known[item["path"]] != item]
     if not changed:
@@ -265,7 +265,7 @@ def _make(work: Work, job: _Job) -> Any:
     with job.folder.write(job.name) as raw:
         with _as_text(raw) as file:
             summary = work(job.batch.shards, file)
-        # A part without a summary must not exist, so that the summary comes first.
+        # Write the summary first, so that every part has one.
         _write_json(job.folder, f"{_SUMMARIES}/{job.name}.json", summary)
     return summary
 

@@ -1,4 +1,4 @@
-"""Workers that are given one item after the other; an item whose worker dies is tried again, whatever the workers are."""
+"""Worker pools with retries: an item whose worker dies is retried, independent of the kind of worker."""
 
 from abc import ABC, abstractmethod
 from collections import deque
@@ -15,12 +15,12 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 ATTEMPTS = 3
-"""How often an item is tried whose worker dies, and how many workers in a row may die as they start."""
+"""Maximum attempts at an item whose worker dies, and maximum number of consecutive workers that die on start."""
 
 
 @dataclass(frozen=True)
 class Outcome(Generic[Item, Result]):
-    """How a task ended: ``error`` is ``None``, or what it raised, or that its process was killed."""
+    """The outcome of a task: ``error`` is ``None``, the exception raised, or a note that its process was killed."""
 
     item: Item
     result: Result | None = None
@@ -32,8 +32,8 @@ class Pending(Generic[Item]):
     """An item that waits for a worker, or has one.
 
     Attributes:
-        item: what to work on.
-        deaths: workers that have died of it.
+        item: the work item.
+        deaths: number of workers that died on it.
     """
 
     item: Item
@@ -41,14 +41,14 @@ class Pending(Generic[Item]):
 
 
 class WorkersDiedError(LacunerError):
-    """An item whose workers have died as often as it was tried."""
+    """An item whose workers died at every attempt."""
 
 
 class Retries(Generic[Item]):
-    """Items that are still to be worked on; those whose worker has died come first.
+    """Items still to be processed; those whose worker died come first.
 
     Args:
-        items: read when they are asked for. When there is none left, it is asked again later: what has ended may bring more.
+        items: read on demand. After exhaustion they are asked again later, because outcomes may add more.
     """
 
     def __init__(self, items: Iterable[Item]) -> None:
@@ -57,7 +57,7 @@ class Retries(Generic[Item]):
         self._failed_starts = 0
 
     def count(self, most: int) -> int:
-        """How many items wait, as far as somebody wants to know; no more of them are read."""
+        """Number of waiting items, up to ``most``; no more are read."""
         while len(self._waiting) < most:
             try:
                 self._waiting.append(Pending(next(self._items)))
@@ -66,15 +66,15 @@ class Retries(Generic[Item]):
         return min(most, len(self._waiting))
 
     def take(self) -> Pending[Item] | None:
-        """The next one; ``None`` if there is none left now."""
+        """The next item; ``None`` if there is none at the moment."""
         return self._waiting.popleft() if self.count(1) else None
 
     def started(self) -> None:
-        """A worker has loaded what it needs."""
+        """A worker has finished loading."""
         self._failed_starts = 0
 
     def died_at_start(self, how: str) -> None:
-        """A worker has died before it had loaded what it needs; too many of them in a row are an error."""
+        """A worker died while loading; too many of these in a row are an error."""
         self._failed_starts += 1
         if self._failed_starts >= ATTEMPTS:
             raise LacunerError(
@@ -83,7 +83,7 @@ class Retries(Generic[Item]):
             )
 
     def died(self, pending: Pending[Item], how: str) -> Outcome[Item, Any] | None:
-        """A worker has died, so that its item is to be tried again; what to say if it was tried often enough."""
+        """A worker died: schedule a retry of its item, or return an outcome if there were too many."""
         pending.deaths += 1
         if pending.deaths < ATTEMPTS:
             self._waiting.appendleft(pending)
@@ -94,12 +94,12 @@ class Retries(Generic[Item]):
 
 
 class PoolWorker(ABC):
-    """A worker that loads what it needs, says so, and then answers items one by one.
+    """A worker that loads what it needs, reports that, and then processes items one by one.
 
     Attributes:
-        pending: the item that it is to answer; ``None``: it has none.
-        started: it has loaded what it needs. Until then it has no item: where there is no place for it, it may never start.
-        dead: it answers no more; set by :meth:`received`.
+        pending: the item being processed; ``None``: none.
+        started: whether it has finished loading. Until then it gets no item: without resources, it may never start.
+        dead: whether it has ended; set by :meth:`received`.
     """
 
     def __init__(self) -> None:
@@ -109,23 +109,23 @@ class PoolWorker(ABC):
 
     @abstractmethod
     def send(self, item: object) -> None:
-        """Hand it an item. If it has died meanwhile, :meth:`received` says so."""
+        """Send it an item. If it has died meanwhile, :meth:`received` reports that."""
 
     @abstractmethod
     def received(self) -> Answer | None:
-        """What it has answered, if it has."""
+        """Its answer, if any."""
 
     @abstractmethod
     def how_it_ended(self) -> str:
-        """How a dead worker has ended, in a few words."""
+        """How a dead worker ended, in a few words."""
 
     def give(self, pending: Pending[Any]) -> None:
-        """Hand it the next item."""
+        """Assign the next item."""
         self.pending = pending
         self.send(pending.item)
 
     def outcome(self, waiting: Retries[Any]) -> Outcome[Any, Any] | None:
-        """What has become of the item that it was given, if that is known now."""
+        """The outcome of its item, if known."""
         pending, answer = self.pending, self.received()
         if answer is None:
             if not self.dead:
@@ -135,7 +135,7 @@ class PoolWorker(ABC):
             waiting.died_at_start(self.how_it_ended())
             return None
         if pending is None:
-            answer.result()  # an error of the start is raised
+            answer.result()  # raises an error of the start
             self.started = True
             waiting.started()
             return None
@@ -153,17 +153,16 @@ def map_with_retries(
     wait: Callable[[Sequence[Worker]], None],
     end: Callable[[Sequence[Worker]], None],
 ) -> Generator[Outcome[Item, Any], None, None]:
-    """Work on independent items, as ``Engine.map_each`` says; what has ended comes first.
+    """Process independent items, as specified by ``Engine.map_each``; outcomes are yielded as they complete.
 
-    Only workers that have started are given items, so that one for which there is no place keeps nothing back, and nobody
-    waits for it when everything is done.
+    Only started workers get items, so that one that waits for resources holds nothing back, and is not waited for at the end.
 
     Args:
-        items: read when a worker is free, or is to be started for it.
-        size: workers at a time.
-        begin: starts a worker, which answers when it has loaded what it needs.
-        wait: returns when one of these workers has answered, or is dead.
-        end: ends workers, dead or not.
+        items: read when a worker is free, or can be started.
+        size: number of workers.
+        begin: starts a worker, which answers when it has finished loading.
+        wait: returns when one of these workers has answered or died.
+        end: terminates workers, dead or alive.
     """
     waiting = Retries(items)
     pool: list[Worker] = []
@@ -179,9 +178,9 @@ def map_with_retries(
                     pool.append(begin())
                 starting += 1
             if outcomes:
-                yield from outcomes  # while everybody is at work again
+                yield from outcomes  # while everyone is working again
                 outcomes.clear()
-                continue  # those who have read them may have brought more items
+                continue  # the consumer may have added items
             if not waiting.count(1) and all(each.pending is None for each in pool):
                 return
             asked = [each for each in pool if not each.started or each.pending is not None]
@@ -198,7 +197,7 @@ def map_with_retries(
 
 
 class Numbered(NamedTuple):
-    """An item, and its place among all."""
+    """An item and its index."""
 
     number: int
     item: Any
@@ -210,12 +209,12 @@ class Numbered(NamedTuple):
 def in_order(
     run: Callable[[Iterator[Numbered]], Generator[Outcome[Numbered, Any], None, None]], items: Iterable[Any], ahead: int
 ) -> Generator[Outcome[Numbered, Any], None, None]:
-    """The outcomes of :func:`map_with_retries` in the order of the items.
+    """Reorder the outcomes of :func:`map_with_retries` to the order of the items.
 
     Args:
-        run: gives the outcomes of numbered items, as they come. It asks for items again after each outcome.
+        run: yields outcomes of numbered items as they complete. It asks for items again after each outcome.
         items: to number.
-        ahead: how many of them are read at most before the outcome of the first one is known.
+        ahead: maximum number of items read before the outcome of the first is known.
     """
     window = _Window(items, ahead)
     known: dict[int, Outcome[Numbered, Any]] = {}
@@ -229,10 +228,10 @@ def in_order(
 
 
 class _Window(Iterator[Numbered]):
-    """Numbered items; it ends, for now, where nobody may read ahead any further.
+    """Numbered items; ends temporarily when the read-ahead limit is reached.
 
     Attributes:
-        passed: items whose outcomes were handed on.
+        passed: number of items whose outcomes were yielded.
     """
 
     def __init__(self, items: Iterable[Any], size: int) -> None:

@@ -1,4 +1,4 @@
-"""Shards: parts of files that are worked on independently, on any machine that sees the files."""
+"""Shards: parts of files that are processed independently, on any machine that can access the files."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -10,9 +10,9 @@ from lacuner.corpus.ranges import lines_of, locating
 from lacuner.errors import DataError
 
 DEFAULT_SIZE = 16 * 2**20
-"""Bytes of a shard. What a killed worker was doing is done again, so that it should take minutes at most."""
+"""Default bytes of a shard. The work of a killed worker is repeated, so a shard should take minutes at most."""
 _MAX_SHARDS = 1000
-"""Shards that are worked on together, however small they are."""
+"""Maximum number of shards in a batch."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Shard:
         path: a file, or a URL.
         begin: where it begins.
         end: where it ends.
-        unit: what is never cut. A ``file`` is read as a whole.
+        unit: what is never split. A ``file`` is read as a whole.
     """
 
     path: str | Path
@@ -33,7 +33,7 @@ class Shard:
 
     @property
     def range(self) -> FileRange | None:
-        """What is read of the file; ``None``: all."""
+        """The range of the file to read; ``None``: all."""
         return None if self.unit == "file" else FileRange(self.begin, self.end, self.unit)
 
     def __str__(self) -> str:
@@ -44,11 +44,11 @@ class Shard:
 
 @dataclass(frozen=True)
 class Batch:
-    """Shards that are worked on together; small files are many in one.
+    """Shards that are processed together, such as many small files.
 
     Attributes:
-        first: number of the first shard among all.
-        shards: one after the other.
+        first: index of the first shard.
+        shards: consecutive shards.
     """
 
     first: int
@@ -56,7 +56,7 @@ class Batch:
 
     @property
     def end(self) -> int:
-        """Number of the first shard after these."""
+        """Index after the last shard."""
         return self.first + len(self.shards)
 
     def __str__(self) -> str:
@@ -72,14 +72,14 @@ class Batch:
 
 @dataclass(frozen=True)
 class InputFile:
-    """A file to work on, and what tells whether it has changed."""
+    """A file to process, and its state, to detect changes."""
 
     path: str | Path
     state: FileState
 
     @classmethod
     def of(cls, path: str | Path) -> "InputFile":
-        """A file, or what a URL names, as it is now."""
+        """A file or URL in its current state."""
         if str(path) == STANDARD_INPUT or (not is_url(path) and Path(path).exists() and not Path(path).is_file()):
             raise DataError("only files can be cut into shards", "save it to a file first", path)
         try:
@@ -90,12 +90,12 @@ class InputFile:
     def shards(self, size: int = DEFAULT_SIZE, format: str | None = None) -> list[Shard]:
         """Shards that cover the file, in order.
 
-        A file that is no larger than a shard is one, whatever it is, and so is a compressed one, and one in a format that
-        can only be read as a whole. An empty file has none.
+        A file no larger than a shard is a single one, and so is a compressed file, or one in a format that can only be read
+        as a whole. An empty file has none.
 
         Args:
             size: bytes of a shard.
-            format: the format of the texts, if the name does not tell.
+            format: the format of the texts, if the name is not enough.
         """
         bytes_ = self.state.size
         if bytes_ == 0:
@@ -111,7 +111,7 @@ class InputFile:
 
 
 def cut_into_shards(path: str | Path, size: int = DEFAULT_SIZE, unit: Unit = "line") -> list[Shard]:
-    """Shards of ``size`` bytes that cover a file; one shard if the file is compressed, none if it is empty."""
+    """Divide a file into shards of ``size`` bytes; one if it is compressed, none if it is empty."""
     if size < 1:
         raise ValueError("a shard has at least one byte")
     path = path if is_url(path) else Path(path)
@@ -120,17 +120,17 @@ def cut_into_shards(path: str | Path, size: int = DEFAULT_SIZE, unit: Unit = "li
 
 
 def group_shards(shards: Sequence[Shard], size: int = DEFAULT_SIZE, first: int = 0) -> Iterator[Batch]:
-    """The shards in batches of about ``size`` bytes, in order.
+    """Group shards into batches of about ``size`` bytes, in order.
 
     Args:
         shards: all of them.
-        size: of a batch; a shard that is larger is alone.
-        first: number of the first shard.
+        size: of a batch; a larger shard is alone.
+        first: index of the first shard.
     """
     chosen: list[Shard] = []
     total = 0
     for shard in shards:
-        # A row group says nothing about its bytes; it is worth a task of its own.
+        # The byte size of a row group is unknown; treat it as a full batch.
         bytes_ = size if shard.unit == "row group" else shard.end - shard.begin
         if chosen and (total + bytes_ > size or len(chosen) >= _MAX_SHARDS):
             yield Batch(first, tuple(chosen))
@@ -147,7 +147,7 @@ def cut_all(files: Iterable[InputFile], size: int = DEFAULT_SIZE, format: str | 
 
 
 def read_shard(shard: Shard) -> Iterator[str]:
-    """The lines of a shard, without line ends. All shards of a file together have every line of it exactly once."""
+    """Yield the lines of a shard, without line ends. The shards of a file together contain every line exactly once."""
     with locating(shard.path, shard.range):
         for _, line in lines_of(shard.path, shard.range):
             yield line

@@ -1,4 +1,4 @@
-"""What happens in a worker, whichever engine has started it: on this machine or in a cluster."""
+"""Worker code shared by all engines, on this machine or a cluster."""
 
 import multiprocessing
 import os
@@ -14,13 +14,13 @@ from lacuner.errors import LacunerError, described
 
 
 class Answer(NamedTuple):
-    """What a worker says about an item, or about its start: a value, or the error that was raised."""
+    """A worker's answer about an item, or about its start: a value, or the error raised."""
 
     value: Any = None
     error: BaseException | None = None
 
     def result(self) -> Any:
-        """The value; the error is raised."""
+        """Return the value, or raise the error."""
         if self.error is not None:
             raise self.error
         return self.value
@@ -28,7 +28,7 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True)
 class Packed:
-    """What a worker is told. A new interpreter unpacks it after its threads are limited, for torch looks only once."""
+    """Arguments of a worker. A new interpreter unpickles them after limiting threads, because torch checks that only once."""
 
     value: Any
     pickled: bool
@@ -38,7 +38,7 @@ class Packed:
 
 
 def attempt(work: Callable[[Any], Any], item: object) -> Answer:
-    """Apply ``work``, and keep its error."""
+    """Apply ``work``, and capture its error."""
     try:
         return Answer(work(item))
     except Exception as error:
@@ -46,7 +46,7 @@ def attempt(work: Callable[[Any], Any], item: object) -> Answer:
 
 
 def sendable(error: Exception) -> Exception:
-    """The error; what it says, if it cannot be sent, or not be received: its constructor may want other arguments."""
+    """The error, or one with the same message if it cannot be pickled and unpickled."""
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:
@@ -55,22 +55,22 @@ def sendable(error: Exception) -> Exception:
 
 
 def limit_threads(threads: int) -> None:
-    """Share the cores with other workers; libraries that are loaded later look at it."""
+    """Limit threads, for libraries that are imported later."""
     wanted = os.environ.get("OMP_NUM_THREADS", "")
     os.environ["OMP_NUM_THREADS"] = str(min(threads, int(wanted)) if wanted.isdecimal() else threads)
-    os.environ["OMP_WAIT_POLICY"] = "PASSIVE"  # threads that wait actively slow down the other processes
+    os.environ["OMP_WAIT_POLICY"] = "PASSIVE"  # busy-waiting threads slow down other processes
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
 
 
 def prepare(threads: int) -> None:
-    """Ctrl-C is for the parent, who ends the workers; a parent that was killed cannot, so they watch for its end."""
+    """Ignore Ctrl-C, since the parent ends its workers; if the parent is killed, end with it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     limit_threads(threads)
 
 
 def run_task(connection: Connection, packed: Packed, threads: int) -> None:
-    """The life of a process that works on one item."""
+    """Main function of a process for one item."""
     prepare(threads)
     try:
         task, item = packed.unpack()
@@ -81,7 +81,7 @@ def run_task(connection: Connection, packed: Packed, threads: int) -> None:
 
 
 def serve_items(connection: Connection, packed: Packed, threads: int) -> None:
-    """The life of a process that works on one item after the other. Its first answer is about its start."""
+    """Main function of a process for many items. Its first answer is about its start."""
     prepare(threads)
     try:
         work = packed.unpack()()
@@ -98,7 +98,7 @@ def serve_items(connection: Connection, packed: Packed, threads: int) -> None:
 
 
 def send(connection: Connection, answer: Answer) -> None:
-    """Answer, also where a value or an error cannot be pickled."""
+    """Send an answer, even if its value or error cannot be pickled."""
     try:
         connection.send(answer)
     except Exception as error:

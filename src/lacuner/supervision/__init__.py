@@ -1,1 +1,1 @@
-"""What is known about each span or word, as tensors."""
+"""Supervision of spans and words as tensors."""

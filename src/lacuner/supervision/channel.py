@@ -1,14 +1,14 @@
-"""Sources of labels as noisy channels: how much their labels are to be believed, and their silence.
+"""Label sources as noisy channels: the reliability of their labels, and of their silence.
 
-A source (a dictionary, a language model, an annotator) says ``a`` of a span whose true label is ``t`` with the probability
-``C(a | t)``, where ``a`` may be nothing. A model that has not seen the span gives it the probabilities ``p(t)``. Then
+A source (a dictionary, a language model, an annotator) labels a span of true label ``t`` as ``a`` with probability
+``C(a | t)``, where ``a`` may be nothing. A model that has not seen the span predicts ``p(t)``. Then
 
     p(t | a₁ … a_k) ∝ p(t) · Π_s C_s(a_s | t)
 
-Labels that are missing (``C(nothing | t)``), wrong or spurious (``C(a | O)``), several sources over the same text, and trusted
-ones (``C`` is the identity) are all in that one line. Nobody knows ``C``, so it is estimated together with the true labels, by
-expectation maximization: given the channels, the formula says what each span is; given what each span is, one counts what the
-source says of it. Pseudo-counts keep a channel sensible where there is little to count.
+This covers missing labels (``C(nothing | t)``), wrong or spurious ones (``C(a | O)``), several sources over the same text,
+and trusted labels (``C`` is the identity). The channels are unknown, so they are estimated jointly with the true labels by
+expectation maximization, as in Dawid and Skene: the E-step computes the posterior above, the M-step counts each source's
+labels under it. Pseudo-counts regularize channels with few observations.
 """
 
 from collections.abc import Sequence
@@ -27,24 +27,23 @@ Flags = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.int64]
 
 NOT_ASKED = -1
-"""Instead of a label: the source has not looked at the span, or nobody knows the truth."""
+"""Instead of a label: the source has not annotated the span, or the truth is unknown."""
 _RIGHT, _NOTHING = 0.6, 0.3
-"""Before anything is counted, a source labels an entity rightly, or not at all, with these probabilities."""
+"""Prior probabilities that a source labels an entity correctly, or not at all."""
 _SPURIOUS = 0.02
-"""… and labels what is no entity with this one."""
+"""Prior probability that it labels a non-entity."""
 _PSEUDO_COUNT = 20.0
-"""As if so many spans of each true label had been counted already."""
+"""Number of pseudo-counts for each true label."""
 _IMPOSSIBLE = 1e-12
 _ROUNDS, _CLOSE_ENOUGH = 100, 1e-5
 
 
 @dataclass(frozen=True, eq=False)
 class Channels:
-    """What was estimated.
+    """Estimated channels and posterior.
 
     Attributes:
-        tables: of each source ``(L, L)``: with which probability it says the label of the column of a span with the true
-            label of the row.
+        tables: for each source ``(L, L)``, the probability of its label (column) given the true label (row).
         posterior: ``(N, L)`` probabilities of the true labels.
     """
 
@@ -54,19 +53,19 @@ class Channels:
 
 @dataclass(frozen=True, eq=False)
 class Said:
-    """What a source says of ``N`` spans."""
+    """Labels of ``N`` spans by one source."""
 
-    labels: Numbers  # (N,) 0: nothing, NOT_ASKED: it has not looked
-    looked_for: Flags  # (N, L): where it says nothing, the labels that it might have said, and O
+    labels: Numbers  # (N,) 0: no label, NOT_ASKED: not annotated by the source
+    looked_for: Flags  # (N, L): for spans without a label, the labels that the source annotates, and O
 
 
 def fit_channels(probabilities: Floats, sources: Sequence[Said], truth: Numbers | None = None) -> Channels:
-    """Estimate the channel of each source, and the true labels.
+    """Estimate the channel of each source jointly with the true labels.
 
     Args:
-        probabilities: ``(N, L)`` of models that have not seen the spans; ``O`` is 0.
-        sources: what each says of the same spans. Silence about a label that it has not looked for means nothing.
-        truth: ``(N,)`` true labels where they are known, elsewhere :data:`NOT_ASKED`.
+        probabilities: ``(N, L)`` predictions of models that have not seen the spans; ``O`` is 0.
+        sources: labels of the same spans. A missing label carries no information if the source does not annotate it.
+        truth: ``(N,)`` known true labels, :data:`NOT_ASKED` elsewhere.
     """
     count = probabilities.shape[1]
     given = np.maximum(probabilities, _IMPOSSIBLE)
@@ -85,9 +84,9 @@ def fit_channels(probabilities: Floats, sources: Sequence[Said], truth: Numbers 
 
 
 def channel_posterior(spans: SpanProbabilities, corpus: Corpus, labels: Sequence[str]) -> SpanProbabilities:
-    """What spans are, from what models say that have not learned it, and what each source of the corpus says.
+    """Posterior label probabilities of spans, from held-out predictions and the labels of each source of the corpus.
 
-    The word of a reviewer is the truth.
+    Labels from a reviewer are taken as the truth.
     """
     said = labels_by_source(spans, corpus, labels)
     reviewed = said.pop(Source.REVIEWER, None)
@@ -97,10 +96,10 @@ def channel_posterior(spans: SpanProbabilities, corpus: Corpus, labels: Sequence
 
 
 def labels_by_source(spans: SpanProbabilities, corpus: Corpus, labels: Sequence[str]) -> dict[str, Said]:
-    """What each source of a corpus says of spans.
+    """Labels of spans by each source of a corpus.
 
-    A corpus that does not tell sources apart has one, which has looked at every sentence. Of several labels that a source
-    gives one span, the first counts. Of a span that consists of words which are unknown to it, it says nothing at all.
+    A corpus without source names has a single source, which has annotated every sentence. Of several labels that a source
+    gives one span, the first counts. A span consisting only of words unknown to a source is not annotated by it.
     """
     number = {label: index for index, label in enumerate(labels)}
     shape = (len(spans), len(labels))
@@ -126,7 +125,7 @@ def labels_by_source(spans: SpanProbabilities, corpus: Corpus, labels: Sequence[
 
 
 def _unnamed(sentence: Sentence) -> SourceAnnotation:
-    """What a sentence says that does not tell sources apart."""
+    """Annotation of a sentence without source names."""
     return SourceAnnotation(
         UNNAMED,
         sentence.entities,
@@ -136,7 +135,7 @@ def _unnamed(sentence: Sentence) -> SourceAnnotation:
 
 
 def _prior(count: int) -> Floats:
-    """``(L, L)``: what a channel is before anything is counted."""
+    """Initial channel, before any counts: ``(L, L)``."""
     others = max(count - 2, 1)
     table = np.full((count, count), (1 - _RIGHT - _NOTHING) / others)
     np.fill_diagonal(table, _RIGHT)
@@ -148,7 +147,7 @@ def _prior(count: int) -> Floats:
 
 
 def _believed(given: Floats, sources: Sequence[Said], tables: Sequence[Floats]) -> Floats:
-    """``(N, L)``: Bayes' rule."""
+    """Posterior of the true labels, by Bayes' rule: ``(N, L)``."""
     logits = np.log(given)
     for said, table in zip(sources, tables, strict=True):
         asked = said.labels != NOT_ASKED
@@ -161,7 +160,7 @@ def _believed(given: Floats, sources: Sequence[Said], tables: Sequence[Floats]) 
 
 
 def _counted(posterior: Floats, said: Said, prior: Floats) -> Floats:
-    """``(L, L)``: how often a source says what of which true label that it has looked for, with the pseudo-counts."""
+    """Channel estimated from expected counts, over the labels that the source annotates, plus pseudo-counts: ``(L, L)``."""
     count = posterior.shape[1]
     asked = said.labels != NOT_ASKED
     weights = posterior[asked] * said.looked_for[asked]

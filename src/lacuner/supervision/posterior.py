@@ -1,4 +1,4 @@
-"""Label probabilities of spans: what models say of spans that they have not seen, and what others learn from it."""
+"""Label probabilities of spans: held-out predictions, used as soft targets."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ IntArray = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class SpanProbabilities:
-    """Label probabilities (``O`` is 0) of some spans of a corpus, sentence by sentence."""
+    """Label probabilities (``O`` is 0) of some spans of a corpus, ordered by sentence."""
 
     sentence: IntArray  # (N,) ascending sentence indices
     start: IntArray  # (N,)
@@ -31,13 +31,13 @@ class SpanProbabilities:
         return SpanProbabilities(**{name: value[chosen] for name, value in vars(self).items()})
 
     def sample(self, generator: np.random.Generator) -> IntArray:
-        """A label number for each span, drawn from its probabilities."""
+        """Sample a label index for each span."""
         reached = self.probabilities.cumsum(1)
         labels: IntArray = (reached < generator.random((len(self), 1)) * reached[:, -1:]).sum(1)
         return labels
 
     def of(self, sentence: int) -> slice:
-        """Where the spans of a sentence are."""
+        """Slice of the spans of a sentence."""
         begin, end = np.searchsorted(self.sentence, [sentence, sentence + 1])
         return slice(int(begin), int(end))
 
@@ -46,7 +46,7 @@ class SpanProbabilities:
         return np.stack([self.sentence, self.start, self.end], axis=1)
 
     def tensors(self) -> dict[str, Tensor]:
-        """To be stored; :meth:`from_tensors` is the way back."""
+        """Return tensors for storage; see :meth:`from_tensors`."""
         return {name: torch.from_numpy(value).clone() for name, value in vars(self).items()}
 
     @classmethod
@@ -55,13 +55,13 @@ class SpanProbabilities:
 
     @classmethod
     def empty(cls, labels: int) -> "SpanProbabilities":
-        """Of no span at all."""
+        """Probabilities of zero spans."""
         none = np.zeros(0, dtype=np.int64)
         return cls(none, none, none, np.zeros((0, labels), dtype=np.float32))
 
 
 def concatenate(parts: Sequence[SpanProbabilities]) -> SpanProbabilities:
-    """Probabilities of spans of different sentences as one."""
+    """Concatenate probabilities of spans of different sentences."""
     order = np.argsort(np.concatenate([part.sentence for part in parts]), kind="stable")
     sentence, start, end, probabilities = (
         np.concatenate([getattr(part, name) for part in parts])[order]
@@ -71,11 +71,11 @@ def concatenate(parts: Sequence[SpanProbabilities]) -> SpanProbabilities:
 
 
 def mean(parts: Sequence[SpanProbabilities], asked: Sequence[Sequence[int]] | None = None) -> SpanProbabilities:
-    """The mean over several models; a span that one of them leaves out is ``O`` to that one.
+    """Mean over several models; a span missing from a model's predictions counts as ``O``.
 
     Args:
-        parts: what each model says.
-        asked: indices of the sentences that each was asked about; by default, all were asked about the same ones.
+        parts: the predictions of each model.
+        asked: indices of the sentences that each model predicted; by default the same for all.
     """
     spans, inverse = np.unique(np.concatenate([part.spans() for part in parts]), axis=0, return_inverse=True)
     total = np.zeros((len(spans), parts[0].probabilities.shape[1]), dtype=np.float32)
@@ -90,7 +90,7 @@ def mean(parts: Sequence[SpanProbabilities], asked: Sequence[Sequence[int]] | No
 
 
 def annotated_labels(spans: SpanProbabilities, corpus: Corpus, labels: Sequence[str]) -> Tensor:
-    """``(N, L)`` bool: the labels that the corpus gives to each span; a label that is not in ``labels`` is left out."""
+    """Labels annotated for each span, ``(N, L)`` bool; labels not in ``labels`` are ignored."""
     number = {label: index for index, label in enumerate(labels)}
     annotated = torch.zeros(spans.probabilities.shape, dtype=torch.bool)
     for index in np.unique(spans.sentence).tolist():

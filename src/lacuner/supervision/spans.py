@@ -1,4 +1,4 @@
-"""Spans as tensors: which there are, and which of them are annotated, ruled out, or unknown."""
+"""Spans as tensors: enumeration, and division into annotated, negative and unknown spans."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -15,8 +15,8 @@ from lacuner.supervision.tags import TokenSupervision
 class Spans:
     """``N`` spans of a batch: words ``[start, end)`` of the sentence in ``row``.
 
-    Where some words of a batch have been left out, ``start`` and ``end - 1`` count those that are there, and ``widths`` says
-    how many words a span had.
+    If some words of a batch have been filtered out, ``start`` and ``end - 1`` index the remaining words, and ``widths`` holds
+    the original width of each span.
     """
 
     row: Tensor  # (N,)
@@ -26,7 +26,7 @@ class Spans:
 
     @property
     def width(self) -> Tensor:
-        """The words of each span: ``(N,)``."""
+        """Width of each span in words: ``(N,)``."""
         return self.end - self.start if self.widths is None else self.widths
 
     def __len__(self) -> int:
@@ -41,7 +41,7 @@ class Spans:
 
     @staticmethod
     def of(triples: Iterable[tuple[int, int, int]]) -> "Spans":
-        """From ``(row, start, end)``."""
+        """Build from ``(row, start, end)`` triples."""
         table = torch.tensor(list(triples), dtype=torch.long).reshape(-1, 3)
         return Spans(table[:, 0], table[:, 1], table[:, 2])
 
@@ -51,7 +51,7 @@ class Spans:
 
 
 def enumerate_spans(lengths: Tensor, max_width: int | None = None) -> Spans:
-    """Every span of sentences with these lengths, by row, start and end."""
+    """Every span of sentences with these lengths, ordered by row, start and end."""
     longest = int(lengths.max()) if len(lengths) else 0
     grid = _short_grid if longest <= _SHORT else _grid
     start, end = (side.to(lengths.device) for side in grid(longest, max_width))
@@ -60,7 +60,7 @@ def enumerate_spans(lengths: Tensor, max_width: int | None = None) -> Spans:
 
 
 def pair_words(starts: Tensor, ends: Tensor, max_width: int | None = None) -> Spans:
-    """Spans that begin with a word of ``starts`` and end with one of ``ends``, ``(B, n)`` bool each, by row, start and end."""
+    """All spans from a word in ``starts`` to a word in ``ends``, ``(B, n)`` bool each, ordered by row, start and end."""
     longest = starts.shape[1]
     first, last = starts.flatten().nonzero().squeeze(1), ends.flatten().nonzero().squeeze(1)
     row = first.div(max(1, longest), rounding_mode="floor")
@@ -68,7 +68,7 @@ def pair_words(starts: Tensor, ends: Tensor, max_width: int | None = None) -> Sp
     if max_width is not None:
         beyond = torch.minimum(beyond, first + max_width)
     begin = torch.searchsorted(last, first)
-    count = torch.searchsorted(last, beyond) - begin  # how many last words each first word is paired with
+    count = torch.searchsorted(last, beyond) - begin  # number of last words that each first word is paired with
     which = torch.arange(len(first), device=first.device).repeat_interleave(count)
     before = count.cumsum(0) - count
     partner = torch.arange(len(which), device=first.device) - before[which] + begin[which]
@@ -77,7 +77,7 @@ def pair_words(starts: Tensor, ends: Tensor, max_width: int | None = None) -> Sp
 
 
 def _grid(length: int, max_width: int | None) -> tuple[Tensor, Tensor]:
-    """``start`` and ``end`` of every span of one sentence; with a width limit, nothing grows with the square of its length."""
+    """``start`` and ``end`` of all spans of a sentence; with a width limit, memory is linear in its length."""
     if max_width is None or max_width >= length:
         start, last = torch.triu_indices(length, length).unbind()
         return start, last + 1
@@ -93,18 +93,18 @@ _short_grid = lru_cache(maxsize=_SHORT)(_grid)
 
 @dataclass(frozen=True)
 class SpanTargets:
-    """What is known about the spans of a batch: ``B`` sentences of up to ``n`` words, ``L`` labels (``O`` is 0)."""
+    """Supervision of the spans of a batch: ``B`` sentences of up to ``n`` words, ``L`` labels (``O`` is 0)."""
 
     lengths: Tensor  # (B,)
     positives: Spans  # the annotated spans, P of them
     possible: Tensor  # (P, L) bool: the labels that each may have
-    rejected: Spans  # spans known to be no entity
+    rejected: Spans  # known non-entities
     complete: Tensor  # (B,) bool
     unknown_tokens: Tensor  # (B, n) bool
-    negative: Tensor  # (B, L) bool: what a span may be that is "no entity": O, and labels nobody looked for
+    negative: Tensor  # (B, L) bool: labels that a known negative may have: O, and unannotated labels
 
     def partition(self, max_width: int | None = None) -> "Partition":
-        """All spans up to ``max_width`` words, split by status."""
+        """All spans of up to ``max_width`` words, by status."""
         spans = enumerate_spans(self.lengths, max_width)
         longest = self.unknown_tokens.shape[1]
         widest = longest if max_width is None else min(max_width, longest)
@@ -118,9 +118,9 @@ class SpanTargets:
         free[cell(positives)] = False
         free[cell(rejected)] = False
         unannotated = free[cell(spans)]
-        known = (self.complete & ~self.negative.all(1))[spans.row]  # where no label was looked for, nothing is known
+        known = (self.complete & ~self.negative.all(1))[spans.row]  # without any annotated label, nothing is known
         if self.unknown_tokens.any():
-            # A span lies wholly inside unknown words if as many of them are unknown as it is wide.
+            # A span consists of unknown words only if their number equals its width.
             count = torch.nn.functional.pad(self.unknown_tokens.long().cumsum(1), (1, 0))  # (B, n + 1)
             inside = count[spans.row, spans.end] - count[spans.row, spans.start] == spans.end - spans.start
             known = known & ~inside
@@ -143,7 +143,7 @@ def _narrow(spans: Spans, max_width: int | None) -> Tensor | slice:
 
 @dataclass(frozen=True)
 class Partition:
-    """The spans of a batch: annotated, known to be no entity, unknown."""
+    """The spans of a batch: annotated, known negatives, and unknown."""
 
     positives: Spans
     possible: Tensor  # (P, L) bool
@@ -155,9 +155,9 @@ class Partition:
 def build_targets(
     sentences: Sequence[Sentence], labels: Sequence[str], known: Sequence[TokenSupervision | None] | None = None
 ) -> SpanTargets:
-    """Targets of a batch. ``labels[0]`` is ``O``; entities with a label that is not in ``labels`` are an error.
+    """Targets of a batch. ``labels[0]`` is ``O``; entities with a label not in ``labels`` are an error.
 
-    A span that is undecided may have every label, and ``O``: it costs nothing, whatever a model says of it.
+    An undecided span may have any label, including ``O``, so its loss is 0.
     """
     index = {label: number for number, label in enumerate(labels)}
     assert labels[0] == OUTSIDE

@@ -1,4 +1,4 @@
-"""Words as tags: which there are, which may follow which, and which of them each word of a batch may have."""
+"""Tags: tagging schemes, legal transitions, and the tags that each word of a batch may have."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,12 +19,12 @@ _FORBIDDEN = float("-inf")
 
 @dataclass(frozen=True)
 class TagSet:
-    """The tags of some labels: 0 is ``O``, then those of each label.
+    """The tags of a set of labels: 0 is ``O``, followed by those of each label.
 
     Args:
-        scheme: how entities are written as tags.
+        scheme: tagging scheme.
         labels: names of the labels; the first is ``O``.
-        non_entity_class: one more label, after the others, whose entities are none: what a method draws as non-entities.
+        non_entity_class: add one more label, after the others, for spans sampled as non-entities.
     """
 
     scheme: TagScheme
@@ -40,17 +40,17 @@ class TagSet:
 
     @property
     def ordinary(self) -> int:
-        """How many tags there are without the non-entity class's."""
+        """Number of tags without the non-entity class."""
         return 1 + len(self.roles) * (len(self.labels) - 1)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """``O``, ``B-PER``, …; those of the non-entity class are ``B-``, ``I-``, …, which no label of a corpus can have."""
+        """``O``, ``B-PER``, …; those of the non-entity class are ``B-``, ``I-``, …, which no corpus label can produce."""
         labels = [*self.labels[1:], *([""] if self.non_entity_class else [])]
         return (OUTSIDE, *(f"{role}-{label}" for label in labels for role in self.roles))
 
     def tag(self, role: str, label: int) -> int:
-        """The number of a tag."""
+        """The index of a tag."""
         return 1 + (label - 1) * len(self.roles) + self.roles.index(role)
 
     def write(self, width: int, label: int) -> list[int]:
@@ -73,7 +73,7 @@ class TagSet:
 
     @cached_property
     def single_word_tags(self) -> tuple[int, ...]:
-        """The tags that a word has only as an entity by itself, or that it cannot have if it is none; the labels' only."""
+        """For each label, the tag that a rejected single word cannot have, if the scheme has one."""
         role = {"bioes": "S", "bio2": "", "io": "I"}[self.scheme]
         return tuple(self.tag(role, label) for label in range(1, len(self.labels))) if role else ()
 
@@ -105,7 +105,7 @@ class TagSet:
         return torch.zeros(len(self)).masked_fill(unfinished, _FORBIDDEN)
 
     def read(self, tags: Sequence[int]) -> list[tuple[int, int, int]]:
-        """``(start, end, label)`` of each entity in a legal sequence of tags; in IO, neighbors of one label are one entity."""
+        """``(start, end, label)`` of each entity in a legal tag sequence; in IO, adjacent entities of one label merge."""
         found: list[tuple[int, int, int]] = []
         start = 0
         if self.scheme == "io":
@@ -131,32 +131,30 @@ class TagSet:
 
 @dataclass(frozen=True)
 class TagTargets:
-    """What is known about the words of a batch: ``B`` sentences of up to ``n`` words, ``T`` tags."""
+    """Supervision of the words of a batch: ``B`` sentences of up to ``n`` words, ``T`` tags."""
 
     lengths: Tensor  # (B,)
-    allowed: Tensor  # (B, n, T) bool: the tags of each word, if what nobody tagged is no entity
-    possible: Tensor  # (B, n, T) bool: the tags of each word, if what nobody tagged may be anything
-    unknown: Tensor  # (B, n) bool: words that nobody has said anything about
-    ignored: Tensor  # (B, n) bool: words that shall teach nothing
-    complete: Tensor  # (B,) bool: sentences of which everything is known that is not among the unknown words
-    weights: Tensor | None = (
-        None  # (B, n, T) logs of tag weights of earlier models; all minus infinity: they do not say
-    )
+    allowed: Tensor  # (B, n, T) bool: possible tags of each word, if unlabeled words are O
+    possible: Tensor  # (B, n, T) bool: possible tags of each word, if unlabeled words may have any tag
+    unknown: Tensor  # (B, n) bool: unlabeled words
+    ignored: Tensor  # (B, n) bool: words excluded from training
+    complete: Tensor  # (B,) bool: sentences that are fully annotated, except for unknown words
+    weights: Tensor | None = None  # (B, n, T) log-weights of tags by earlier models; all minus infinity: none given
     numbers: Mapping[str, Tensor] = field(default_factory=dict)  # (B, n) each, see TokenSupervision; 0 if not given
 
     @property
     def inside(self) -> Tensor:
-        """Words that are no padding: ``(B, n)`` bool."""
+        """Words that are not padding: ``(B, n)`` bool."""
         return torch.arange(self.ignored.shape[1], device=self.lengths.device) < self.lengths[:, None]
 
     @property
     def taught(self) -> Tensor:
-        """Words that are no padding, and shall teach something: ``(B, n)`` bool."""
+        """Words that are neither padding nor ignored: ``(B, n)`` bool."""
         return self.inside & ~self.ignored
 
     @property
     def known(self) -> Tensor:
-        """Words of complete sentences about which somebody has said everything: ``(B, n)`` bool."""
+        """Words of complete sentences whose tag is known: ``(B, n)`` bool."""
         return self.complete[:, None] & ~self.unknown
 
     def to(self, device: torch.device) -> Self:
@@ -168,15 +166,15 @@ class TagTargets:
 
 @dataclass(frozen=True, eq=False)
 class TokenSupervision:
-    """What an earlier stage of training has found out about a sentence of ``n`` words."""
+    """Results of an earlier stage about a sentence of ``n`` words."""
 
-    ignored: tuple[int, ...] = ()  # words that shall teach nothing
-    unconstrained: tuple[int, ...] = ()  # words that may be anything
-    undecided: tuple[Span, ...] = ()  # that may be an entity or none, even if they are annotated: they teach nothing
-    tag_weights: Tensor | None = None  # (n, T) logs of what each tag counts, the non-entity class's left out
+    ignored: tuple[int, ...] = ()  # words excluded from training
+    unconstrained: tuple[int, ...] = ()  # words that may have any tag
+    undecided: tuple[Span, ...] = ()  # spans ignored in training, even if annotated
+    tag_weights: Tensor | None = None  # (n, T) log-weights of tags, without the non-entity class
     numbers: Mapping[str, Tensor] = field(
         default_factory=dict
-    )  # (n,) each: what a part of the method knows by this name
+    )  # (n,) each: read by a part of the method under this name
 
 
 def build_tag_targets(
@@ -184,15 +182,15 @@ def build_tag_targets(
 ) -> TagTargets:
     """Targets of a batch.
 
-    A span that somebody rejected is no entity, but what lies inside it, around it or across its borders may be one. Tags can
-    say so of a single word only: in BIOES it is no entity by itself, in IO, where neighbors melt, it is in none at all.
-    About wider spans they say nothing. Of annotated entities that overlap, tags can hold only one (see :func:`flat`); the
-    other's words may be anything, but are not unknown: nobody shall take them for no entity. The same holds for the words of
-    spans that are undecided, if no other annotated entity has them.
+    A rejected span is no entity, but spans inside it, around it or across its boundaries may be. Tags can express this only
+    for single words: in BIOES, the word is not a single-word entity; in IO, where adjacent entities merge, it is in no entity
+    at all. Wider rejected spans are ignored. Of overlapping entities, tags can encode only one (see :func:`flat`); the
+    remaining words of the others may have any tag, but are not unknown, so they are never sampled as non-entities. The same
+    holds for words of undecided spans that are in no other annotated entity.
     """
     number = {label: index for index, label in enumerate(tags.labels)}
     longest = max(map(len, sentences), default=0)
-    # Filled piece by piece, which is several times faster with arrays than with tensors.
+    # Filled in numpy, which is several times faster than in torch for many small assignments.
     allowed = np.zeros((len(sentences), longest, len(tags)), dtype=bool)
     unknown = np.zeros((len(sentences), longest), dtype=bool)
     ignored = np.zeros((len(sentences), longest), dtype=bool)
@@ -251,9 +249,9 @@ def build_tag_targets(
 
 
 def rejected_tags(targets: TagTargets, tags: TagSet) -> Tensor:
-    """The tags of entities that untagged words cannot have because somebody has rejected them: ``(B, n, T)`` bool.
+    """Entity tags of unlabeled words that are excluded because a reviewer rejected them: ``(B, n, T)`` bool.
 
-    Annotation around them excludes none: with gaps, it may be wrong.
+    Surrounding annotation excludes none: if incomplete, it may be wrong.
     """
     single = torch.zeros(len(tags), dtype=torch.bool, device=targets.unknown.device)
     single[list(tags.single_word_tags)] = True
@@ -261,7 +259,7 @@ def rejected_tags(targets: TagTargets, tags: TagSet) -> Tensor:
 
 
 def _weights(possible: Tensor, tags: TagSet, known: Sequence[TokenSupervision | None]) -> Tensor | None:
-    """Weights ``(B, n, T)`` of the tags that are possible, if an earlier stage gives any."""
+    """Weights ``(B, n, T)`` of possible tags, if an earlier stage provides any."""
     if not any(found is not None and found.tag_weights is not None for found in known):
         return None
     weights = torch.full(possible.shape, _FORBIDDEN)
@@ -272,7 +270,7 @@ def _weights(possible: Tensor, tags: TagSet, known: Sequence[TokenSupervision | 
 
 
 def _numbers(shape: tuple[int, ...], known: Sequence[TokenSupervision | None]) -> dict[str, Tensor]:
-    """The numbers ``(B, n)`` that an earlier stage gives to words, by name."""
+    """Per-word numbers ``(B, n)`` of an earlier stage, by name."""
     tables: dict[str, Tensor] = {}
     for row, found in enumerate(known):
         for name, values in () if found is None else found.numbers.items():
@@ -281,7 +279,7 @@ def _numbers(shape: tuple[int, ...], known: Sequence[TokenSupervision | None]) -
 
 
 def flat(entities: Sequence[Entity]) -> dict[tuple[int, int], list[str]]:
-    """Labels of the spans that tags can hold: of two that overlap, the wider one, or else the first."""
+    """Labels of the spans that tags can encode: of two overlapping spans the wider one, or else the first."""
     labels: dict[tuple[int, int], list[str]] = {}
     for entity in entities:
         labels.setdefault((entity.start, entity.end), []).append(entity.label)

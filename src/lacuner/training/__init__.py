@@ -1,1 +1,1 @@
-"""Epochs, early stopping, checkpoints, settings."""
+"""Epochs, early stopping, checkpoints and settings."""

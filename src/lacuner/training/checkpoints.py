@@ -1,4 +1,4 @@
-"""Checkpoints: everything that is needed to resume as if nothing had happened, without pickle."""
+"""Checkpoints: the complete training state, so that a resumed run is identical to an uninterrupted one; without pickle."""
 
 import json
 import logging
@@ -29,7 +29,7 @@ _MARKER, _LOCK = ".lacuner-training", ".lock"
 
 @dataclass
 class Progress:
-    """How far training has come."""
+    """Training progress so far."""
 
     epochs_done: int = 0
     best_epoch: int = 0
@@ -41,7 +41,8 @@ class Progress:
 class CheckpointFolder:
     """A folder with the state after the last epoch and the best weights so far.
 
-    Each state is written to a new folder that takes its name only when it is whole, so an interruption leaves the one before.
+    Each state is written to a temporary folder and renamed when complete, so an interruption leaves the previous state
+    intact.
     """
 
     def __init__(self, folder: Path, fingerprint: str) -> None:
@@ -57,7 +58,7 @@ class CheckpointFolder:
         average: "WeightAverage | None" = None,
         processes: int = 1,
     ) -> None:
-        """Write the state after an epoch of so many processes."""
+        """Write the state after an epoch trained by this many processes."""
         state = optimizer.state_dict()["state"]
         files = {
             "model": trained_weights(model),
@@ -86,7 +87,7 @@ class CheckpointFolder:
     def load(
         self, model: Model, optimizer: Any, average: "WeightAverage | None" = None, processes: int = 1
     ) -> tuple[Progress, dict[str, Tensor]] | None:
-        """Put the last state into model, optimizer and average; return how far it came and its best weights."""
+        """Restore the last state into model, optimizer and average; return its progress and the best weights."""
         states = sorted(path for path in self.folder.glob("epoch-*") if path.suffix != ".tmp")
         if not states:
             return None
@@ -118,9 +119,9 @@ class CheckpointFolder:
 
 
 class RunFolder:
-    """What a training run keeps until it has ended: a folder of checkpoints for each model, and results of finished stages.
+    """Temporary state of a training run: a folder of checkpoints for each model, and the results of finished stages.
 
-    A marker tells that a folder is one of ours: no other is ever written to, or removed.
+    A marker file identifies folders created by Lacuner: no other folder is ever written to or removed.
     """
 
     def __init__(self, folder: Path, fingerprint: str) -> None:
@@ -129,10 +130,10 @@ class RunFolder:
 
     @contextmanager
     def claimed(self) -> Iterator[None]:
-        """Nobody else uses the folder meanwhile.
+        """Lock the folder for exclusive use.
 
         Raises:
-            ModelError: what is there is not ours.
+            ModelError: the folder was not created by a training run.
             LacunerError: another run uses it.
         """
         if self.folder.exists() and not (self.folder / _MARKER).is_file():
@@ -150,7 +151,7 @@ class RunFolder:
             yield
 
     def _create(self) -> None:
-        """The folder has its marker from the beginning."""
+        """Create the folder together with its marker."""
         if self.folder.exists():
             return
         try:
@@ -161,20 +162,20 @@ class RunFolder:
                 raise
 
     def stage(self, name: str) -> CheckpointFolder:
-        """The checkpoints of a model."""
+        """The checkpoint folder of a model."""
         return CheckpointFolder(self.folder / name, self.fingerprint)
 
     def cached(
         self, name: str, compute: Callable[[], dict[str, Tensor]], resume: bool, fingerprint: str | None = None
     ) -> dict[str, Tensor]:
-        """What ``compute()`` returns; if a run was interrupted after it had done so, what it returned then.
+        """Return ``compute()``, or its stored result from an interrupted run.
 
         Args:
-            name: what it is kept under.
-            compute: is not called if the result is known.
-            resume: whether results of an earlier run count.
-            fingerprint: with which it has to be computed again if it differs; by default that of the run, and then a
-                difference is an error.
+            name: key of the result.
+            compute: called only if there is no stored result.
+            resume: whether to use results of an earlier run.
+            fingerprint: if it differs from the stored one, compute again; by default the run's, where a difference is an
+                error.
         """
         path = self.folder / f"{name}.safetensors"
         if resume and path.exists():
@@ -193,11 +194,11 @@ class RunFolder:
                 self.folder.mkdir(parents=True, exist_ok=True)
             with new_file(path) as file:
                 file.write(save(result, {"fingerprint": fingerprint or self.fingerprint}))
-            shutil.rmtree(self.folder / name, ignore_errors=True)  # its checkpoints are not needed any more
+            shutil.rmtree(self.folder / name, ignore_errors=True)  # checkpoints are no longer needed
         return result
 
     def has_result(self, name: str, fingerprint: str | None = None) -> bool:
-        """Whether :meth:`cached` has kept something under this name, with this fingerprint if one is given."""
+        """Whether :meth:`cached` has stored a result under this name, with this fingerprint if given."""
         path = self.folder / f"{name}.safetensors"
         if fingerprint is None or not path.exists():
             return path.exists()
@@ -207,16 +208,16 @@ class RunFolder:
             return False
 
     def has_progress(self) -> bool:
-        """Whether there is something to resume from."""
+        """Whether there is anything to resume from."""
         return any(
             path.suffix != ".tmp" for path in (*self.folder.glob("*/epoch-*"), *self.folder.glob("*.safetensors"))
         )
 
     def begin_again(self) -> None:
-        """Forget all progress; the folder stays claimed.
+        """Discard all progress; the folder stays locked.
 
         Raises:
-            TrainingError: the progress is that of this very run, which would only be repeated.
+            TrainingError: the progress is that of an identical run, which would only be repeated.
         """
         if self._is_of_this_run():
             raise TrainingError(
@@ -241,13 +242,13 @@ class RunFolder:
         return False
 
     def remove(self) -> None:
-        """The folder is not needed any more."""
+        """Delete the folder."""
         if (self.folder / _MARKER).is_file():
             shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def _check_threads(found: int | None, folder: Path) -> None:
-    """Refuse another number of threads, which rounds sums differently: the model would be neither run's."""
+    """Reject a different number of threads: sums would be rounded differently, and the run not be reproducible."""
     if found not in (None, torch.get_num_threads()):
         raise TrainingError(
             f"{folder} holds a run with {found} threads, but now there are {torch.get_num_threads()}, "
@@ -278,7 +279,7 @@ class WeightAverage:
 
     @torch.no_grad()
     def update(self, model: Model, horizon: float) -> None:
-        """Take a step's weights in; those of about the last ``horizon`` steps count, fewer in the beginning."""
+        """Update with the weights after a step; effectively averages the last ``horizon`` steps, fewer at the start."""
         self.steps += 1
         share = max(1 / (1 + horizon), 9 / (9 + self.steps))
         averaged = [self.weights[name] for name, _ in model.named_parameters()]
@@ -286,12 +287,12 @@ class WeightAverage:
 
 
 def trained_weights(model: Model) -> dict[str, Tensor]:
-    """A copy of everything that training changes: weights, and what parts of the method keep."""
+    """Copy everything that training changes: weights, and the state of the method's parts."""
     return {name: weight.detach().clone().contiguous() for name, weight in _changing(model).items()}
 
 
 def put_weights(model: Model, weights: dict[str, Tensor]) -> None:
-    """The opposite of :func:`trained_weights`; what is not among ``weights`` stays as it is."""
+    """Restore :func:`trained_weights`; tensors missing from ``weights`` are left unchanged."""
     with torch.no_grad():
         for name, tensor in _changing(model).items():
             if name in weights:

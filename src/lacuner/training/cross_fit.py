@@ -1,6 +1,6 @@
-"""Out-of-fold prediction: every sentence is looked at by a model that has not seen it.
+"""Out-of-fold prediction: every sentence is predicted by a model that has not seen it.
 
-Teachers, ``weighted-partial-crf`` and ``audit`` all do it this way: one assignment of folds, one cache, one way to resume.
+Shared by teachers, ``weighted-partial-crf`` and ``audit``: one fold assignment, one cache, one way to resume.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,12 +18,12 @@ from lacuner.models.model import Model
 
 @dataclass(frozen=True)
 class Fold:
-    """Which sentences a model learns from, and which of the others it is asked about; both by index.
+    """Training and held-out sentences of a fold, by index.
 
     Attributes:
         number: from 1.
-        train: to learn from.
-        held_out: to predict; none has the words of one in ``train``.
+        train: sentences to train on.
+        held_out: sentences to predict; none has the same words as one in ``train``.
     """
 
     number: int
@@ -32,7 +32,7 @@ class Fold:
 
 
 def assign_folds(corpus: Corpus, folds: int, seed: int) -> npt.NDArray[np.int64]:
-    """The fold of each sentence, at random; sentences with the same words are in the same one."""
+    """Assign each sentence to a random fold; sentences with the same words share one."""
     groups: dict[tuple[str, ...], int] = {}
     group = np.array([groups.setdefault(tokens, len(groups)) for tokens in corpus.tokens], dtype=np.int64)
     order = np.random.default_rng([seed, 21]).permutation(len(groups))
@@ -48,18 +48,18 @@ def plan_folds(
     train_on: Sequence[int] | None = None,
     predict_on: Sequence[int] | None = None,
 ) -> list[Fold]:
-    """Divide sentences into folds; folds without any sentence to predict are left out.
+    """Divide sentences into folds; folds without sentences to predict are omitted.
 
-    Sentences that are not divided are learned from by every model, unless they have the words of one that it leaves out.
+    Sentences that are not divided are in every model's training data, unless they have the same words as a held-out sentence.
 
     Args:
         corpus: all sentences.
-        folds: how many, at least 2.
-        seed: of the division.
-        indices: of the sentences that are divided, and left out in turn.
-        train_on: indices of the sentences that models learn from, each without its fold; by default all.
-        predict_on: indices of the sentences that every model is asked about, unless it has learned from one with the same
-            words; by default, each is asked about the sentences that it has left out.
+        folds: number of folds, at least 2.
+        seed: of the fold assignment.
+        indices: sentences to divide and hold out in turn.
+        train_on: sentences to train on, minus the held-out fold; all by default.
+        predict_on: sentences that every model predicts, except those with the same words as one of its training sentences; by
+            default its held-out fold.
     """
     fold = assign_folds(Corpus(tuple(corpus[index] for index in indices)), folds, seed)
     learned = range(len(corpus)) if train_on is None else train_on
@@ -84,14 +84,14 @@ def fold_tasks(
     predict: Callable[[Model, Sequence[int]], dict[str, Tensor]],
     name: str,
 ) -> dict[str, Callable[[], dict[str, Tensor]]]:
-    """What models predict of sentences that they have not seen, fold by fold; no task depends on another.
+    """Independent tasks that each train on a fold and predict its held-out sentences.
 
     Args:
         corpus: all sentences.
-        folds: as :func:`plan_folds` divides it.
-        fit: trains a model on a fold's sentences.
-        predict: is given the model and the indices of the sentences that are held out.
-        name: what results are kept under, with the fold's number.
+        folds: as returned by :func:`plan_folds`.
+        fit: trains a model on a fold.
+        predict: takes the model and the indices of the held-out sentences.
+        name: prefix of result keys, followed by the fold's number.
     """
     for fold in folds:
         if not any(corpus[index].entities for index in fold.train):

@@ -1,4 +1,4 @@
-"""Dev data beside training data: what makes its scores say less than they seem to."""
+"""Checks on dev data that reveal when dev scores are misleading."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -7,18 +7,18 @@ from lacuner.corpus import Corpus
 from lacuner.corpus.sentence import Source
 
 _EXPECTED = 5
-"""A label that dev data of this size would have so often by chance is not merely rare there: it is called something else."""
+"""A label expected this often in the dev data but missing from it is not merely rare: it probably has another name there."""
 _REPEATED = 0.2
-"""Fraction of dev sentences that are in the training data, too, from which on it is worth a word."""
+"""Fraction of dev sentences also in the training data that triggers a warning."""
 
 
 def remarks_on_dev(train: Corpus, dev: Corpus, has_gaps: bool = False) -> Iterator[str]:
-    """What a person would want to know before a model is selected on ``dev``, in sentences.
+    """Yield warnings, as sentences, about selecting a model on ``dev``.
 
     Args:
         train: the training data.
         dev: the dev data.
-        has_gaps: the user has said that labels are missing in the dev data.
+        has_gaps: whether the user has declared that labels are missing in the dev data.
     """
     if not any(sentence.entities for sentence in dev):
         yield "No entity is annotated in the dev data, so the best epoch cannot be selected; the last one is kept."
@@ -29,7 +29,7 @@ def remarks_on_dev(train: Corpus, dev: Corpus, has_gaps: bool = False) -> Iterat
         )
     for label in sorted(set(dev.labels) - set(train.labels)):
         yield f"The label {label} is in the dev data only; none of its entities can be found."
-    if train.is_lazy:  # it would be read from disk again
+    if train.is_lazy:  # it would have to be read from disk again
         return
     for label in labels_that_dev_lacks(train, dev):
         yield (
@@ -51,7 +51,7 @@ def is_labeled_by_a_dictionary(corpus: Corpus) -> bool:
 
 
 def labels_that_dev_lacks(train: Corpus, dev: Corpus) -> list[str]:
-    """Labels that are frequent in the training data and not in the dev data, though all of them were looked for there."""
+    """Labels frequent in the training data but absent from the dev data, although it is annotated for all labels."""
     if any(sentence.annotated_labels is not None for sentence in dev):
         return []
     counts = Counter(entity.label for sentence in train for entity in sentence.entities)
@@ -61,6 +61,6 @@ def labels_that_dev_lacks(train: Corpus, dev: Corpus) -> list[str]:
 
 
 def count_repeated(train: Corpus, dev: Corpus) -> int:
-    """How many dev sentences have exactly the words of a training sentence."""
+    """Number of dev sentences with exactly the words of a training sentence."""
     known = {tuple(tokens) for tokens in train.tokens}
     return sum(tuple(tokens) in known for tokens in dev.tokens)

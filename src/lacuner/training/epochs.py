@@ -1,4 +1,4 @@
-"""Which sentences an epoch consists of, and what is taken as known about them."""
+"""The sentences of each epoch, and their supervision."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,19 +13,19 @@ from lacuner.supervision.tags import TokenSupervision
 
 @dataclass(frozen=True, eq=False)
 class EpochSampler:
-    """The sentences of every epoch.
+    """Samples the sentences of every epoch.
 
     Attributes:
         corpus: all sentences.
-        seed: of everything that is drawn here.
-        complete_fraction: how much of an epoch is complete sentences; none: as much as of the corpus. An epoch has as many
-            sentences as the corpus, whatever the fraction.
-        clean_from: from this epoch on (counted from 0) only complete sentences are read, if there are any.
-        posterior: label probabilities of spans in sentences that are not complete; in each epoch these spans get a label
-            that is drawn again. On average, a model learns the probabilities themselves.
-        rest_as_negative: take spans without such probabilities as known to be no entity.
-        labels: names of the labels that the posterior numbers.
-        supervision: what an earlier stage of training has found out about words, by the index of their sentence.
+        seed: of all sampling here.
+        complete_fraction: fraction of complete sentences in an epoch; None: as in the corpus. An epoch always has as many
+            sentences as the corpus.
+        clean_from: from this epoch on (counted from 0) only complete sentences are used, if there are any.
+        posterior: label probabilities of spans in incomplete sentences; each epoch samples a new label for each of these
+            spans, so that in expectation the model learns the probabilities themselves.
+        rest_as_negative: treat spans without such probabilities as known negatives.
+        labels: names of the labels indexed by the posterior.
+        supervision: word-level results of an earlier stage, by sentence index.
     """
 
     corpus: Corpus
@@ -39,12 +39,12 @@ class EpochSampler:
 
     @cached_property
     def _parts(self) -> tuple[list[int], list[int]]:
-        """Indices of the complete sentences, and of the others."""
+        """Indices of complete and of incomplete sentences."""
         complete = [index for index, sentence in enumerate(self.corpus) if sentence.complete]
         return complete, [index for index, sentence in enumerate(self.corpus) if not sentence.complete]
 
     def indices(self, epoch: int) -> list[int]:
-        """Indices of the epoch's sentences in the corpus."""
+        """Corpus indices of the epoch's sentences."""
         clean = self.clean_from is not None and epoch >= self.clean_from
         if (self.complete_fraction is None and not clean) or not all(self._parts):
             return list(range(len(self.corpus)))
@@ -56,7 +56,7 @@ class EpochSampler:
         ]
 
     def sentence(self, index: int, epoch: int) -> Sentence:
-        """A sentence as this epoch takes it."""
+        """A sentence as sampled for this epoch."""
         sentence = self.corpus[index]
         if self.posterior is None or sentence.complete:
             return sentence
@@ -80,7 +80,7 @@ class EpochSampler:
         )
 
     def supervision_of(self, indices: Sequence[int]) -> list[TokenSupervision | None] | None:
-        """What is known about these sentences from an earlier stage; none, if there was no such stage."""
+        """Results of an earlier stage for these sentences; None if there was no such stage."""
         return [self.supervision.get(index) for index in indices] if self.supervision else None
 
 
@@ -90,6 +90,6 @@ def _sample(posterior: SpanProbabilities, seed: int, epoch: int) -> IntArray:
 
 
 def _repeat(part: Sequence[int], count: int, generator: np.random.Generator) -> list[int]:
-    """``count`` items of ``part``, each as often as any other or once more."""
+    """``count`` items of ``part``, each repeated equally often up to one."""
     whole, rest = divmod(count, len(part))
     return [*part] * whole + [part[number] for number in generator.permutation(len(part))[:rest]]

@@ -1,4 +1,4 @@
-"""Starts the processes of this machine that train a model together."""
+"""Launches several processes on this machine that train one model together."""
 
 import os
 import socket
@@ -14,22 +14,22 @@ _RESUME = "the same command with --resume continues after the last complete epoc
 
 
 def launched_processes() -> int | None:
-    """How many processes ``accelerate launch``, or :func:`run_together`, has started; none if nobody has."""
+    """Number of processes started by ``accelerate launch`` or :func:`run_together`; None if started by neither."""
     count = os.environ.get("WORLD_SIZE", "")
     return int(count) if count.isdecimal() else None
 
 
 def run_together(task: Callable[[], None], count: int) -> None:
-    """Run a task in so many new processes that find each other; when one of them fails, all end.
+    """Run a task in ``count`` new, connected processes; if one fails, all are terminated.
 
-    The first process prints and logs, the others are silent.
+    Only the first process prints and logs.
 
     Args:
-        task: what each process does; it can be pickled.
-        count: of processes.
+        task: what each process runs; picklable.
+        count: number of processes.
 
     Raises:
-        LacunerError: what the first process says that has failed by itself, or that one was killed.
+        LacunerError: the error of the first process to fail by itself, or a note that one was killed.
     """
     if launched_processes() is not None:
         raise ConfigError(
@@ -43,13 +43,13 @@ def run_together(task: Callable[[], None], count: int) -> None:
             if outcome.error is not None:
                 failed.append((outcome.item, outcome.error))
             if failed and not isinstance(failed[-1][1], ProcessLostError):
-                break  # which ends the others
+                break  # terminates the others
     if failed:
         raise _described(*failed[-1], count)
 
 
 def _described(index: int, error: BaseException, count: int) -> BaseException:
-    if type(error) is not LacunerError:  # which says itself what happened
+    if type(error) is not LacunerError:  # already a user-facing message
         return error
     return TrainingError(f"process {index + 1} of {count}: {error}, and the others were ended — {_RESUME}")
 

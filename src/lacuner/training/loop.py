@@ -34,23 +34,23 @@ METRICS: dict[str, Callable[[Scores], float]] = {
     "f1": lambda scores: scores.f1,
     "pu": lambda scores: scores.pu_estimate,
 }
-"""What dev data can choose an epoch or a threshold by."""
+"""Metrics for selecting an epoch or a threshold on dev data."""
 
 
 class Observer:
-    """Told how training goes; the command line shows it. Does nothing by itself."""
+    """Callbacks of training, such as for progress display. The base class does nothing."""
 
     def stage_started(self, title: str) -> None:
-        """A model is going to be trained: one of several, if the method has teachers."""
+        """Training of a model begins: one of several if the method has stages."""
 
     def epoch_started(self, epoch: int, epochs: int, words: int) -> None:
-        """``epoch`` counts from 1; ``words`` is how many it has."""
+        """``epoch`` counts from 1; ``words`` is the number of words in it."""
 
     def negatives_drawn(self, sentences: Sequence[int], spans: Spans) -> None:
-        """These unknown spans became negatives; ``sentences`` are the batch's indices in the corpus, row by row."""
+        """These unknown spans were sampled as negatives; ``sentences`` are the batch's corpus indices, row by row."""
 
     def batch_done(self, words: int) -> None:
-        """A batch with this many words has been learned from."""
+        """A training step on a batch of this many words is done."""
 
     def epoch_ended(self, record: dict[str, Any]) -> None:
         """``record`` is the epoch's line in ``metrics.jsonl``."""
@@ -58,16 +58,16 @@ class Observer:
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """How training went. The model has the weights of its best epoch."""
+    """Outcome of training. The model has the weights of its best epoch."""
 
     best_epoch: int
     history: tuple[dict[str, Any], ...]
     best_quality: float = -1.0
-    """The best epoch's ``training.metric``."""
+    """``training.metric`` of the best epoch."""
 
 
 class _Objective(nn.Module):
-    """The training loss as a module, which is what Accelerate knows how to prepare."""
+    """The training loss as a module that Accelerate can prepare."""
 
     def __init__(self, model: Model, method: Method, processes: Processes) -> None:
         super().__init__()
@@ -91,14 +91,14 @@ def fit(
     """Train ``model`` and leave it with its best weights.
 
     Args:
-        model: fresh weights.
-        method: what it costs to be wrong.
+        model: newly initialized.
+        method: defines the loss.
         sampler: the sentences of each epoch, with at least one word each.
-        config: how.
-        evaluate: scores the model on dev data after every epoch; without it all epochs run and the last one counts.
-        checkpoints: where to keep the state after each epoch.
-        resume: continue from the checkpoint, if there is one.
-        observer: told about progress.
+        config: training settings.
+        evaluate: scores the model on dev data after every epoch; without it, all epochs run and the last one is kept.
+        checkpoints: where the state after each epoch is saved.
+        resume: continue from the last checkpoint, if any.
+        observer: receives progress.
     """
     assert config.epochs is not None, "TrainingConfig.for_corpus fills it in"
     assert config.precision != "auto", "TrainingConfig.for_encoder decides it"
@@ -173,7 +173,7 @@ def fit(
             accelerator.backward(loss)
             processes.average_gradients(learner.parameters())
             norm = accelerator.clip_grad_norm_(learner.parameters(), config.max_grad_norm)
-            if accelerator.scaler is None:  # half precision overflows now and then, and skips the step by itself
+            if accelerator.scaler is None:  # half precision may overflow; its scaler then skips the step
                 _check_finite(norm, indices, sentences)
             optimizer.step()
             if average is not None and config.ema_epochs is not None:
@@ -194,7 +194,7 @@ def fit(
         progress.epochs_done = epoch + 1
         progress.steps_done += len(batches)
         progress.history.append(record)
-        # While nothing is found at all, the later epoch is the better one.
+        # While F1 is still 0, prefer the later epoch.
         if evaluate is None or quality > progress.best_quality or progress.best_quality == 0:
             progress.best_epoch = epoch + 1
             progress.best_quality = quality if evaluate is not None else progress.best_quality
@@ -210,10 +210,10 @@ def fit(
 
 
 def training_place() -> tuple[Accelerator, torch.device, Processes]:
-    """What connects processes that train together, where this one computes, and which of them it is.
+    """Return the accelerator, the device, and this process's index.
 
-    Accelerate decides once a process which device it is; someone who trains twice may want another one the second time.
-    So a process that trains alone places tensors itself, and only those that train together leave it to Accelerate.
+    Accelerate fixes the device once per process, but a later run in the same process may use another one. So a process that
+    trains alone places tensors itself, and only processes that train together leave it to Accelerate.
     """
     processes = Processes.join(default_device())
     accelerator = Accelerator(device_placement=False)
@@ -221,12 +221,12 @@ def training_place() -> tuple[Accelerator, torch.device, Processes]:
 
 
 def fingerprint(settings: str, corpora: Sequence[Corpus | None], files: Sequence[Path] = ()) -> str:
-    """Tells one run from another: a hash of its settings and of all its data.
+    """Hash of a run's settings and all its data, to tell runs apart.
 
     Args:
         settings: as JSON.
         corpora: training and dev data.
-        files: others whose content counts; one that cannot be read is left to whoever needs it.
+        files: other files whose content matters; unreadable ones are skipped, and reported where they are used.
     """
     digest = hashlib.sha256(settings.encode())
     for path in filter(Path.is_file, files):
@@ -250,21 +250,21 @@ def fingerprint(settings: str, corpora: Sequence[Corpus | None], files: Sequence
 
 
 def _out_of_patience(progress: Progress, config: TrainingConfig) -> bool:
-    # A model that finds nothing yet has not stopped learning.
+    # A model that finds no entities yet has not converged.
     if not isinstance(config.patience, int) or progress.best_quality <= 0:
         return False
     return progress.epochs_done - progress.best_epoch >= config.patience
 
 
 def _seed(seed: int, epoch: int) -> torch.Generator:
-    """Fix all randomness of an epoch, so that one that is repeated after an interruption is the same, in all processes."""
+    """Seed all randomness of an epoch, so that repeating it after an interruption gives the same result in all processes."""
     dropout, drawing = np.random.SeedSequence([seed, epoch, 0]).generate_state(2)
     torch.manual_seed(int(dropout))
     return torch.Generator().manual_seed(int(drawing))
 
 
 def _set_rates(optimizer: Any, done: float, warmup: float) -> None:
-    """Up in a straight line during ``warmup``, then down to zero; ``done`` is the fraction of training that is over."""
+    """Linear warmup, then linear decay to zero; ``done`` is the fraction of training completed."""
     factor = done / warmup if done < warmup else (1 - done) / (1 - warmup)
     for group in optimizer.param_groups:
         group["lr"] = group["peak"] * max(factor, 1e-3)

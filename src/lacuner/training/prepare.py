@@ -1,4 +1,4 @@
-"""Training data before training: refused if nothing can be learned from it, cut into passages, and what is odd is said."""
+"""Preparation of training data: reject unusable data, split long sentences into passages, and warn about oddities."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -16,16 +16,16 @@ from lacuner.training.settings import RunSettings
 logger = logging.getLogger(__name__)
 
 _HARDLY_A_SENTENCE = 2000
-"""Words from which on a sentence is more likely a file without blank lines."""
+"""Number of words above which a sentence is probably a file without blank lines."""
 
 
 def check_training(train: Corpus, dev: Corpus | None, settings: RunSettings, trusted: Corpus | None = None) -> None:
-    """Refuse what :meth:`Recognizer.train` would refuse, without training."""
+    """Reject what :meth:`Recognizer.train` would reject, without training."""
     _check(_with_words(with_trusted(train, trusted)), dev, settings)
 
 
 def prepare_passages(given: Corpus, dev: Corpus | None, settings: RunSettings) -> TrainingPassages:
-    """What can be learned from; says what cannot."""
+    """Training data as passages; logs what cannot be learned."""
     _check(_with_words(given), dev, settings)
     prepared = cut_for_training(given)
     empty = sum(not sentence.tokens for sentence in given)
@@ -53,12 +53,12 @@ def prepare_passages(given: Corpus, dev: Corpus | None, settings: RunSettings) -
 
 
 def with_trusted(train: Corpus, trusted: Corpus | None) -> Corpus:
-    """Trusted sentences first, as complete ones, then the others."""
+    """Trusted sentences, marked complete, followed by the others."""
     return train if trusted is None else trusted.as_complete() + train
 
 
 def choose_split(settings: RunSettings, corpus: Corpus) -> Splitting:
-    """How raw text is split for a model that is trained on ``corpus``: as it was."""
+    """How the model will split raw text: in the same way as ``corpus`` was tokenized."""
     if settings.split != "auto":
         return settings.split
     split = guess_splitting(corpus.tokens)
@@ -74,7 +74,7 @@ def choose_split(settings: RunSettings, corpus: Corpus) -> Splitting:
 def locate_reports(
     reports: Mapping[str, Sequence[dict[str, Any]]], prepared: TrainingPassages, trusted: int
 ) -> dict[str, tuple[dict[str, Any], ...]]:
-    """Reports that count sentences and words as the data does that was given; trusted sentences are counted apart."""
+    """Translate sentence and token indices of reports back to the original data; trusted sentences are indexed separately."""
 
     def located(record: dict[str, Any]) -> dict[str, Any]:
         sentence, first = prepared.origin[record["sentence"]]
@@ -87,7 +87,7 @@ def locate_reports(
 
 
 def _check(corpus: Corpus, dev: Corpus | None, settings: RunSettings) -> None:
-    """Refuse data and settings that make no sense together."""
+    """Reject incompatible data and settings."""
     if not corpus:
         raise TrainingError("there is no sentence to train on — give a corpus that is not empty")
     if not any(sentence.entities for sentence in corpus):
@@ -113,7 +113,7 @@ def _with_words(corpus: Corpus) -> Corpus:
 
 
 def _say_what_is_long(what: str, long: Sequence[int]) -> None:
-    """Say how many sentences are cut, given their words, and how many are so long that they can hardly be sentences."""
+    """Log how many sentences are split, given their lengths, and how many are implausibly long."""
     if long:
         logger.info(
             "%s longer than %d words and %s read in passages; the longest has %s.",

@@ -1,4 +1,4 @@
-"""Training as a person sees it: a bar with rate and remaining time, and a line for each epoch."""
+"""Progress display of training: a bar with rate and remaining time, and a line for each epoch."""
 
 import importlib.util
 import time
@@ -16,12 +16,12 @@ _INTERVAL = 10.0  # seconds between plain lines where there is no bar
 
 @contextmanager
 def shown_progress(wanted: bool | None, metric: str) -> Iterator[Observer]:
-    """An observer that shows training to whoever is there to see it.
+    """Yield an observer that displays training progress.
 
     Args:
-        wanted: true shows it in any case, as plain lines where no bar can be shown; false never; none, which is the default,
-            in a terminal or a notebook, so that the log of a script or a server has no lines that nobody asked for.
-        metric: what the best epoch is chosen by, as in ``training.metric``.
+        wanted: True always displays it, as plain lines where no bar can be shown; False never does; None, the default, only
+            in a terminal or notebook, which keeps the logs of scripts and servers clean.
+        metric: what the best epoch is selected by, as in ``training.metric``.
     """
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     if wanted is False or (wanted is None and not (console.is_terminal or console.is_jupyter)):
@@ -38,9 +38,9 @@ class ConsoleObserver(Observer):
     """A bar with rate and remaining time, and a line for each epoch; plain lines where no bar can be shown.
 
     Args:
-        console: where.
-        title: put before each line, to tell one training run from another.
-        metric: what the best epoch is chosen by, as in ``training.metric``.
+        console: where to display.
+        title: prefix of each line, to tell training runs apart.
+        metric: what the best epoch is selected by, as in ``training.metric``.
     """
 
     def __init__(self, console: Console, title: str = "", metric: str = "f1") -> None:
@@ -92,13 +92,13 @@ class ConsoleObserver(Observer):
         self._say(f"{text}  {record['words_per_second']:,} words/s")
 
     def start_bar(self, *columns: ProgressColumn) -> Progress:
-        """A bar that is shown from now on."""
+        """Create a bar and show it."""
         bar = Progress(*columns, console=self._console, transient=True)
         bar.start()
         return bar
 
     def stop(self) -> None:
-        """Take the bar away, however training has ended: the terminal gets its cursor back."""
+        """Remove the bar, however training has ended, so that the terminal gets its cursor back."""
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
@@ -113,12 +113,12 @@ class ConsoleObserver(Observer):
 
 
 def has_bars(console: Console) -> bool:
-    """Whether a bar can be shown: in a terminal, and in a notebook where the package ipywidgets is installed."""
+    """Whether a bar can be shown: in a terminal, or in a notebook with the package ipywidgets."""
     return console.is_terminal or (console.is_jupyter and importlib.util.find_spec("ipywidgets") is not None)
 
 
 def describe_dev(dev: dict[str, Any], metric: str) -> str:
-    """Scores on dev data. Where it has gaps, precision and F1 would mislead."""
+    """Format scores on dev data; for incomplete dev data without precision and F1, which would mislead."""
     if metric == "pu":
         return f"dev R {100 * dev['recall']:.2f} PU estimate {100 * dev['pu_estimate']:.2f}"
     return f"dev P {100 * dev['precision']:.2f} R {100 * dev['recall']:.2f} F1 {100 * dev['f1']:.2f}"

@@ -1,4 +1,4 @@
-"""How a model is made: the stages of its method first, then the model itself."""
+"""A training run: the stages of the method first, then the model itself."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence, Set
@@ -32,11 +32,11 @@ from lacuner.training.tasks import run_tasks
 logger = logging.getLogger(__name__)
 
 _MAX_STRETCH = 2.0
-"""Models of a stage that learn from less than the model does read it more often; at most so many times as often."""
+"""Maximum factor on the epochs of a stage's models that train on less data than the final model."""
 
 
 class Trained(NamedTuple):
-    """A finished model, how its training went, and how it was trained: as it was asked for, or as a stage has decided."""
+    """A trained model, its training history, and the method actually used: as configured, or as chosen by a stage."""
 
     model: Model
     result: TrainingResult
@@ -45,7 +45,7 @@ class Trained(NamedTuple):
 
 @dataclass(frozen=True)
 class TrainingRun:
-    """Everything that is needed to train a model."""
+    """Everything needed to train a model."""
 
     corpus: Corpus
     dev: Corpus | None
@@ -54,11 +54,11 @@ class TrainingRun:
     resume: bool
     observer: Observer
     workers: int = 1
-    """Models of a stage that are trained at a time."""
+    """Number of a stage's models trained in parallel."""
     reports: dict[str, Sequence[dict[str, Any]]] = field(default_factory=dict)
-    """What stages have found out, for people to look at."""
+    """Reports of stages, for inspection."""
     stage_models: dict[str, Trained] = field(default_factory=dict)
-    """Models that stages have trained in this process, by name; those that a stage's result does not need are forgotten."""
+    """Models trained by stages in this process, by name; those not needed by a stage's result are discarded."""
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
@@ -70,7 +70,7 @@ class TrainingRun:
         return EpochSampler(self.corpus, self.settings.training.seed, self.settings.trusted.fraction)
 
     def train(self) -> Trained:
-        """The stages of the method, and then the model itself."""
+        """Run the stages of the method, then train the model itself."""
         sampler, taught, method = self._sampler, [], self.settings.method
         rivals: list[Rival] = []
         for stage in self.settings.method.stages():
@@ -105,7 +105,7 @@ class TrainingRun:
         )
 
     def _rounds(self, stage: Stage, trained: Trained) -> Trained:
-        """The best of models that are trained one after the other, each taught by the one before."""
+        """Train a sequence of models, each taught by the previous one, and return the best."""
         context, number = self._context(stage), 2
         while (found := stage.next_round(context, trained.model, number)) is not None:
             sampler = self._with(self._sampler, found)
@@ -121,15 +121,15 @@ class TrainingRun:
             del self.stage_models[name]
 
     def _better(self, trained: Trained, rival: Rival) -> Trained:
-        """The model, or the rival, if that is better on the dev data."""
+        """Return the model, or the rival if that is better on the dev data."""
         if self.dev is None or self._score(self.dev, trained.model) >= rival.dev_score:
             return trained
         logger.info("A model that was trained first is better on the dev data than the one taught by it, and is kept.")
-        rival.fit()  # from its last checkpoint, or it is at hand
+        rival.fit()  # from its last checkpoint, or from memory
         return self.stage_models[rival.name]._replace(method=rival.method)
 
     def _with(self, sampler: EpochSampler, found: StageResult) -> EpochSampler:
-        """Epochs that know what a stage has found out."""
+        """Apply the result of a stage to the sampler."""
         self.reports.update(found.reports)
         if found.tokens:
             sampler = replace(sampler, supervision=found.tokens)
@@ -209,11 +209,11 @@ class TrainingRun:
         vary_seed: bool,
         fold: Fold,
     ) -> Model:
-        """A model of a fold; see :meth:`_cross_fit`. ``title`` has a place for its number."""
+        """Train a model on a fold; see :meth:`_cross_fit`. ``title`` has a placeholder for its number."""
         part = Corpus(tuple(self.corpus[index] for index in fold.train))
         training = self.settings.training
         sampler = replace(self._sampler, corpus=part)
-        if vary_seed:  # the more models differ, the more their mean is worth
+        if vary_seed:  # the more the models differ, the better their mean
             training = training.stretched(min(_MAX_STRETCH, _words(self.corpus) / _words(part)))
             training = training.model_copy(update={"seed": training.seed + fold.number - 1})
             sampler = EpochSampler(part, training.seed)
@@ -227,23 +227,23 @@ class TrainingRun:
         return run_tasks(tasks, self._cached, self.workers, lambda name: known is not None and known.has_result(name))
 
     def __getstate__(self) -> dict[str, Any]:
-        """For the process of a task, which trains one model and shows nothing."""
+        """State for a task's process, which trains one model and displays nothing."""
         return vars(self) | {"observer": Observer(), "workers": 1, "stage_models": {}}
 
     def _with_labels(self, labels: Mapping[str, str], method: Method) -> "tuple[TrainingRun, Method]":
-        """The same run on data with other names of labels, and the method with what depends on that data filled in."""
+        """Return the same run on relabeled data, and the method adapted to it."""
         dev = None if self.dev is None else self.dev.rename_labels(labels)
         run = replace(self, corpus=self.corpus.rename_labels(labels), dev=dev)
         return run, method.for_data(self.settings.training_data(run.corpus, dev))
 
     def _score(self, dev: Corpus, model: Model) -> float:
-        """What a trained model reaches with its own threshold, by the metric that chooses epochs."""
+        """Score of a trained model with its own threshold, by the metric that selects epochs."""
         nested = self.settings.training.nested and model.finds_nested
         found = find_entities(model, dev.tokens, nested, processes=Processes.join(default_device()))
         return METRICS[self.settings.training.metric](score_entities(zip(dev, found, strict=True)))
 
     def _cached(self, name: str, compute: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor]:
-        """What ``compute()`` returns; after an interruption, what it returned before."""
+        """Return ``compute()``, or its stored result after an interruption."""
         return compute() if self.folder is None else self.folder.cached(name, compute, self.resume)
 
     def _fit(
@@ -256,10 +256,10 @@ class TrainingRun:
         use_dev: bool = True,
         resume: bool = False,
     ) -> tuple[Model, TrainingResult]:
-        """Train a model from fresh weights; unless dev data chooses, its last epoch is kept.
+        """Train a newly initialized model; without dev data, keep its last epoch.
 
-        With ``resume``, it continues after its last checkpoint, also in a run that is not resumed: what is in its folder then
-        is of this run.
+        ``resume`` continues from the last checkpoint even if the run itself is not resumed: then its folder was written by
+        this run.
         """
         dev = self.dev if use_dev else None
         training, method = training or self.settings.training, method or self.settings.method

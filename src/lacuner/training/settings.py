@@ -1,4 +1,4 @@
-"""All settings of a training run: presets, then a TOML file, then ``--set``, checked and typed."""
+"""All settings of a training run: presets, overridden by a TOML file, then by ``--set``; validated and typed."""
 
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -23,11 +23,11 @@ DEFAULT_ENCODER = "recurrent"
 _EXAMPLES = {"method": DEFAULT_METHOD, "encoder": DEFAULT_ENCODER, "split": "words"}
 _MAX_EPOCHS = 200
 _ENOUGH_STEPS = 4000
-"""A corpus so large that the usual epochs have more steps is read less often, but at least half as often."""
+"""A corpus for which the usual epochs have more steps gets fewer epochs, but at least half."""
 
 
 class TrainingConfig(Settings):
-    """How a model is fitted. What is not given depends on the encoder."""
+    """How a model is trained. Defaults depend on the encoder."""
 
     epochs: int | None = Field(
         None,
@@ -80,7 +80,7 @@ class TrainingConfig(Settings):
     )
 
     def for_encoder(self, encoder: EncoderConfig) -> "TrainingConfig":
-        """With what depends on the encoder and on this machine: a run has to know which precision it began in."""
+        """Fill in what depends on the encoder and this machine, so that a resumed run keeps its precision."""
         if self.precision == "auto":
             chosen = encoder.auto_precision if has_bf16(default_device()) else "fp32"
             return self.model_copy(update={"precision": chosen})
@@ -92,12 +92,12 @@ class TrainingConfig(Settings):
         return self
 
     def for_corpus(self, words: int, usual: int, min_steps: int) -> "TrainingConfig":
-        """With what depends on the corpus: a small one is read more often, a large one less often.
+        """Fill in what depends on the corpus size: more epochs for a small corpus, fewer for a large one.
 
         Args:
-            words: of the corpus.
-            usual: epochs, if the corpus is neither.
-            min_steps: a corpus is small if the usual epochs have fewer.
+            words: size of the corpus.
+            usual: epochs for a corpus of ordinary size.
+            min_steps: a corpus is small if the usual epochs have fewer steps.
         """
         least, enough = (-(-steps * self.batch_tokens // max(1, words)) for steps in (min_steps, _ENOUGH_STEPS))
         epochs = self.epochs or min(max(least, -(-usual // 2), min(usual, enough)), _MAX_EPOCHS)
@@ -105,14 +105,14 @@ class TrainingConfig(Settings):
         return self.model_copy(update={"epochs": epochs, "patience": patience})
 
     def stretched(self, factor: float) -> "TrainingConfig":
-        """The same with so many times the epochs."""
+        """Multiply the number of epochs by a factor."""
         numbers = {name: getattr(self, name) for name in ("epochs", "patience")}
         stretched = {name: round(value * factor) for name, value in numbers.items() if isinstance(value, int)}
         return self.model_copy(update=stretched)
 
 
 class TrustedConfig(Settings):
-    """What complete sentences weigh beside those with gaps."""
+    """The weight of complete sentences relative to incomplete ones."""
 
     fraction: float | None = Field(
         None, gt=0, lt=1, description="fraction of each epoch that consists of complete sentences; none: as in the data"
@@ -129,20 +129,20 @@ class RunSettings(Settings):
     split: Literal["auto", "words", "whitespace", "characters", "single-characters"] = "auto"
 
     def for_data(self, corpus: Corpus, dev: Corpus | None = None) -> "RunSettings":
-        """With what depends on the data: how long training takes, how wide spans are, how many words are in entities."""
+        """Fill in what depends on the data: the length of training, span widths, and the fraction of entity words."""
         training = self.training.for_corpus(sum(map(len, corpus)), self.encoder.epochs, self.encoder.min_steps)
         method = self.method.for_data(self.training_data(corpus, dev), training.width_quantile)
         return self.model_copy(update={"training": training, "method": method})
 
     def with_method(self, method: Method) -> "RunSettings":
-        """The same with the method that a stage has chosen; of a tagger, without what only models of spans have."""
+        """Replace the method by one chosen by a stage; for a tagger, reset settings that only span models have."""
         spans_only = {} if method.level == "span" else {"width_quantile": None, "nested": False}
         return self.model_copy(
             update={"method": method, "training": self.training.model_copy(update=spans_only)},
         )
 
     def training_data(self, corpus: Corpus, dev: Corpus | None) -> TrainingData:
-        """What the method and its parts are shown of the data."""
+        """The view of the data that the method and its parts get."""
         return TrainingData(corpus, dev, self.training.metric == "pu", self.encoder)
 
 
@@ -152,13 +152,13 @@ def resolve_settings(
     overrides: Mapping[str, Any] | None = None,
     config: Mapping[str, Any] | None = None,
 ) -> RunSettings:
-    """Settings of a run.
+    """Resolve the settings of a run.
 
     Args:
         method: name of a preset.
         encoder: ``recurrent``, ``flat``, ``bert-word``, ``lebert``, or the name or folder of a Hugging Face model.
         overrides: dotted keys and values, such as ``{"negatives.ratio": 0.5, "training.epochs": 20}``.
-        config: the same as nested tables (a TOML file); ``method``, ``encoder`` and ``overrides`` outrank it.
+        config: the same as nested tables (a TOML file); ``method``, ``encoder`` and ``overrides`` take precedence.
     """
     layers = [_sections(config or {}), _sections(overrides or {})]
     names = [DEFAULT_METHOD, *(_name("method", layer.pop("method", {})) for layer in layers), method]
@@ -199,7 +199,7 @@ def resolve_settings(
 
 
 def settings_from_dict(data: Mapping[str, Any]) -> RunSettings:
-    """Settings as :meth:`RunSettings.model_dump` wrote them."""
+    """Load settings written by :meth:`RunSettings.model_dump`."""
     if not isinstance(data.get("method"), Mapping):
         raise ConfigError("the settings contain no method")
     described = dict(data["method"])
@@ -213,7 +213,7 @@ def settings_from_dict(data: Mapping[str, Any]) -> RunSettings:
 
 
 def read_config(path: str | Path) -> dict[str, Any]:
-    """A TOML file with the same keys as ``--set``."""
+    """Read a TOML file with the same keys as ``--set``."""
     try:
         return tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
@@ -225,7 +225,7 @@ def read_config(path: str | Path) -> dict[str, Any]:
 
 
 def parse_assignments(assignments: Iterable[str]) -> dict[str, Any]:
-    """``KEY=VALUE`` texts as they stand on the command line. Values are TOML, or else plain text."""
+    """Parse ``KEY=VALUE`` arguments of the command line. Values are TOML, or else plain text."""
     parsed: dict[str, Any] = {}
     for text in assignments:
         key, equals, value = text.partition("=")
@@ -241,7 +241,7 @@ def parse_assignments(assignments: Iterable[str]) -> dict[str, Any]:
 
 
 def _sections(settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Settings by section, whatever order they are given in; ``negatives=uniform`` is ``negatives.name=uniform``."""
+    """Group settings by section, independently of their order; ``negatives=uniform`` means ``negatives.name=uniform``."""
     sections: dict[str, dict[str, Any]] = {}
     for key, value in settings.items():
         section, dot, name = key.partition(".")
@@ -251,7 +251,7 @@ def _sections(settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def _name(section: str, settings: Mapping[str, Any]) -> str | None:
-    """What a section that consists of a name only names."""
+    """The name in a section that sets nothing else."""
     foreign = next((key for key in settings if key != "name"), None)
     if foreign is not None:
         raise ConfigError(f"there is no setting {section}.{foreign}; there is: {section}")
@@ -265,7 +265,7 @@ def _checked_name(section: str, name: object) -> str:
 
 
 def _merge(current: dict[str, Any], layers: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Settings of a part with layers on top. Another name starts from its own defaults."""
+    """Merge layers onto a part's settings. A different name starts from that part's defaults."""
     for layer in layers:
         changed = "name" in layer and layer["name"] != current.get("name")
         current = dict(layer) if changed else {**current, **layer}
@@ -273,7 +273,7 @@ def _merge(current: dict[str, Any], layers: Iterable[Mapping[str, Any]]) -> dict
 
 
 def _part(preset: Method, kind: str, layers: Iterable[Mapping[str, Any]]) -> Part | None:
-    """A part of the method: the preset's, with what is set on top."""
+    """A part of the method: the preset's, with overrides applied."""
     default, choices = getattr(preset, kind), registry().choices(kind, preset)
     merged = _merge({} if default is None else default.model_dump(), layers)
     if merged.get("name") == "none":
@@ -286,7 +286,7 @@ def _part(preset: Method, kind: str, layers: Iterable[Mapping[str, Any]]) -> Par
 
 
 def _check_level(method: Method, training: Mapping[str, Any]) -> None:
-    """Refuse training settings that a tagger has no use for."""
+    """Reject training settings that do not apply to a tagger."""
     for name in ("width_quantile", "nested") if method.level == "token" else ():
         if training.get(name) not in (None, False, "none"):
             raise ConfigError(
@@ -305,7 +305,7 @@ def _refuse_misspelled(name: str) -> None:
 
 
 def _encoder(layers: Iterable[Mapping[str, Any]]) -> EncoderConfig:
-    """The encoder; a name that is none of ours is a Hugging Face model's, and a model without a name a transformer."""
+    """The encoder; an unknown name is a Hugging Face model's, and a model without a name a transformer."""
     merged: dict[str, Any] = {"name": DEFAULT_ENCODER}
     for layer in layers:
         takes_model = "model" in ENCODERS[merged["name"]].model_fields

@@ -1,4 +1,4 @@
-"""Training data that is larger than memory: written to disk once, and read from there a batch at a time."""
+"""Training on data larger than memory: written to disk once, then read batch by batch."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -19,27 +19,27 @@ _IN_MEMORY = "which needs all of it in memory — leave out --streaming"
 
 @contextmanager
 def stored_corpus(sentences: Callable[[], Iterable[Sentence]], beside: Path, processes: Processes) -> Iterator[Corpus]:
-    """Sentences as a corpus on disk, which is gone when the context ends. Only the main process reads them.
+    """Yield sentences as a temporary corpus on disk, deleted on exit.
 
     Args:
         sentences: called in the main process only.
-        beside: the corpus is written beside this path.
-        processes: that all need it, and all see this path.
+        beside: path next to which the corpus is written.
+        processes: all processes that use the corpus; the path must be visible to all of them.
     """
     with scratch_folder(beside) if processes.is_main else nullcontext() as folder:
         if folder is not None:
             store_sentences(sentences(), folder)
         written = processes.merge({} if folder is None else {0: str(folder)})
         yield Corpus(StoredSentences(Path(written[0])))
-        processes.wait()  # nobody needs it any more
+        processes.wait()  # until no process needs it
 
 
 def of_one_source(sentences: Iterable[Sentence], name: str = UNNAMED) -> Iterator[Sentence]:
-    """The same sentences, refused if their entities name several sources: to weigh these, all have to be known first.
+    """Pass sentences through, but reject several named sources: estimating their reliability requires all of the data.
 
     Args:
-        sentences: of one file, say.
-        name: the source of entities that name none.
+        sentences: such as those of one file.
+        name: the source of entities without one.
     """
     known: dict[str, None] = {}
     for sentence in sentences:
@@ -53,7 +53,7 @@ def of_one_source(sentences: Iterable[Sentence], name: str = UNNAMED) -> Iterato
 
 
 def refuse_rescoring(method: Method) -> None:
-    """Refuse methods that look at all training data again in the middle of training."""
+    """Reject methods that need a pass over all training data during training."""
     for kind, part in method.parts():
         if type(part).rescores_at is not MethodPart.rescores_at:
             raise ConfigError(
@@ -63,7 +63,7 @@ def refuse_rescoring(method: Method) -> None:
 
 
 def refuse_other_models(corpus: Corpus, stage: Stage, title: str) -> None:
-    """Refuse to train models of a stage on a corpus on disk, unless the stage is made for that."""
+    """Refuse to train a stage's models on a corpus on disk, unless the stage supports it."""
     if corpus.is_lazy and not stage.streams:
         raise ConfigError(
             f"--streaming: the method trains other models first ({title}) and asks them about the training data, "

@@ -1,4 +1,4 @@
-"""Models that a stage trains independently of each other, several at a time."""
+"""Parallel training of a stage's independent models."""
 
 import logging
 import pickle
@@ -19,7 +19,7 @@ from lacuner.streams.engine import Engine, make_engine
 logger = logging.getLogger(__name__)
 
 Keep = Callable[[str, Compute], dict[str, Tensor]]
-"""``keep(name, compute)``: what ``compute()`` returns; after an interruption, what it returned before."""
+"""``keep(name, compute)`` returns ``compute()``, or its stored result after an interruption."""
 
 
 def run_tasks(
@@ -29,14 +29,14 @@ def run_tasks(
     has_result: Callable[[str], bool] = lambda name: False,
     resuming: str = "the same command with --resume continues",
 ) -> list[dict[str, Tensor]]:
-    """What each task returns, in order; several of them at a time, each in a process of its own.
+    """Return the results of all tasks, in order; several run at a time, each in its own process.
 
     Args:
-        tasks: by the name that a result is kept under.
-        keep: is called in the process of a task.
+        tasks: by the key of their result.
+        keep: stores a result; called in the task's process.
         workers: tasks at a time; 1: in this process.
-        has_result: whether something is kept under a name, so that a task has nothing to do; it is read in this process.
-        resuming: what errors say about how to go on after a process has died.
+        has_result: whether a result is already stored, so that the task can be skipped; the result is read in this process.
+        resuming: how to continue after a process has died, for error messages.
     """
     left = {name: compute for name, compute in tasks.items() if not has_result(name)}
     if workers == 1 or len(left) <= 1:
@@ -48,10 +48,10 @@ def run_tasks(
 def run_at_a_time(
     tasks: Mapping[str, Compute], keep: Keep, engine: Engine, resuming: str
 ) -> dict[str, dict[str, Tensor]]:
-    """What each task returns, by name; they run on an engine. The other arguments are those of :func:`run_tasks`."""
+    """Return the results of tasks run on an engine, by name. Other arguments are those of :func:`run_tasks`."""
     try:
         packed = [_Task(name, pickle.dumps(partial(keep, name, compute))) for name, compute in tasks.items()]
-    except Exception as error:  # of whatever kind a part of somebody else's raises
+    except Exception as error:  # parts from other packages may raise any kind
         logger.warning("%s are trained one after the other, because they cannot be pickled (%s).", _named(tasks), error)
         return {name: keep(name, compute) for name, compute in tasks.items()}
     logger.info("%s are trained several at a time.", _named(tasks))
@@ -85,7 +85,7 @@ def _named(tasks: Mapping[str, Compute]) -> str:
 
 
 def _run(device: str, task: _Task) -> dict[str, Any]:
-    """In the process of a task."""
+    """Entry point in a task's process."""
     with on_device(device):
         result: dict[str, Tensor] = pickle.loads(task.content)()
     return {key: value.cpu().numpy() for key, value in result.items()}

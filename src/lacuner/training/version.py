@@ -1,4 +1,4 @@
-"""The version of training: a number, because a release of the package may leave every result as it was."""
+"""Version of the training procedure, separate from the package version because most releases leave results unchanged."""
 
 TRAINING_VERSION = 3
-"""Raised when the same data, settings and seed give another model than before; results of other versions are not reused."""
+"""Incremented when the same data, settings and seed give a different model; results of other versions are not reused."""

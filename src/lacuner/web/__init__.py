@@ -1,1 +1,1 @@
-"""HTTP servers: who may use them, how they run, and the review page. What is reviewed, and how, is in ``review/``."""
+"""HTTP servers: access control, running, and the review page. The review itself is in ``review/``."""

@@ -1,7 +1,7 @@
-"""Which requests the server answers: to its own address, not from pages of other servers, and with its token.
+"""Access control: requests must be addressed to this server, not come from pages of other servers, and carry the token.
 
-The token is in the fragment of the address that the user opens. Browsers send fragments to no server; the page takes it from
-there, and sends it as a bearer token. It is no cookie, because browsers send cookies to every port of a host.
+The token is in the fragment of the URL that the user opens. Browsers do not send fragments to servers; the page reads it from
+there, and sends it as a bearer token. It is not a cookie, because browsers send cookies to every port of a host.
 """
 
 import base64
@@ -47,7 +47,7 @@ def new_token() -> str:
 
 
 def check_token(token: str) -> None:
-    """Refuse a token that is easy to guess, or that a header cannot hold."""
+    """Reject a token that is easy to guess, or invalid in a header."""
     if len(token) < MIN_TOKEN_LENGTH:
         raise ConfigError(f"--token: {len(token)} characters are easy to guess — use at least {MIN_TOKEN_LENGTH}")
     if not (token.isascii() and token.isprintable()) or " " in token:
@@ -55,7 +55,7 @@ def check_token(token: str) -> None:
 
 
 def is_local(host: str) -> bool:
-    """Whether the address can be reached from this machine only."""
+    """Whether the address is reachable from this machine only."""
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -67,13 +67,13 @@ class AccessPolicy:
     """The conditions under which a request is answered.
 
     Attributes:
-        token: required as a bearer token from every request, except for the page itself, which shows nothing without it;
-            ``None``: nobody needs one.
+        token: required as a bearer token in every request, except for the page itself, which shows nothing without it;
+            ``None``: not required.
         host: the address that the server listens on. Requests for other host names are refused (DNS rebinding).
-        more_names: other host names under which the server answers, such as that of a proxy in front of it.
-        pages: paths that need no token; ``*`` is any text.
-        api: where paths begin whose refusals are JSON.
-        names: host names under which the server answers.
+        more_names: additional host names of the server, such as that of a proxy in front of it.
+        pages: paths that need no token; ``*`` is a wildcard.
+        api: prefix of paths whose errors are JSON.
+        names: all host names of the server.
     """
 
     token: str | None
@@ -89,7 +89,7 @@ class AccessPolicy:
         object.__setattr__(self, "names", frozenset(name.lower() for name in every))
 
     def refusal(self, request: Request) -> tuple[int, str] | None:
-        """Status and message for a request that is refused; ``None`` if it may be answered."""
+        """Status and message for a request to be refused; ``None`` if it is allowed."""
         host = request.headers.get("host", "")
         if not self._is_own_name(_host_name(host)):
             return 421, f"This server is not called {host[:100]!r}."
@@ -104,7 +104,7 @@ class AccessPolicy:
         return 401, _WRONG_TOKEN if "authorization" in request.headers else _NO_TOKEN
 
     def has_token(self, request: Request) -> bool:
-        """Whether the request carries the token, if one is needed; as a bearer token, or as a password of any user."""
+        """Whether the request carries the token, if required, as a bearer token or as a password of any user."""
         if self.token is None:
             return True
         kind, _, given = request.headers.get("authorization", "").partition(" ")
@@ -114,7 +114,7 @@ class AccessPolicy:
         return kind in ("bearer", "basic") and secrets.compare_digest(given.encode(), self.token.encode())
 
     def _is_page(self, request: Request) -> bool:
-        """Whether it asks for a page, or for its scripts and styles, which are the same everywhere."""
+        """Whether it requests a page, or its scripts and styles, which contain no secrets."""
         path = request.scope["path"]
         return request.method in ("GET", "HEAD") and (
             path.startswith("/static/") or any(fnmatchcase(path, page) for page in self.pages)
@@ -127,7 +127,7 @@ class AccessPolicy:
             ipaddress.ip_address(name)
         except ValueError:
             return False
-        return not is_local(self.host)  # numeric addresses cannot be rebound, as names can
+        return not is_local(self.host)  # unlike names, numeric addresses cannot be rebound
 
 
 class AccessMiddleware:
@@ -162,7 +162,7 @@ class AccessMiddleware:
 
 
 def _password(encoded: str) -> str:
-    """The password of basic authentication, which is all that some tools can send; nothing if it is malformed."""
+    """The password of basic authentication, which is all that some tools support; empty if malformed."""
     try:
         return base64.b64decode(encoded, validate=True).decode().partition(":")[2]
     except (binascii.Error, UnicodeDecodeError):
@@ -170,7 +170,7 @@ def _password(encoded: str) -> str:
 
 
 def _netloc(origin: str) -> str | None:
-    """Host and port of an origin; ``None`` if it is malformed."""
+    """Host and port of an origin; ``None`` if malformed."""
     try:
         return urlsplit(origin).netloc.lower()
     except ValueError:

@@ -1,4 +1,4 @@
-"""Requests that come at about the same time, answered together: a queue with a bound, and one thread that computes."""
+"""Batching of concurrent requests: a bounded queue, and one compute thread."""
 
 import asyncio
 import time
@@ -13,19 +13,19 @@ from lacuner.errors import LacunerError
 Query = TypeVar("Query")
 Answer = TypeVar("Answer")
 IsWanted = Callable[[int], bool]
-"""Whether somebody still waits for the answer to the query with this number."""
+"""Whether the answer to the query with this index is still wanted."""
 
 
 @dataclass(frozen=True)
 class BatchLimits:
-    """How much waits, and for how long.
+    """Limits of the queue and its batches.
 
     Attributes:
-        window: seconds that the first query waits for company.
-        max_batch: queries that are answered together; 1 answers each by itself.
-        max_cost: of the queries that are answered together; one that costs more is answered by itself.
-        max_waiting: queries that wait; a request that would make them more is refused.
-        timeout: seconds until a request is given up.
+        window: seconds that the first query waits for others.
+        max_batch: maximum number of queries per batch; 1 disables batching.
+        max_cost: maximum cost of a batch; a query that exceeds it is answered alone.
+        max_waiting: maximum number of waiting queries; a request beyond it is refused.
+        timeout: seconds after which a request is given up.
     """
 
     window: float = 0.01
@@ -36,7 +36,7 @@ class BatchLimits:
 
 
 class QueueFullError(LacunerError):
-    """Nothing was computed, because too much waits already."""
+    """Nothing was computed, because too many queries are waiting."""
 
     def __init__(self, seconds: int) -> None:
         super().__init__(f"The server is busy — try again in {seconds} second{'' if seconds == 1 else 's'}.")
@@ -44,7 +44,7 @@ class QueueFullError(LacunerError):
 
 
 class TooLateError(LacunerError):
-    """The time of a request is over."""
+    """The request has timed out."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(
@@ -54,7 +54,7 @@ class TooLateError(LacunerError):
 
 @dataclass
 class _Job(Generic[Query, Answer]):
-    """A query, and where its answer goes."""
+    """A query and its future answer."""
 
     query: Query
     cost: int = 1
@@ -64,18 +64,18 @@ class _Job(Generic[Query, Answer]):
 
 
 class Batcher(Generic[Query, Answer]):
-    """Collects queries of many requests, answers them in batches, and gives each request its own answers in its order.
+    """Collects queries of many requests, answers them in batches, and returns to each request its answers in order.
 
-    A request that is given up, because its time is over or its client has gone, leaves the queue; what is being computed can
-    find out.
+    A request that is given up, because of a timeout or a disconnected client, leaves the queue; the computation can check for
+    that.
 
     Args:
-        compute: answers queries, in another thread: for each its answer, or the exception that it raised. It is also given
-            a function that says whether somebody still waits for the answer to the query with a number; nobody looks at others.
+        compute: answers queries, in another thread, each with an answer or the exception raised. It also gets a function that
+            says whether the answer to the query with a given index is still wanted.
         limits: of the queue.
-        cost: how much work a query is.
-        observe: told the number of queries in each batch, and the seconds that it took, before anybody gets an answer.
-        clean_up: called in the thread that computes, after the answers of each batch have been given.
+        cost: the cost of a query.
+        observe: called with the size and the seconds of each batch, before its answers are returned.
+        clean_up: called in the compute thread after the answers of each batch are returned.
     """
 
     def __init__(
@@ -91,17 +91,17 @@ class Batcher(Generic[Query, Answer]):
         self._waiting: deque[_Job[Query, Answer]] = deque()
         self._thread = ThreadPoolExecutor(1, "model")
         self._large_goes_next = False
-        self._pace = 0.0  # seconds a query, of the last batches
+        self._pace = 0.0  # seconds per query in recent batches
         self._task: asyncio.Task[None] | None = None
         self._more: asyncio.Event | None = None
 
     @property
     def waiting(self) -> int:
-        """Queries that nobody has begun with."""
+        """Number of queries not yet started."""
         return len(self._waiting)
 
     async def run(self, queries: Sequence[Query]) -> list[Answer]:
-        """The answers to the queries of one request.
+        """Answer the queries of one request.
 
         Raises:
             QueueFullError: nothing was computed.
@@ -119,9 +119,9 @@ class Batcher(Generic[Query, Answer]):
             _, late = await asyncio.wait(answers, timeout=self.limits.timeout)
             if late:
                 raise TooLateError(self.limits.timeout)
-        finally:  # also if the client has gone
+        finally:  # also if the client has disconnected
             for job, answer in zip(jobs, answers, strict=True):
-                job.given_up = True  # if it is being computed, it cannot be canceled
+                job.given_up = True  # a running computation cannot be canceled
                 answer.cancel()
             if sum(job.answer.cancel() for job in jobs):
                 self._waiting = deque(job for job in self._waiting if not job.answer.cancelled())
@@ -135,7 +135,7 @@ class Batcher(Generic[Query, Answer]):
         return max(1, min(60, round(self._pace * len(self._waiting))))
 
     def _wake(self) -> None:
-        """Begin to work, in the event loop of the first request."""
+        """Start working, in the event loop of the first request."""
         if self._task is None or self._task.done():
             self._more = asyncio.Event()
             self._task = asyncio.get_running_loop().create_task(self._work())
@@ -143,7 +143,7 @@ class Batcher(Generic[Query, Answer]):
         self._more.set()
 
     async def _work(self) -> None:
-        """Answer batches until nothing waits."""
+        """Answer batches until the queue is empty."""
         loop = asyncio.get_running_loop()
         while self._waiting:
             await self._wait_for_company()
@@ -152,7 +152,7 @@ class Batcher(Generic[Query, Answer]):
                 await loop.run_in_executor(self._thread, self._answer, batch)
 
     async def _wait_for_company(self) -> None:
-        """Until the batch is full, or the window of the query that waits longest is over."""
+        """Wait until the batch is full, or the window of the oldest query is over."""
         assert self._more is not None
         if self.limits.max_batch == 1:
             return
@@ -171,7 +171,7 @@ class Batcher(Generic[Query, Answer]):
         return sum(job.cost for job in self._waiting)
 
     def _next_batch(self) -> list[_Job[Query, Answer]]:
-        """What waits longest, and what else fits beside it. Queries too large for that have every second turn, alone."""
+        """The oldest queries that fit together. Oversized queries get every second turn, alone."""
         large = [job for job in self._waiting if job.cost > self.limits.max_cost][:1]
         batch: list[_Job[Query, Answer]] = []
         left = self.limits.max_cost

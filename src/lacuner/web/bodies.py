@@ -1,4 +1,4 @@
-"""Bodies of requests: JSON that is checked, and errors that name the field as the user has written it."""
+"""Request bodies: JSON validation, with errors that name the field as written by the user."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -32,14 +32,14 @@ _WANTED = {
     "literal_error": "{expected}",
     "missing": "given",
 }
-"""What a field must be, by the type of pydantic's error."""
+"""Expected value of a field, by type of pydantic's error."""
 
 
 async def content_of(request: Request) -> Any:
     """The JSON value in the body."""
     try:
         return decode_json((await request.body()).decode("utf-8-sig"))
-    except ClientDisconnect:  # nobody reads this, but a traceback in the log would be read
+    except ClientDisconnect:  # nobody reads the response, but a traceback would be logged
         raise HTTPException(400, "The body breaks off.") from None
     except UnicodeDecodeError as error:
         raise HTTPException(400, f"The body is not UTF-8, from byte {error.start} on.") from None
@@ -52,10 +52,10 @@ async def content_of(request: Request) -> Any:
 
 
 def read_body(kind: type[B], content: Any) -> B:
-    """The body as an object.
+    """Validate the body.
 
     Raises:
-        InvalidRequestError: a field is wrong.
+        InvalidRequestError: a field is invalid.
     """
     if not isinstance(content, dict):
         names = ", ".join(field.alias or name for name, field in kind.model_fields.items())
@@ -68,7 +68,7 @@ def read_body(kind: type[B], content: Any) -> B:
 
 
 def _explained(errors: list[ErrorDetails], content: Mapping[str, Any], kind: type[BaseModel]) -> tuple[str, str]:
-    """Where the first field is wrong, and why. Of what several alternatives say, counts the one that fits best."""
+    """Position and reason of the first error; of several alternatives, the best match counts."""
     first = errors[0]
     if first["type"] == "extra_forbidden" and len(first["loc"]) == 1:
         meant = did_you_mean(str(first["loc"][0]), kind.model_fields)
@@ -80,7 +80,7 @@ def _explained(errors: list[ErrorDetails], content: Mapping[str, Any], kind: typ
 
 
 def _place(location: Iterable[int | str], content: Any) -> tuple[int | str, ...]:
-    """The part of pydantic's location that is in the body; between it, there are names of alternatives (``list[str]``)."""
+    """The part of pydantic's location that is in the body, without names of alternatives (``list[str]``)."""
     place: list[int | str] = []
     for step in location:
         inside = content if isinstance(content, dict) else range(len(content)) if isinstance(content, list) else ()
@@ -101,15 +101,15 @@ def _reason(error: ErrorDetails) -> str:
 
 
 def _joined(reasons: Iterable[str]) -> str:
-    """``it must be a string or a list``."""
+    """Join reasons, as in ``it must be a string or a list``."""
     first, *others = reasons
     return " or ".join([first, *(other.removeprefix("it must be ") for other in others)])
 
 
 def schema_of(*kinds: type[BaseModel]) -> dict[str, Any]:
-    """The bodies that a route takes, for its description."""
+    """Schema of the bodies accepted by a route, for its description."""
     schemas = [kind.model_json_schema(ref_template=f"#/paths/~1{kind.__name__}/{{model}}") for kind in kinds]
-    for schema in schemas:  # definitions of parts are written where they are used
+    for schema in schemas:  # inline the definitions of parts
         parts = schema.pop("$defs", {})
         for value in schema["properties"].values():
             for option in value.get("anyOf", ()):

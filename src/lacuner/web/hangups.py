@@ -1,4 +1,4 @@
-"""SIGHUP: models are loaded again. Without a handler it would end the process, also while the models are loaded first."""
+"""SIGHUP reloads models. Without a handler it would end the process, also during the initial loading."""
 
 import signal
 import threading
@@ -8,9 +8,9 @@ from types import FrameType
 
 
 class Hangups:
-    """Calls something for each SIGHUP, in a thread, so that requests are answered meanwhile.
+    """Calls a function on each SIGHUP, in a thread, so that requests are answered meanwhile.
 
-    A signal that comes before it is known what to call is not lost: it is called afterwards.
+    A signal received before the function is set is not lost: it is handled afterwards.
     """
 
     def __init__(self) -> None:
@@ -18,8 +18,8 @@ class Hangups:
         self._missed = False
 
     def answer_with(self, work: Callable[[], None]) -> None:
-        """From now on, this is called."""
-        self._work = work  # first, because a signal may come between the two
+        """Set the function to call."""
+        self._work = work  # first, because a signal may arrive in between
         if self._missed:
             self._missed = False
             self.on_signal()
@@ -33,7 +33,7 @@ class Hangups:
 
 @contextmanager
 def hangups() -> Iterator[Hangups]:
-    """Within it, SIGHUP ends nothing; on systems that have the signal."""
+    """Handle SIGHUP in this context, on systems that have it."""
     caught = Hangups()
     if not hasattr(signal, "SIGHUP"):
         yield caught

@@ -1,6 +1,6 @@
-"""How much of the server one client can use: connections, the time of a request, and the size of its body.
+"""Limits per client: connections, the duration of a request, and the size of its body.
 
-uvicorn limits the size of headers and the time between two requests, but waits forever for a request to be completed.
+uvicorn limits the size of headers and the time between two requests, but waits forever for a request to complete.
 """
 
 import asyncio
@@ -13,30 +13,30 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 MAX_CONNECTIONS = 100
-"""Connections at once. Half of the 256 files that some systems allow a process must do for them."""
+"""Maximum number of connections, within the 256 files that some systems allow per process."""
 ACCEPT_AT_ONCE = 32
-"""Connections that are accepted before the first of them is looked at."""
+"""Connections accepted before the first of them is processed."""
 REQUEST_SECONDS = 10.0
-"""From the first byte of a request to its last, and from a connection to its first request."""
+"""Maximum seconds from the first to the last byte of a request, and from a connection to its first request."""
 ANSWER_SECONDS = 60.0
-"""From the last byte of a request to the last byte of its answer, which the client must read."""
+"""Maximum seconds from the last byte of a request to the last byte of its response, including the client's reading."""
 MAX_BODY = 65_536
-"""Bytes of a request's body. The largest that the page sends has less than a thousandth of it."""
+"""Maximum bytes of a request body. The largest one sent by the page is less than a thousandth of it."""
 MAX_THROWN_AWAY = 2**30
-"""Bytes of a body that is too large; after so many the connection is closed."""
+"""Maximum bytes of a too large body that are discarded before the connection is closed."""
 
 _SLOW = json.dumps({"reason": "late", "message": f"The request took more than {REQUEST_SECONDS:g} seconds to arrive."})
 _TOO_SLOW = (
     "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Type: application/json\r\n"
     f"Content-Length: {len(_SLOW)}\r\n\r\n{_SLOW}"
 ).encode()
-"""Written as it is, because the application may not know of the request yet."""
+"""Written directly, because the application may not know of the request yet."""
 
 _Phase = Literal["request", "answer", "idle"]
 
 
 class LimitedProtocol(H11Protocol):
-    """One connection: closed if its request takes too long, or if it waits while others need its place."""
+    """A connection that is closed if its request takes too long, or if it is idle while others need its slot."""
 
     max_connections: int | None = None
 
@@ -74,7 +74,7 @@ class LimitedProtocol(H11Protocol):
             return "request"
         if self._is_answered():
             return "answer"
-        return "request" if self.conn.trailing_data[0] else "idle"  # between requests, uvicorn has a time-out
+        return "request" if self.conn.trailing_data[0] else "idle"  # between requests, uvicorn has a timeout
 
     def _enter(self, phase: _Phase) -> None:
         if phase == self._phase:
@@ -88,37 +88,37 @@ class LimitedProtocol(H11Protocol):
             self._deadline = self.loop.call_later(seconds, self._end_request if phase == "request" else self._give_up)
 
     def _end_request(self) -> None:
-        """Say that the request took too long, if there is one."""
+        """Respond with a timeout, if there is a request."""
         begun = self.conn.their_state is h11.SEND_BODY or self.conn.trailing_data[0]
         answering = self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete
         if begun and not answering:
             self.transport.write(_TOO_SLOW)
             self.transport.close()
-            self.loop.call_later(1, self.transport.abort)  # whoever does not read it is not waited for
+            self.loop.call_later(1, self.transport.abort)  # do not wait for clients that do not read
             self.connections.discard(self)
         else:
             self._give_up()
 
     def _give_up(self) -> None:
-        self.connections.discard(self)  # it does not count any more, even before the transport is closed
+        self.connections.discard(self)  # no longer counts, even before the transport is closed
         self.transport.abort()
 
 
 class ManyConnections(LimitedProtocol):
-    """The same for programs, which keep connections open between two requests."""
+    """The same for programs, which keep connections open between requests."""
 
     max_connections = 512
 
 
 class BodyLimit:
-    """Refuses requests whose body is large, or of unknown size, before any of it is kept.
+    """Refuses requests with a large body, or one of unknown size, before storing any of it.
 
-    A client that sends without asking would not see the answer if the connection were closed meanwhile, so what it sends is
-    thrown away first, as it comes and for as long as requests may take.
+    A client that sends without waiting would miss the response if the connection were closed early, so its body is read and
+    discarded first, for as long as requests may take.
 
     Args:
-        app: answers the others.
-        max_body: bytes of a body; by default ``MAX_BODY``.
+        app: answers all other requests.
+        max_body: maximum bytes of a body; by default ``MAX_BODY``.
     """
 
     def __init__(self, app: ASGIApp, max_body: int | None = None) -> None:
@@ -140,7 +140,7 @@ class BodyLimit:
 
 
 async def _throw_away(receive: Receive) -> None:
-    """Read the body of a request without keeping it."""
+    """Read and discard the body of a request."""
     thrown = 0
     while thrown < MAX_THROWN_AWAY:
         message = await receive()
@@ -150,5 +150,5 @@ async def _throw_away(receive: Receive) -> None:
 
 
 def _refused(status: int, message: str) -> JSONResponse:
-    """Closes the connection: what the client still sends is not read."""
+    """Refuse and close the connection, without reading the rest."""
     return JSONResponse({"reason": "invalid", "message": message}, status, {"Connection": "close"})

@@ -1,4 +1,4 @@
-"""Memory that is free inside of the process, given back to the system."""
+"""Returning free memory to the operating system."""
 
 import ctypes
 import time
@@ -6,19 +6,19 @@ from collections.abc import Callable
 from functools import cache
 
 EVERY = 5.0
-"""Seconds between two times that memory is given back: it takes some milliseconds, and some more to get pages again."""
+"""Seconds between releases: each takes some milliseconds, and some more to get pages again."""
 
 
 class MemoryRelease:
-    """Gives back what is free, at most every so many seconds.
+    """Returns free memory to the system, at most once per interval.
 
-    Tensors of batches, each of another size, lie between small things that stay. glibc keeps what is free between them, finds
-    it too small for the next large tensor, and asks the system for more: a server's memory would grow for hours, although
-    nothing is kept. Other C libraries are left alone.
+    Batch tensors of varying sizes fragment the heap between small long-lived objects. glibc keeps the free blocks, finds them
+    too small for the next large tensor, and requests more: the memory of a server would grow for hours although nothing is
+    leaked. Other C libraries are left alone.
 
     Args:
-        every: seconds.
-        release: gives back.
+        every: interval in seconds.
+        release: returns memory.
     """
 
     def __init__(self, every: float = EVERY, release: Callable[[], None] | None = None) -> None:
@@ -26,14 +26,14 @@ class MemoryRelease:
         self._next = time.monotonic() + every
 
     def __call__(self) -> None:
-        """Give back, if it is time."""
+        """Release memory, if it is time."""
         if time.monotonic() >= self._next:
             self._release()
             self._next = time.monotonic() + self._every
 
 
 def release_free_memory() -> None:
-    """Give back all pages that are free, where the C library can."""
+    """Return all free pages, if the C library supports it."""
     trim = _malloc_trim()
     if trim is not None:
         trim(0)
@@ -43,6 +43,6 @@ def release_free_memory() -> None:
 def _malloc_trim() -> Callable[[int], int] | None:
     try:
         trim: Callable[[int], int] = ctypes.CDLL(None).malloc_trim
-    except (AttributeError, OSError, TypeError):  # another C library; Windows has none by that name
+    except (AttributeError, OSError, TypeError):  # not glibc; Windows has no such library
         return None
     return trim

@@ -1,4 +1,4 @@
-"""Figures of a server in the text format of Prometheus. Several processes count in one table, each in a row of its own."""
+"""Server metrics in the Prometheus text format. Several processes share one table, with a row each."""
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,9 +9,9 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _SIZES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 CLIENT_LEFT = 499
-"""Counted for a request whose client did not wait for the answer."""
+"""Status counted for a request whose client has disconnected."""
 STATUSES = (200, 201, 202, 304, 400, 401, 403, 404, 405, 411, 413, 421, 422, 429, CLIENT_LEFT, 500, 504)
-"""Statuses of responses that are counted by themselves; others are ``other``."""
+"""Response statuses with their own counter; others are ``other``."""
 _COUNTERS = {
     "texts_total": "Texts processed.",
     "entities_total": "Entities found.",
@@ -40,10 +40,10 @@ _SLOTS = {slot: index for index, slot in enumerate(_slots())}
 
 
 class Metrics:
-    """Counts of one process; shows those of all.
+    """Metrics of one process; renders those of all.
 
     Args:
-        table: numbers of all processes, as :meth:`shared_table` makes it; by default of this one only.
+        table: numbers of all processes, from :meth:`shared_table`; by default of this one only.
         row: of this process.
     """
 
@@ -53,11 +53,11 @@ class Metrics:
 
     @staticmethod
     def shared_table(processes: int) -> Any:
-        """Numbers that processes share; each writes its own row only, so that nothing has to be locked."""
+        """Numbers shared between processes; each writes only its own row, so that no lock is needed."""
         return get_context("spawn").RawArray("d", processes * len(_SLOTS))
 
     def count(self, name: str, amount: float = 1, labels: str = "") -> None:
-        """Add to a counter."""
+        """Increment a counter."""
         self._table[self._row * len(_SLOTS) + _SLOTS[name, labels]] += amount
 
     def count_request(self, status: int) -> None:
@@ -78,10 +78,10 @@ class Metrics:
         self.count(f"{name}_count")
 
     def render(self, info: Mapping[str, str] | None = None) -> str:
-        """Everything as text.
+        """Render everything as text.
 
         Args:
-            info: name → version of the models that are served.
+            info: name → version of the served models.
         """
         return "\n".join([*self._lines(), *_info_lines(info or {})]) + "\n"
 

@@ -1,4 +1,4 @@
-"""Models as a web application: predictions for programs, in the dialects of several tools, and a page for people."""
+"""Prediction server: an API compatible with several tools, and a page for people."""
 
 import asyncio
 import os
@@ -35,20 +35,20 @@ from lacuner.web.review_app import STATIC
 from lacuner.web.served_models import Answer, Query, ServedModel, ServedModels, answer_together
 
 PAGES = ("/", "/docs", "/openapi.json", "/health", "/models/*/health")
-"""What needs no token."""
+"""Paths that need no token."""
 _DIALECTS: tuple[Dialect[Any], ...] = (LABEL_STUDIO, HUGGING_FACE, GLINER, OWN)
-"""What is understood at one path; the first whose fields are in a body is meant, and otherwise the last."""
+"""Dialects on the shared path; the first one whose keys are in a body is used, otherwise the last."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class RequestLimits:
-    """How much one request may ask.
+    """Limits of a request.
 
     Attributes:
         max_body: bytes of its body.
-        max_texts: texts in it.
+        max_texts: number of texts.
     """
 
     max_body: int = 2**20
@@ -56,7 +56,7 @@ class RequestLimits:
 
 
 class TooManyTextsError(Exception):
-    """A request with more texts than are allowed."""
+    """A request with too many texts."""
 
 
 def create_app(
@@ -67,15 +67,15 @@ def create_app(
     metrics: Metrics | None = None,
     supervisor: int | None = None,
 ) -> FastAPI:
-    """The application that answers for models.
+    """Create the application that serves models.
 
     Args:
         models: by name.
-        policy: who is answered.
+        policy: access control.
         batching: how requests are batched.
         limits: of a request.
-        metrics: where is counted; by default for this process alone.
-        supervisor: the process that has started this one and others like it, if there is one.
+        metrics: where to count; by default for this process alone.
+        supervisor: process ID of the supervisor of several server processes, if any.
     """
     service = Service(models, batching or BatchLimits(), limits or RequestLimits(), metrics or Metrics(), supervisor)
     app = FastAPI(title="Lacuner", version=__version__, docs_url=None, redoc_url=None)
@@ -93,7 +93,7 @@ def create_app(
 
 
 class Service:
-    """What the routes share: models, the queue in front of them, limits and counts."""
+    """State shared by the routes: models, their queue, limits and metrics."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class Service:
         )
 
     def choose(self, request: Request, named: str | None = None) -> tuple[ServedModel, Target]:
-        """The model that a request is for: named in its path, its query, or its body."""
+        """The model of a request: named in its path, query, or body."""
         name = request.path_params.get("model") or request.query_params.get("model") or named or self.models.default
         if name not in self.models.names:
             known = ", ".join(self.models.names)
@@ -119,7 +119,7 @@ class Service:
         return served, Target(name, served.recognizer.labels, model.finds_nested)
 
     async def answer(self, request: Request, dialect: Dialect[Any], content: Any) -> JSONResponse:
-        """Do what the body of a request asks."""
+        """Answer the body of a request."""
         began = time.monotonic()
         body = read_body(dialect.body, content)
         served, target = self.choose(request, body.model)
@@ -135,7 +135,7 @@ class Service:
         return JSONResponse(task.write(answers))
 
     def reload(self) -> dict[str, str]:
-        """Load models again; returns the reasons of those that could not be."""
+        """Reload models; returns the reasons of failures."""
         before = self.models.versions()
         failed = self.models.reload()
         after = self.models.versions()
@@ -150,7 +150,7 @@ class Service:
 
 
 def _server_routes(service: Service) -> APIRouter:
-    """What concerns the server as a whole."""
+    """Routes of the server as a whole."""
     routes = APIRouter()
 
     @routes.get("/", include_in_schema=False)
@@ -182,7 +182,7 @@ def _server_routes(service: Service) -> APIRouter:
 
 
 def _model_routes(service: Service) -> APIRouter:
-    """What concerns one model; also below ``/models/NAME``, for tools that know one address only."""
+    """Routes of one model; also below ``/models/NAME``, for tools with a single address setting."""
     routes = APIRouter()
 
     async def predict_any(request: Request) -> JSONResponse:
@@ -194,7 +194,7 @@ def _model_routes(service: Service) -> APIRouter:
     bodies = schema_of(*(dialect.body for dialect in reversed(_DIALECTS)))
     summary = "Find entities; the fields of the body tell which tool is asking"
     routes.post("/predict", summary=summary, openapi_extra=bodies)(predict_any)
-    routes.post("/", include_in_schema=False)(predict_any)  # clients of Hugging Face know only the address itself
+    routes.post("/", include_in_schema=False)(predict_any)  # clients of Hugging Face use only the base address
 
     @routes.post(
         "/analyze", summary="Find entities (API of Presidio's analyzer)", openapi_extra=schema_of(PRESIDIO.body)
@@ -214,7 +214,7 @@ def _model_routes(service: Service) -> APIRouter:
     @routes.head("/health", include_in_schema=False)
     @routes.get("/health", summary="Health check")
     async def health() -> JSONResponse:
-        return JSONResponse({"status": "UP", "v2": False})  # what Label Studio looks for
+        return JSONResponse({"status": "UP", "v2": False})  # expected by Label Studio
 
     @routes.post("/setup", summary="Connect a project of Label Studio", openapi_extra=schema_of(SetupBody))
     async def setup(request: Request) -> JSONResponse:
@@ -245,13 +245,13 @@ def _description(models: ServedModels, name: str) -> dict[str, Any]:
 
 
 async def _unless_client_leaves(request: Request, work: Coroutine[Any, Any, T]) -> T:
-    """The result of work that is canceled if the client closes the connection; its body has been read."""
+    """Await work, but cancel it if the client disconnects; the request body must have been read."""
     working = asyncio.ensure_future(work)
     leaving = asyncio.ensure_future(_wait_for_end(request))
     try:
         await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
         if not working.done():
-            raise HTTPException(CLIENT_LEFT, "The client has disconnected.")  # nobody reads this, but it is counted
+            raise HTTPException(CLIENT_LEFT, "The client has disconnected.")  # not read by anyone, but counted
         return working.result()
     finally:
         working.cancel()
@@ -272,7 +272,7 @@ _STATUSES: dict[type[Exception], tuple[int, str]] = {
     HTTPException: (500, "request"),
     Exception: (500, "server"),
 }
-"""Statuses and reasons of responses to errors."""
+"""Statuses and reasons of error responses."""
 
 
 def _answer_error(known: tuple[int, str]) -> Callable[[Request, Exception], JSONResponse]:
@@ -297,7 +297,7 @@ def _answer_error(known: tuple[int, str]) -> Callable[[Request, Exception], JSON
 
 
 def _misdirected(request: Request, status: int) -> str:
-    """What is said of a path that there is not, or not with this method."""
+    """Error message for an unknown path or a wrong method."""
     path, method = request.scope["path"], request.method
     described: dict[str, dict[str, Any]] = request.app.openapi()["paths"]
     if status == 404:

@@ -1,4 +1,4 @@
-"""The review as a web application: the page and its JSON API."""
+"""Review server: the page and its JSON API."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -27,10 +27,10 @@ from lacuner.web.work_queue import BusyError, WorkQueue
 STATIC = Path(__file__).parent / "static"
 
 Reviewer = Annotated[str, Header(alias="X-Reviewer", pattern=r"^[\w-]{8,64}$")]
-"""Tells browsers apart; it gives no access."""
+"""Distinguishes browsers; it grants no access."""
 
 Number = Annotated[int, Field(ge=-MAX_NUMBER, le=MAX_NUMBER)]
-"""Of an item."""
+"""Number of an item."""
 
 
 class FilterBody(BaseModel):
@@ -78,7 +78,7 @@ class Name(BaseModel):
 
 
 def create_app(review: Review, policy: AccessPolicy, queue: WorkQueue | None = None) -> FastAPI:
-    """The application for the review of one audit. Everything that uses the database waits in the queue."""
+    """Create the application for the review of one audit. All database access goes through the queue."""
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     app.add_middleware(BodyLimit)
     app.add_middleware(AccessMiddleware, policy=policy)
@@ -125,7 +125,7 @@ def create_app(review: Review, policy: AccessPolicy, queue: WorkQueue | None = N
 
 
 def item_record(review: Review, view: ItemView) -> dict[str, Any]:
-    """An item as JSON. Offsets count words: characters are counted differently in Python and in JavaScript."""
+    """An item as JSON. Offsets are in words, because Python and JavaScript count characters differently."""
     item, sentence = view.item, view.sentence
     words, gaps = _words_and_gaps(sentence)
     decision = None
@@ -154,7 +154,7 @@ def item_record(review: Review, view: ItemView) -> dict[str, Any]:
 
 
 def outcome_message(outcome: Outcome) -> str:
-    """The result of a decision as a sentence."""
+    """Describe the result of a decision in a sentence."""
     if outcome.decided == 1 and not outcome.left_open:
         return f"{outcome.status.capitalize()}."
     text = f"{outcome.status.capitalize()}: {_findings(outcome.decided)} with these words."

@@ -1,4 +1,4 @@
-"""The models of a server: loaded by name, loaded again without a pause, and asked about texts of many requests at once."""
+"""The models of a server: named, reloaded without downtime, and applied to batches of several requests."""
 
 import hashlib
 import threading
@@ -19,19 +19,19 @@ from lacuner.models.model import EncodedBatch
 from lacuner.recognizer import Device, Recognizer
 
 _TRIES = 3
-"""How often a folder is read that is replaced meanwhile."""
+"""Maximum attempts to read a folder that is being replaced."""
 
 
 @dataclass(frozen=True)
 class Query:
-    """A text, and what to find in it.
+    """A text and prediction options.
 
     Attributes:
         text: any.
         nested: keep entities that overlap better ones.
-        min_score: leave out entities that are less probable.
-        rate_missing: also say how probably an entity is missing.
-        marked: spans ``[start, end)`` of characters that somebody has annotated; by default what is predicted counts as such.
+        min_score: minimum probability.
+        rate_missing: also compute the probability that an entity is missing.
+        marked: annotated spans ``[start, end)`` in characters; by default the predicted ones.
     """
 
     text: str
@@ -43,12 +43,12 @@ class Query:
 
 @dataclass(frozen=True)
 class Answer:
-    """What was found, by which version of the model.
+    """Predictions, and the version of the model.
 
     Attributes:
-        entities: with offsets that count characters (code points).
+        entities: with offsets in characters (code points).
         version: of the model.
-        missing: the chance that an entity is missing, if that was asked.
+        missing: the probability that an entity is missing, if requested.
     """
 
     entities: list[Entity]
@@ -62,8 +62,8 @@ class ServedModel:
 
     Attributes:
         recognizer: finds entities.
-        version: tells models with other weights or settings apart.
-        encodes_alike: whether texts can be encoded together without changing results.
+        version: distinguishes models with different weights or settings.
+        encodes_alike: whether batched encoding does not change results.
     """
 
     recognizer: Recognizer
@@ -72,7 +72,7 @@ class ServedModel:
 
     @classmethod
     def load(cls, path: str | Path, device: Device = None) -> "ServedModel":
-        """Load a model folder, or a model on the hub."""
+        """Load a model folder, or a model from the hub."""
         for _ in range(_TRIES):
             folder = find_model_folder(path)
             version = version_of(folder)
@@ -83,17 +83,17 @@ class ServedModel:
 
     @classmethod
     def of(cls, recognizer: Recognizer, version: str = "unsaved") -> "ServedModel":
-        """A model that is loaded already."""
+        """Wrap a loaded model."""
         return cls(recognizer, version, encodes_alike(recognizer.model))
 
     def answer(
         self, queries: Sequence[Query], is_wanted: Callable[[int], bool] = lambda index: True
     ) -> list[Answer | Exception]:
-        """What :meth:`Recognizer.predict` says of each text by itself, bit by bit, in whatever company it is.
+        """Predict each text, bitwise identical to :meth:`Recognizer.predict` on it alone, whatever the other texts.
 
         Args:
             queries: texts.
-            is_wanted: whether somebody still waits for the answer to a query; asked before each batch of its passages.
+            is_wanted: whether the answer to a query is still wanted; checked before each batch of its passages.
         """
         backend: Backend | None = None
         if self.encodes_alike and len(queries) > 1:
@@ -129,7 +129,7 @@ class ServedModel:
 
 
 class GivenUpError(LacunerError):
-    """An answer that nobody waits for any more."""
+    """An answer that is no longer wanted."""
 
     def __init__(self) -> None:
         super().__init__("Nobody is waiting for the answer.")
@@ -137,7 +137,7 @@ class GivenUpError(LacunerError):
 
 @dataclass(frozen=True)
 class _WhileWanted:
-    """A backend that computes nothing for those who have gone, so that one long text does not keep the others waiting."""
+    """A backend that stops computing when the answer is no longer wanted, so that a long text does not block others."""
 
     backend: Backend
     is_wanted: Callable[[], bool]
@@ -152,7 +152,7 @@ class _WhileWanted:
 
 
 class ServedModels:
-    """Models by name; the first is the one that requests mean which name none.
+    """Models by name; the first is the default.
 
     Args:
         paths: name → model folder, or name on the hub.
@@ -166,7 +166,7 @@ class ServedModels:
 
     @classmethod
     def of(cls, **recognizers: Recognizer) -> "ServedModels":
-        """Models that are loaded already, and cannot be loaded again."""
+        """Wrap loaded models, which cannot be reloaded."""
         models = cls({})
         models._loaded = {name: ServedModel.of(recognizer) for name, recognizer in recognizers.items()}
         return models
@@ -183,21 +183,21 @@ class ServedModels:
         return self._loaded[name]
 
     def versions(self) -> dict[str, str]:
-        """Of all models."""
+        """Versions of all models."""
         return {name: served.version for name, served in self._loaded.items()}
 
     def reload(self) -> dict[str, str]:
-        """Load all models again whose folders have changed, while the old ones answer.
+        """Reload all models whose folders have changed, while the old ones keep serving.
 
         Returns:
-            For each model that could not be loaded, and stays what it was, the reason.
+            For each model that could not be reloaded, and stays unchanged, the reason.
         """
         failed: dict[str, str] = {}
         with self._loading:
             for name, path in self._paths.items():
                 try:
                     if version_of(find_model_folder(path)) != self._loaded[name].version:
-                        self._loaded[name] = ServedModel.load(path, self._device)  # seen by the next request
+                        self._loaded[name] = ServedModel.load(path, self._device)  # used from the next request on
                 except (LacunerError, OSError) as error:
                     failed[name] = str(error)
         return failed
@@ -206,7 +206,7 @@ class ServedModels:
 def answer_together(
     queries: Sequence[tuple[ServedModel, Query]], is_wanted: Callable[[int], bool] = lambda index: True
 ) -> list[Answer | Exception]:
-    """Answer queries, each by the model that served when it came, although another version may have been loaded since."""
+    """Answer queries, each with the model version that was current when it arrived."""
     answers: dict[int, Answer | Exception] = {}
     for served in {id(served): served for served, _ in queries}.values():
         chosen = [index for index, (wanted, _) in enumerate(queries) if wanted is served]
@@ -220,7 +220,7 @@ def _is_one_wanted(is_wanted: Callable[[int], bool], chosen: Sequence[int], inde
 
 
 def version_of(folder: Path) -> str:
-    """The beginning of a hash of all files that a model consists of; what is said about it does not count."""
+    """Hash prefix over all files of a model, except descriptions."""
     found = hashlib.blake2b(digest_size=6)
     for path in sorted(folder.rglob("*")):
         if path.is_file() and path.suffix not in (".md", ".jsonl"):
@@ -231,7 +231,7 @@ def version_of(folder: Path) -> str:
 
 
 def named_paths(given: Sequence[str]) -> dict[str, str]:
-    """``NAME=MODEL``, or ``MODEL`` alone, which is called as its folder is.
+    """Parse ``NAME=MODEL``, or ``MODEL`` alone, which is named after its folder.
 
     >>> named_paths(["news=models/a", "user/medical"])
     {'news': 'models/a', 'medical': 'user/medical'}
@@ -239,7 +239,7 @@ def named_paths(given: Sequence[str]) -> dict[str, str]:
     paths: dict[str, str] = {}
     for argument in given:
         name, equals, path = argument.partition("=")
-        if not equals or Path(argument).is_dir():  # a folder may have an equals sign in its name
+        if not equals or Path(argument).is_dir():  # a folder name may contain an equals sign
             name, path = Path(argument).resolve().name if Path(argument).exists() else Path(argument).name, argument
         if not name or not path or not all(character.isalnum() or character in "-_." for character in name):
             raise ConfigError(

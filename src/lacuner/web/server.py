@@ -19,7 +19,7 @@ DEFAULT_PORT = 8620
 
 
 def listen(host: str, port: int | None) -> socket.socket:
-    """A listening socket; without a port, on the default one, or on any free one if that is taken."""
+    """Create a listening socket; without a port, on the default one, or on any free one if that is taken."""
     try:
         return _bound(host, DEFAULT_PORT if port is None else port)
     except OSError as error:
@@ -34,7 +34,7 @@ def listen(host: str, port: int | None) -> socket.socket:
 
 
 def address(host: str, port: int, token: str | None) -> str:
-    """The address to open in the browser, which does not send the part with the token to any server."""
+    """The URL to open in the browser, with the token in the fragment, which is not sent to servers."""
     name = {"0.0.0.0": socket.gethostname(), "::": socket.gethostname()}.get(host, host)
     secret = "" if token is None else f"#token={quote(token, safe='')}"
     return f"http://{f'[{name}]' if ':' in name else name}:{port}/{secret}"
@@ -47,14 +47,14 @@ def serve(
     protocol: type[LimitedProtocol] = LimitedProtocol,
     grace: int = 2,
 ) -> None:
-    """Answer requests until Ctrl-C or SIGTERM.
+    """Serve requests until Ctrl-C or SIGTERM.
 
     Args:
         app: answers them.
-        sock: they come from.
+        sock: listening socket.
         started: called once requests are accepted.
         protocol: of each connection.
-        grace: seconds that requests which have begun get to end.
+        grace: seconds for running requests to finish.
     """
     config = uvicorn.Config(
         app, log_level="error", access_log=False, server_header=False, lifespan="off", ws="none",
@@ -66,7 +66,7 @@ def serve(
 
 
 class _Server(uvicorn.Server):
-    """Returns after a signal; uvicorn itself would raise the signal again after its shutdown."""
+    """Returns after a signal; uvicorn itself would raise the signal again after shutdown."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

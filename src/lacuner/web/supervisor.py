@@ -1,4 +1,4 @@
-"""Several processes that answer on one socket: started together, replaced when one dies, and stopped in order."""
+"""Several server processes on one socket: started together, replaced when one dies, and stopped in order."""
 
 import os
 import signal
@@ -15,13 +15,13 @@ from lacuner.errors import LacunerError
 
 _LOOK_EVERY = 0.1
 _STOP_SECONDS = 5.0
-"""Beyond the grace that requests have, after which a process is killed."""
+"""Seconds after the grace period of requests before a process is killed."""
 
 _RETRY_FIRST, _RETRY_LAST = 1.0, 60.0
-"""Seconds until a process that ended before it could answer is started again: more each time, up to the last."""
+"""Seconds until a process that ended before it was ready is restarted: increasing, up to the last."""
 
 Work = Callable[[int, int, Event], None]
-"""Answers until a signal comes; gets its number, the supervisor's process, and what to set once it answers."""
+"""Serves requests until a signal; gets its index, the supervisor's process ID, and an event to set when ready."""
 
 
 def supervise(
@@ -29,15 +29,15 @@ def supervise(
 ) -> None:
     """Run processes until Ctrl-C or SIGTERM; SIGHUP is passed on to all.
 
-    A process that ends before all of them have answered ends the others, too: the command was wrong. Later, those that are left
-    go on, whatever happens to one of them, such as that it cannot be replaced while its model is missing.
+    If a process ends before all of them are ready, the others are ended, too, since the command was wrong. Later, the
+    remaining ones continue whatever happens to one of them, even if it cannot be replaced because its model is missing.
 
     Args:
-        work: what each does; it is sent to another process.
-        workers: how many.
-        started: called once all of them answer.
-        report: told in a sentence what happens.
-        grace: seconds in which they end after a signal.
+        work: main function of each process; picklable.
+        workers: number of processes.
+        started: called once all of them are ready.
+        report: called with messages about events.
+        grace: seconds for them to end after a signal.
     """
     group = _Group(work, workers, grace)
     before = {number: signal.signal(number, group.on_signal) for number in _signals()}
@@ -60,7 +60,7 @@ def supervise(
 
 
 def end_with(supervisor: int) -> None:
-    """End this process if the one that has started it is gone."""
+    """End this process when its parent is gone."""
 
     def watch() -> None:
         while os.getppid() == supervisor:
@@ -72,14 +72,14 @@ def end_with(supervisor: int) -> None:
 
 @dataclass
 class _Place:
-    """One of the processes, and those that take its place.
+    """The slot of a process and its replacements.
 
     Attributes:
-        process: the last one.
-        ready: whether it answers.
-        hung_up: whether it was told to load its models again before it could be told.
-        wait: seconds until the next one is started if this one ends before it answers.
-        start_at: when the next one is started; ``None`` while one runs.
+        process: the current one.
+        ready: whether it accepts requests.
+        hung_up: whether a reload was requested before it was ready.
+        wait: seconds until the next start if this one ends before it is ready.
+        start_at: time of the next start; ``None`` while one runs.
     """
 
     process: BaseProcess
@@ -115,7 +115,7 @@ class _Group:
                 raise LacunerError("a process ended before it could answer — the line above says why")
 
     def replace_dead(self) -> list[str]:
-        """Start others in place of those that have died, and say so; one that dies again and again has to wait."""
+        """Replace dead processes, and report that; those that die repeatedly are delayed."""
         said = []
         for index, place in enumerate(self._places):
             if place.process.is_alive():
@@ -144,7 +144,7 @@ class _Group:
             place.hung_up = True
 
     def pass_on_hangups(self) -> None:
-        """To those that answer; one that still loads models may have read old ones, and is told afterwards."""
+        """Pass SIGHUP to ready processes; others, which may have read old models, get it later."""
         for place in self._places:
             if place.hung_up and place.ready.is_set():
                 place.hung_up = False

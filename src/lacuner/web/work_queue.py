@@ -1,4 +1,4 @@
-"""Work that waits for a disk or for another process: in a thread of its own, and what waits is done together."""
+"""Blocking work in its own thread, batched: for work that waits for the disk or another process."""
 
 import asyncio
 from collections import deque
@@ -10,9 +10,9 @@ from typing import Any, ParamSpec, TypeVar
 from lacuner.errors import LacunerError
 
 MAX_WAITING = 64
-"""Pieces of work in the queue."""
+"""Maximum number of queued pieces of work."""
 MAX_SECONDS = 10.0
-"""How long a piece waits for its turn."""
+"""Maximum seconds that a piece waits for its turn."""
 
 Work = Callable[[], Any]
 _Given = ParamSpec("_Given")
@@ -20,19 +20,19 @@ _Result = TypeVar("_Result")
 
 
 class BusyError(LacunerError):
-    """Work that was not begun, because too much else has to be done first."""
+    """Work that was not started, because the queue is full."""
 
     def __init__(self) -> None:
         super().__init__("Nothing was stored, because the server is busy — try again in a moment.")
 
 
 class WorkQueue:
-    """A queue with a bound, so that whoever holds the database for long does not occupy the threads that serve files.
+    """A bounded queue, so that a slow database does not occupy the threads that serve files.
 
     Args:
-        do_together: does several pieces of work; returns the result of each, or the exception that it raised.
-        max_waiting: pieces of work in the queue; more are refused.
-        max_seconds: what has not begun after this time is refused.
+        do_together: does several pieces of work; returns the result of each, or the exception raised.
+        max_waiting: maximum number of queued pieces; more are refused.
+        max_seconds: pieces not started after this time are refused.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class WorkQueue:
         self._thread = ThreadPoolExecutor(1, "review")
 
     async def run(self, work: Callable[_Given, _Result], *given: _Given.args, **named: _Given.kwargs) -> _Result:
-        """The result of the work.
+        """Run work through the queue.
 
         Raises:
             BusyError: nothing was done.
@@ -62,14 +62,14 @@ class WorkQueue:
             self._waiting.append((partial(work, *given, **named), job))
             self._thread.submit(self._do_waiting)
             await asyncio.wait((result,), timeout=self._max_seconds)
-            if job.cancel():  # it has not begun; what has begun is waited for, because it may be stored
+            if job.cancel():  # not started; running work is awaited, because it may be stored
                 raise BusyError
             return await result
         finally:
             self._running -= 1
 
     def _do_waiting(self) -> None:
-        """Do everything that waits; often, that was done already together with something earlier."""
+        """Do all queued work; often there is none left, because an earlier call has done it."""
         begun = []
         while self._waiting:
             work, job = self._waiting.popleft()

@@ -1,1 +1,1 @@
-"""Corpora as their authors distribute them, and the files that recipes read made of them."""
+"""Corpora in their original distributions, and their conversion to the files that recipes read."""

@@ -21,13 +21,13 @@ _WHOLE_MSRA = _MSRA.file(
 
 
 def _person_labels(human: Path, distant: Path, msra: Path) -> Corpus:
-    """The human part as it is; the distant part with the persons that the whole MSRA corpus has in the same sentences."""
+    """The human part unchanged; the distant part with the persons annotated in the same sentences of the MSRA corpus."""
     persons = renamed(read_zipped_columns(msra), {"LOC": None, "ORG": None})
     return read_columns(human) + matched(read_columns(distant), persons)
 
 
 def _other_sentences(*paths: Path) -> list[str]:
-    """The sentences of the MSRA training set, which is the last file, that are in none of the others."""
+    """The sentences of the MSRA training set (the last file) that are in none of the others."""
     used = set(read_columns(*paths[:-1]).tokens)
     return [" ".join(tokens) for tokens in dict.fromkeys(read_zipped_columns(paths[-1]).tokens) if tokens not in used]
 

@@ -1,4 +1,4 @@
-"""Makes the files that recipes read from the originals in a folder, and counts what is in them."""
+"""Conversion of original corpora to the files that recipes read, with checks of their counts."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,29 +14,29 @@ from lacuner.corpus.files import refuse_overwriting
 from lacuner.errors import ConfigError, DataError, LacunerError
 
 DISTRIBUTIONS = {one.name: one for one in (EC, NEWS, CONLL03, WIKIGOLD, WNUT16, BC5CDR, WEIBO, RESUME)}
-"""All corpora, by the names of their folders."""
+"""All corpora, by folder name."""
 
 
 class Status(StrEnum):
-    """What became of a file."""
+    """The outcome of a conversion."""
 
     MADE = "made"
     KEPT = "kept"
-    """It was there already."""
+    """It existed already."""
     MISSING = "missing"
     """An original is not in the folder."""
     FAILED = "failed"
-    """An original, or a file that was there already, cannot be read."""
+    """An original, or an existing file, cannot be read."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one file.
+    """The outcome of converting one file.
 
     Attributes:
         target: the file.
-        status: what became of it.
-        counts: how much it holds now; empty if it is not there.
+        status: what happened to it.
+        counts: its size now; empty if it does not exist.
         reason: why it is missing, or has failed.
     """
 
@@ -47,7 +47,7 @@ class Outcome:
 
     @property
     def differences(self) -> list[str]:
-        """Where the file does not hold as much as expected."""
+        """Deviations from the expected counts."""
         expected = self.target.expected if self.counts else {}
         return [
             f"expected {number} {what}, found {self.counts[what]}"
@@ -64,13 +64,13 @@ def find_distribution(name: str) -> Distribution:
 
 
 def convert(distribution: Distribution, folder: Path, out: Path, force: bool = False) -> Iterator[Outcome]:
-    """Make every file of a corpus whose originals are in ``folder``, one after the other.
+    """Convert every file of a corpus whose originals are in ``folder``, one by one.
 
     Args:
         distribution: the corpus.
-        folder: holds clones of the repositories, or is one.
-        out: folder for the files; it is created if needed.
-        force: replace files that are there already.
+        folder: contains clones of the repositories, or is one.
+        out: output folder; created if needed.
+        force: replace existing files.
     """
     if not folder.is_dir():
         raise DataError(

@@ -1,4 +1,4 @@
-"""Where a corpus comes from: public repositories, the files that are needed of them, and what is made of each."""
+"""Sources of corpora: public repositories, the files needed from them, and what each is converted to."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,9 +10,9 @@ from lacuner.corpus.files import read_lines
 NOT_STATED = "not stated"
 
 Content = Corpus | list[str]
-"""What a file is made of: sentences, or lines of text."""
+"""Content of a file: sentences, or lines of text."""
 Counts = Mapping[str, int]
-"""How much a file holds: sentences, tokens and entities of a corpus, lines of any other file."""
+"""Counts of a file: sentences, tokens and entities of a corpus, or lines of any other file."""
 
 
 @dataclass(frozen=True)
@@ -21,8 +21,8 @@ class Repository:
 
     Attributes:
         name: owner and name on GitHub.
-        commit: the one whose files were checked.
-        license: what the repository says about itself.
+        commit: the commit whose files were checked.
+        license: as stated by the repository.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Repository:
 
     @property
     def folder(self) -> str:
-        """What ``git clone`` calls it."""
+        """The folder name used by ``git clone``."""
         return self.name.partition("/")[2]
 
     def file(self, *paths: str) -> "Original":
@@ -49,14 +49,14 @@ class Original:
 
     Attributes:
         repository: where it is.
-        paths: what it is called there, the usual name first.
+        paths: its possible paths, the usual one first.
     """
 
     repository: Repository
     paths: tuple[str, ...]
 
     def find(self, folder: Path) -> Path | None:
-        """The file below a folder of clones, of unpacked archives (``NAME-main``), or below a clone itself."""
+        """Find the file in a folder of clones or unpacked archives (``NAME-main``), or in a clone itself."""
         name = self.repository.folder
         roots = (folder / name, *sorted(folder.glob(f"{name}-*")), folder)
         found = (root / path for root in roots for path in self.paths)
@@ -73,8 +73,8 @@ class Target:
     Attributes:
         name: of the file.
         originals: the files that it is made of.
-        make: makes its content, given the paths of ``originals`` in their order.
-        expected: how much it holds if the originals are those of the commits that were checked.
+        make: makes its content, given the paths of ``originals`` in order.
+        expected: its counts if the originals are from the checked commits.
     """
 
     name: str
@@ -85,14 +85,14 @@ class Target:
 
 @dataclass(frozen=True)
 class Distribution:
-    """A corpus, and all that is made of its originals.
+    """A corpus, and everything made of its originals.
 
     Attributes:
         name: of its folder below ``LACUNER_DATA``.
-        about: what it is, in a few words.
+        about: a short description.
         language: of the text.
         labels: of the entities.
-        license: of text and labels, as far as their owners state one.
+        license: of text and labels, as far as stated by their owners.
         targets: the files.
     """
 
@@ -105,7 +105,7 @@ class Distribution:
 
     @property
     def repositories(self) -> tuple[Repository, ...]:
-        """Where the originals are, in the order in which they are needed."""
+        """The repositories of the originals, in the order in which they are needed."""
         return tuple(dict.fromkeys(original.repository for t in self.targets for original in t.originals))
 
 
@@ -115,12 +115,12 @@ def labeled(sentences: int, tokens: int, entities: int) -> Counts:
 
 
 def lines(number: int) -> Counts:
-    """Counts of a file that is no corpus."""
+    """Counts of a file that is not a corpus."""
     return {"lines": number}
 
 
 def count(path: Path) -> Counts:
-    """How much a file holds."""
+    """Count the content of a file."""
     if path.suffix != ".conll":
         return lines(sum(1 for _ in read_lines(path)))
     corpus = Corpus.read(path)

@@ -27,7 +27,7 @@ _AUTONER = Repository("shangjingbo1226/AutoNER", "75f8d09", "Apache-2.0")
 _MODEL_LABELS = Repository("yyDing1/DS-NER", "5019477")
 
 _TAG, _FLAG = 1, 2
-"""Columns: a tag (the human one in Conf-MPU's files, that of a language model in DS-NER's), and the number of a label."""
+"""Columns: tags (human ones in Conf-MPU's files, those of a language model in DS-NER's), and label numbers."""
 
 
 def _roster_pair(corpus: str, split: str) -> tuple[Original, Original]:
@@ -36,12 +36,12 @@ def _roster_pair(corpus: str, split: str) -> tuple[Original, Original]:
 
 
 def _with_digits(distant: Path, texts: Path) -> Corpus:
-    """Top-Neg's file has 0 for every digit; the other one has the digits."""
+    """Restore digits from the texts; Top-Neg's file has 0 for every digit."""
     return with_entities_of(read_texts(texts), read_spans(distant))
 
 
 def _model_labels_of_texts(labels: Path, texts: Path) -> Corpus:
-    """Labels of a language model, one copy of which has 0 for every digit, too."""
+    """Labels of a language model, one copy of which also has 0 for every digit."""
     return with_entities_of(read_texts(texts), read_columns(labels, column=_TAG))
 
 
@@ -140,7 +140,7 @@ WNUT16 = Distribution(
 
 
 def _flags(path: Path) -> Corpus:
-    """Labels without borders between neighbors: 1 is a chemical, 2 a disease, 0 neither."""
+    """Labels without boundaries between adjacent entities: 1 is a chemical, 2 a disease, 0 neither."""
     flags = read_columns(path, scheme="io", column=_FLAG)
     return renamed(flags, {"0": None, "1": "Chemical", "2": "Disease"})
 

@@ -11,7 +11,7 @@ _SAME_COMMITS = "take both originals at the commits that lacuner bench data list
 
 
 def renamed(corpus: Corpus, labels: Mapping[str, str | None]) -> Corpus:
-    """The same with other labels; an entity whose label becomes ``None`` is left out, one whose label is not named stays.
+    """Rename labels; entities whose label becomes ``None`` are removed, labels that are not mentioned are kept.
 
     >>> from lacuner import Entity
     >>> corpus = Corpus((Sentence(("Rome",), (Entity(0, 1, "geoloc"),)),))
@@ -27,7 +27,7 @@ def renamed(corpus: Corpus, labels: Mapping[str, str | None]) -> Corpus:
 
 
 def with_entities_of(words: Corpus, labels: Corpus) -> Corpus:
-    """The sentences of ``words`` with the entities that they have in ``labels``, where digits may have become 0."""
+    """The sentences of ``words`` with their entities in ``labels``, where digits may have been replaced by 0."""
     if len(words) != len(labels):
         raise DataError(f"one original has {len(words)} sentences, the other {len(labels)}", _SAME_COMMITS)
     for number, (ours, theirs) in enumerate(zip(words, labels, strict=True), 1):
@@ -38,10 +38,10 @@ def with_entities_of(words: Corpus, labels: Corpus) -> Corpus:
 
 
 def cut_like(whole: Corpus, cut: Corpus) -> Corpus:
-    """Complete sentences, cut as those of ``cut`` are: the last word is missing.
+    """Cut complete sentences like those of ``cut``, which lack the last word.
 
-    A sentence of one word, of which nothing would be left, is joined to the next one. An entity loses the words that are
-    cut off; one that has no other word is left out.
+    A sentence of one word, which would become empty, is joined to the next one. Entities lose the words that are cut off, and
+    are removed if none is left.
     """
     found, rest = [], iter(whole)
     for number, short in enumerate(cut, 1):

@@ -1,4 +1,4 @@
-"""The shapes in which authors distribute corpora, dictionaries and vectors, each with its reader."""
+"""Readers of the formats in which authors distribute corpora, dictionaries and vectors."""
 
 import json
 import tempfile
@@ -15,17 +15,17 @@ from lacuner.corpus.formats.tag_schemes import Scheme, decode_tags
 from lacuner.errors import DataError
 
 SPACE = "␣"
-"""Stands for a token that is white space: column files could not show it."""
+"""Replaces whitespace tokens, which column files cannot represent."""
 _AS_IT_IS = "take the file of the repository as it is"
 
 
 def read_columns(*paths: Path, scheme: Scheme = "bio2", column: int | None = None) -> Corpus:
-    """Column files, one after the other, as one corpus.
+    """Read column files as one corpus.
 
     Args:
         paths: the files.
-        scheme: their tag scheme.
-        column: the column with the tags, counted from 0; the last one if not given.
+        scheme: their tagging scheme.
+        column: the column with the tags, from 0; the last one by default.
     """
     report = ReadingReport()
     sentences = (sentence for path in paths for sentence in read_conll(path, report, scheme=scheme, column=column))
@@ -33,7 +33,7 @@ def read_columns(*paths: Path, scheme: Scheme = "bio2", column: int | None = Non
 
 
 def read_zipped_columns(path: Path) -> Corpus:
-    """A column file in an archive with a file of each split, of which the training set is taken; or that file itself."""
+    """Read the training set from an archive with one column file per split, or that file itself."""
     if not zipfile.is_zipfile(path):
         return read_columns(path)
     with zipfile.ZipFile(path) as archive, tempfile.TemporaryDirectory() as folder:
@@ -48,7 +48,7 @@ def read_zipped_columns(path: Path) -> Corpus:
 
 
 def read_spans(path: Path) -> Corpus:
-    """A JSON list of ``{"tokens": […], "entities": [[first, last, label], …]}``; ``last`` is the last word itself."""
+    """Read a JSON list of ``{"tokens": […], "entities": [[first, last, label], …]}``; ``last`` is inclusive."""
 
     def sentence(record: Any) -> Sentence:
         entities = (Entity(first, last + 1, label) for first, last, label in record["entities"])
@@ -58,7 +58,7 @@ def read_spans(path: Path) -> Corpus:
 
 
 def read_tag_numbers(path: Path, numbers: Path) -> Corpus:
-    """A JSON list of ``{"str_words": […], "tags": [number, …]}``; ``numbers`` is a JSON object with the number of each tag."""
+    """Read a JSON list of ``{"str_words": […], "tags": [number, …]}``; ``numbers`` is a JSON object from tags to numbers."""
     report = ReadingReport()
     tags = {number: tag for tag, number in _read_json(numbers, dict).items()}
 
@@ -69,12 +69,12 @@ def read_tag_numbers(path: Path, numbers: Path) -> Corpus:
 
 
 def read_texts(path: Path) -> Corpus:
-    """A sentence a line, with spaces between its words, and no labels."""
+    """Read unlabeled sentences, one per line, with spaces between words."""
     return Corpus(tuple(Sentence(tuple(_words(line))) for _, line in read_lines(path)))
 
 
 def read_tagged_texts(texts: Path, tags: Path) -> Corpus:
-    """A sentence a line in one file, its tags a line in the other, both with spaces between them."""
+    """Read sentences from one file and their tags from another, one sentence per line, separated by spaces."""
     report = ReadingReport()
     ours, theirs = list(read_lines(texts)), list(read_lines(tags))
     if len(ours) != len(theirs):
@@ -91,7 +91,7 @@ def read_tagged_texts(texts: Path, tags: Path) -> Corpus:
 
 
 def read_names(labels: Sequence[str]) -> Callable[..., list[str]]:
-    """A reader of one list of names for each label, which makes a dictionary of them without duplicates."""
+    """Make a reader of one name list per label, which returns a dictionary without duplicates."""
 
     def read(*paths: Path) -> list[str]:
         pairs = (
@@ -103,7 +103,7 @@ def read_names(labels: Sequence[str]) -> Callable[..., list[str]]:
 
 
 def read_labels_and_names(path: Path) -> list[str]:
-    """A dictionary whose lines have the label first, with the name first."""
+    """Read a dictionary whose lines have the label first, with the name first."""
     rows = ((number, line.split("\t")) for number, line in read_lines(path) if line)
     pairs = []
     for number, row in rows:
@@ -114,7 +114,7 @@ def read_labels_and_names(path: Path) -> list[str]:
 
 
 def read_raw_words(path: Path) -> list[str]:
-    """One word a line and a blank line after every sentence, as one sentence a line."""
+    """Read one word per line, with a blank line after every sentence, as one sentence per line."""
     sentences: list[list[str]] = [[]]
     for _, line in read_lines(path):
         if line.strip():
@@ -125,7 +125,7 @@ def read_raw_words(path: Path) -> list[str]:
 
 
 def read_vectors(path: Path) -> list[str]:
-    """Vectors with tabs between their numbers, in the text format of word2vec: the numbers of rows and columns first."""
+    """Read tab-separated vectors as word2vec text: the numbers of rows and columns first."""
     rows = [line.split("\t") for _, line in read_lines(path) if line]
     widths = {len(row) - 1 for row in rows}
     if len(widths) != 1:

@@ -1,1 +1,1 @@
-"""Texts with their entities as people see them: in pages, in notebooks and in a terminal, with one color for each label."""
+"""Display of texts with their entities: in pages, notebooks and terminals, with one color per label."""

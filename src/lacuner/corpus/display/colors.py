@@ -1,4 +1,4 @@
-"""One color for each label, the same wherever it is shown; text on it is readable on light and on dark paper."""
+"""Label colors, the same in all outputs, with readable text in light and dark mode."""
 
 import zlib
 from collections import Counter
@@ -9,22 +9,21 @@ from types import MappingProxyType
 from lacuner.corpus.sentence import OUTSIDE
 
 HUES = (210, 25, 140, 320, 48, 265, 185, 0)
-"""Degrees of each color; ``review.css`` has the same."""
+"""Hue of each color in degrees, as in ``review.css``."""
 ANSI_COLORS = (
     "bright_blue", "yellow", "bright_green", "bright_magenta", "bright_yellow", "magenta", "bright_cyan", "bright_red",
 )  # fmt: skip
-"""The same for terminals that have sixteen colors."""
+"""The same for terminals with sixteen colors."""
 LIGHT = {
     "tint-s": "85%", "tint-l": "88%", "strong-s": "70%", "strong-l": "28%",
     "on-tint": "#1b1d21", "on-strong": "#fff", "none-tint": "#e3e4e8", "none-strong": "#4b4f58",
 }  # fmt: skip
-"""On light paper: saturation and lightness of an entity (tint) and of its label (strong), what is written on them, and
-the two for what is no entity."""
+"""Light mode: saturation and lightness of an entity (tint) and its label (strong), the text color, and both for ``O``."""
 DARK = {
     "tint-s": "45%", "tint-l": "23%", "strong-s": "75%", "strong-l": "78%",
     "on-tint": "#eceae6", "on-strong": "#14161a", "none-tint": "#34373f", "none-strong": "#c3c7d0",
 }  # fmt: skip
-"""The same on dark paper."""
+"""The same in dark mode."""
 _USUAL = (
     ("loc", "location", "gpe", "place", "chemical", "drug"),
     ("misc", "miscellaneous", "disease", "norp", "event"),
@@ -35,24 +34,24 @@ _USUAL = (
     ("work_of_art", "title", "quantity", "cell_line"),
     ("cardinal", "ordinal", "percent", "number", "mutation"),
 )
-"""Usual labels by their color, those that choose first in front."""
+"""Common labels by color, in order of precedence."""
 _USUAL_COLOR = {name: color for color, names in enumerate(_USUAL) for name in names}
 _RANK = {name: rank for names in _USUAL for rank, name in enumerate(names)}
 
 
 @dataclass(frozen=True)
 class Palette:
-    """The colors of labels, by their number in :data:`HUES`.
+    """The colors of labels, as indices into :data:`HUES`.
 
-    A label has the color of its name, unless another label of the same set has it already: labels of a set are different
-    while there are colors left, and neighbors in the sorted list always are.
+    A label's color is derived from its name, unless another label of the set already has it: colors of a set are distinct as
+    long as there are enough, and those of adjacent labels in sorted order always are.
     """
 
     numbers: Mapping[str, int]
 
     @classmethod
     def of(cls, labels: Iterable[str]) -> "Palette":
-        """The palette of a set of labels, whatever their order."""
+        """The palette of a set of labels, independent of their order."""
         ordered = sorted(set(labels) - {OUTSIDE})
         numbers: dict[str, int] = {}
         taken: Counter[int] = Counter()
@@ -62,12 +61,12 @@ class Palette:
         return cls(MappingProxyType({label: numbers[label] for label in ordered}))
 
     def number(self, label: str) -> int | None:
-        """The color of a label; that of its name if it is not in the set. ``O`` has none."""
+        """The color of a label, derived from its name if it is not in the set. ``O`` has none."""
         return None if label == OUTSIDE else self.numbers.get(label, _color_of_name(label))
 
 
 def _color_of_name(label: str) -> int:
-    """The same in every process."""
+    """Deterministic across processes."""
     name = label.casefold()
     return _USUAL_COLOR.get(name, zlib.crc32(name.encode("utf-8", "surrogatepass")) % len(HUES))
 
@@ -79,6 +78,6 @@ def _neighbors(label: str, ordered: list[str], numbers: Mapping[str, int]) -> se
 
 
 def _best(wanted: int, taken: Counter[int], beside: set[int]) -> int:
-    """The color that the fewest labels have, the wanted one if it is among those."""
+    """A least-used color, preferably the wanted one."""
     every = [(wanted + step) % len(HUES) for step in range(len(HUES))]
     return min((color for color in every if color not in beside), key=lambda color: taken[color])

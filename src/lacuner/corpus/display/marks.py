@@ -1,4 +1,4 @@
-"""What is drawn in a text: spans of characters with labels, and how they lie in and across each other."""
+"""Marks: labeled character spans to draw in a text, and the layout of nested and crossing ones."""
 
 import re
 import sys
@@ -11,15 +11,15 @@ from lacuner.corpus.sentence import OUTSIDE, Entity, Sentence
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Characters ``[start, end)`` of a text that are drawn with their label.
+    """Characters ``[start, end)`` of a text to be drawn with a label.
 
     Attributes:
         start: the first character.
-        end: the one after the last.
-        label: what it is; ``O`` is shown as *no entity*.
-        score: its probability, if it is known.
-        source: who says so, if it is known.
-        suggested: whether it stands out, as the one that a reader is asked about.
+        end: one past the last character.
+        label: its label; ``O`` is shown as *no entity*.
+        score: its probability, if known.
+        source: its source, if known.
+        suggested: whether it is highlighted, as the one to be reviewed.
     """
 
     start: int
@@ -36,21 +36,21 @@ class Mark:
 
 
 class Opening(NamedTuple):
-    """Here a mark begins, or goes on after another one that it crosses has ended."""
+    """A mark begins here, or continues after the end of another one that it crosses."""
 
     mark: Mark
     first: bool
 
 
 class Closing(NamedTuple):
-    """Here a mark ends, or is interrupted by the end of another one that it crosses."""
+    """A mark ends here, or is interrupted by the end of another one that it crosses."""
 
     mark: Mark
     last: bool
 
 
 def marks_of(entities: Iterable[Entity], offsets: Sequence[tuple[int, int]] | None = None) -> list[Mark]:
-    """Entities as marks. ``offsets`` says where each word is in the text, if the entities count words."""
+    """Convert entities to marks. ``offsets`` are those of the words, if the entities count words."""
     if offsets is None:
         return [Mark(each.start, each.end, each.label, each.score, each.source) for each in entities]
     return [
@@ -59,7 +59,7 @@ def marks_of(entities: Iterable[Entity], offsets: Sequence[tuple[int, int]] | No
 
 
 def marks_of_sentence(sentence: Sentence) -> list[Mark]:
-    """What is annotated in :attr:`Sentence.raw_text`, rejected spans among it."""
+    """Marks of the annotation of a sentence in :attr:`Sentence.raw_text`, including rejected spans."""
     offsets = sentence.offsets()
     rejected = [
         Mark(offsets[span.start][0], offsets[span.end - 1][1], OUTSIDE, source=span.source)
@@ -69,8 +69,8 @@ def marks_of_sentence(sentence: Sentence) -> list[Mark]:
 
 
 def lay_out(text: str, marks: Iterable[Mark]) -> Iterator[str | Opening | Closing]:
-    """The text in pieces, with the marks around them, properly nested; a mark that crosses the end of another has two parts."""
-    within: list[Mark] = []  # from the outermost to the innermost
+    """Yield the text in pieces, with properly nested marks; a mark that crosses the end of another is split in two."""
+    within: list[Mark] = []  # from outermost to innermost
     position = 0
     for mark in (*sorted(marks, key=lambda mark: (mark.start, -mark.end)), None):
         begin = sys.maxsize if mark is None else mark.start
@@ -91,7 +91,7 @@ def _piece(text: str, start: int, end: int) -> Iterator[str]:
 
 
 def _close(within: list[Mark], end: int) -> Iterator[Opening | Closing]:
-    """End what ends here; what lies in it and ends later is interrupted."""
+    """Close the marks that end here, interrupting inner marks that end later."""
     outermost = next(depth for depth, mark in enumerate(within) if mark.end <= end)
     concerned = within[outermost:]
     yield from (Closing(mark, mark.end <= end) for mark in reversed(concerned))
@@ -107,7 +107,7 @@ _UNPRINTABLE = re.compile(
 
 
 def printable(text: str) -> str:
-    """The text with a picture (``␛``) for each character that steers a terminal, and ``�`` for what no file can hold."""
+    """Replace control characters by symbols (``␛``), and characters that cannot be encoded by ``�``."""
     return _UNPRINTABLE.sub(_picture, text) if _UNPRINTABLE.search(text) else text
 
 

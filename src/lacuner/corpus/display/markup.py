@@ -1,4 +1,4 @@
-"""A text and its entities as HTML, for pages and notebooks: no script, no other files, readable without colors."""
+"""A text and its entities as HTML, for pages and notebooks: no scripts, no other files, readable without colors."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from html import escape
@@ -39,7 +39,7 @@ STYLE = f"""
 }}
 @media (forced-colors: active) {{ .lacuner mark, .lacuner .tag {{ forced-color-adjust: none }} }}
 """
-"""Inside an element of the class ``lacuner``, texts look like this."""
+"""Style of texts in an element of the class ``lacuner``."""
 
 PAGE_STYLE = """
 :root { color-scheme: light dark; --ink: #1a1a1a; --paper: #fff; --faint: #5f5f5f; --line: #ddd }
@@ -57,7 +57,7 @@ a { color: inherit }
 .about { color: var(--faint); font-size: .9rem; display: block }
 @media print { body { max-width: none; padding: 0; font-size: 11pt } }
 """
-"""How our pages look around the texts."""
+"""Style of a page around the texts."""
 
 
 def begin_page(title: str, style: str = "") -> str:
@@ -75,7 +75,7 @@ END_PAGE = "</main>\n</body>\n</html>\n"
 
 
 def escaped(text: str) -> str:
-    """Text that can stand in an element or between the quotes of an attribute, and never becomes markup."""
+    """Escape text for use in an element or a quoted attribute."""
     return escape(printable(text))
 
 
@@ -85,7 +85,7 @@ def marked_up(text: str, marks: Iterable[Mark], palette: Palette) -> str:
 
 
 def text_block(text: str, marks: Iterable[Mark], palette: Palette) -> str:
-    """The same as an element of its own, which runs in the direction of its script."""
+    """The same as a block element with automatic text direction."""
     return f'<div class="text" dir="auto">{marked_up(text, marks, palette)}</div>'
 
 
@@ -95,13 +95,13 @@ def tag(label: str, palette: Palette) -> str:
 
 
 def notebook_output(blocks: Iterable[str], about: str = "") -> str:
-    """Texts as the output of a notebook's cell; what styles them comes with them and concerns nothing else."""
+    """Texts as the output of a notebook cell, with self-contained styles."""
     below = f"<p><small>{escaped(about)}</small></p>" if about else ""
     return f'<div class="lacuner"><style>{STYLE}</style>{"".join(blocks)}{below}</div>'
 
 
 def sentence_block(sentence: Sentence, palette: Palette) -> str:
-    """A sentence with what is annotated in it."""
+    """A sentence with its annotation."""
     return text_block(sentence.raw_text, marks_of_sentence(sentence), palette)
 
 
@@ -123,7 +123,7 @@ def _begin(mark: Mark, palette: Palette) -> str:
 
 
 def _end(closing: Closing) -> str:
-    """The label and the score; of a part that is interrupted, the label and that it goes on."""
+    """The label and the score; for an interrupted mark, the label and a continuation sign."""
     mark = closing.mark
     score = "" if mark.score is None or not closing.last else f" <small>{mark.score:.2f}</small>"
     return f'<bdi class="tag"> {escaped(mark.name)}{score if closing.last else " …"}</bdi></mark>'

@@ -1,4 +1,4 @@
-"""A text and its entities in a terminal: ``[Ada Lovelace PER] moved to [Turin LOC].``, in colors where there are any."""
+"""A text and its entities in a terminal: ``[Ada Lovelace PER] moved to [Turin LOC].``, in color if supported."""
 
 import colorsys
 from collections.abc import Iterable
@@ -12,13 +12,13 @@ from lacuner.corpus.display.marks import Closing, Mark, Opening, lay_out, printa
 
 
 def bracketed(text: str, marks: Iterable[Mark], palette: Palette, colors: ColorSystem | None = None) -> str:
-    """The text with brackets around entities and the label before the closing one; nested ones have brackets in brackets.
+    """The text with entities in brackets, with the label before the closing one; nested entities have nested brackets.
 
     Args:
-        text: to show. Characters that would steer the terminal are shown as pictures.
+        text: to show. Control characters are replaced by symbols.
         marks: its entities.
         palette: their colors.
-        colors: which ones the terminal has; by default none.
+        colors: color system of the terminal; none by default.
     """
     within: list[Mark] = []
     shown = []
@@ -36,17 +36,17 @@ def bracketed(text: str, marks: Iterable[Mark], palette: Palette, colors: ColorS
 
 
 def _painted(text: str, within: list[Mark], palette: Palette, colors: ColorSystem | None, label: bool = False) -> str:
-    """In the color of the innermost mark."""
+    """Use the color of the innermost mark."""
     if colors is None or not within:
         return text
     style = _style(palette.number(within[-1].label), colors, label)
-    # A color must not run on to the end of the line, where the terminal would fill the rest of it.
+    # Reset the color at line ends, where the terminal would otherwise fill the rest of the line.
     return "\n".join(style.render(line, color_system=colors) for line in text.split("\n"))
 
 
 @cache
 def _style(number: int | None, colors: ColorSystem, label: bool) -> Style:
-    """Dark on light, whatever paper the terminal has."""
+    """Dark text on a light background, whatever the terminal's theme."""
     if colors in (ColorSystem.STANDARD, ColorSystem.WINDOWS):
         background = "white" if number is None else ANSI_COLORS[number]
         return Style(color="black", bgcolor=background, bold=label)
@@ -56,6 +56,6 @@ def _style(number: int | None, colors: ColorSystem, label: bool) -> Style:
 
 
 def _tint(hue: int) -> Color:
-    """Stronger than on a page, so that the 256 colors that many terminals have still tell the hues apart."""
+    """More saturated than on a page, so that hues remain distinct with 256 colors."""
     red, green, blue = (255 * part for part in colorsys.hls_to_rgb(hue / 360, 0.75, 0.9))
     return Color.from_rgb(red, green, blue)

@@ -1,10 +1,10 @@
-"""Answers of language models: which names there are in a text, and of which type, without saying where.
+"""Answers of language models: the names in a text and their types, without offsets.
 
 ``{"text": …, "entities": …}``, with ``[{"name": "Ada", "type": "PER"}, …]``, ``{"PER": ["Ada", …]}``, ``{"Ada": "PER"}`` or
-``[["Ada", "PER"], …]``; or the answer as it came, a string under ``answer``, ``response`` or ``output``: such JSON, in a
-Markdown fence or not, with words around it or none, or the lines that spaCy-LLM asks for, ``PER: Ada, Bo`` and
-``1. Ada | True | PER | why``. An answer that is none of it, or breaks off, is counted, and its text stays unknown: of the
-thousands of answers in a file, a few always are.
+``[["Ada", "PER"], …]``; or the raw answer, a string under ``answer``, ``response`` or ``output``: such JSON, possibly in a
+Markdown fence or surrounded by text, or the line formats of spaCy-LLM, ``PER: Ada, Bo`` and ``1. Ada | True | PER | why``.
+Answers in no such format, and truncated ones, are counted, and their text stays unknown: of thousands of answers, a few
+always are.
 """
 
 import json
@@ -24,9 +24,9 @@ from lacuner.corpus.sentence import OUTSIDE, Sentence
 from lacuner.errors import DataError
 
 UNUSABLE = "answers that cannot be used"
-"""What a report calls those of which nothing is read."""
+"""Report category of unusable answers."""
 ANSWER_KEYS = ("answer", "response", "output")
-"""Where answers are that nobody has parsed."""
+"""Keys of unparsed answers."""
 _ENTITIES = "entities"
 _SURFACES = ("text", "name", "surface", "mention", "word", "span", "value", "entity")
 _LABELS = ("label", "type", "entity_type", "entity_group", "category", "class", "tag", "entity")
@@ -42,7 +42,7 @@ _REMEDY = 'write JSON ({"PER": ["Ada"]}), in a fence or not, or lines such as "P
 
 
 def is_shape(record: Mapping[str, Any]) -> bool:
-    """Whether entities are named in a record, but nothing says where they are."""
+    """Whether a record names entities without offsets."""
     entities = record.get(_ENTITIES)
     if not isinstance(record.get("text"), str) and not _has_words(record):
         return False
@@ -54,7 +54,7 @@ def is_shape(record: Mapping[str, Any]) -> bool:
 
 
 def holds_answer(record: Mapping[str, Any]) -> str | None:
-    """The key of an answer that is not under "entities" and looks like one: JSON, or lines with a name of the text."""
+    """The key of an answer outside "entities": a string that is JSON, or has lines with names in the text."""
     for key in ANSWER_KEYS:
         value = record.get(key)
         if isinstance(value, str) and (value.lstrip().startswith(("[", "{", "```")) or _lists_names(value, record)):
@@ -65,7 +65,7 @@ def holds_answer(record: Mapping[str, Any]) -> str | None:
 
 
 def _lists_names(answer: str, record: Mapping[str, Any]) -> bool:
-    """Whether lines such as ``PER: Ada, Bo`` name something that is in the text; what is no JSON may be anything."""
+    """Whether lines such as ``PER: Ada, Bo`` have a name in the text; any text might look like such lines."""
     text = record.get("text")
     if not isinstance(text, str):
         text = " ".join(record["tokens"]) if _has_words(record) else ""
@@ -82,7 +82,7 @@ def _lists_names(answer: str, record: Mapping[str, Any]) -> bool:
 
 
 def read_answers(path: str | Path, report: ReadingReport, options: ReadOptions) -> Iterator[Sentence]:
-    """Sentences of a file: objects one a line, in an array, or indented."""
+    """Sentences of a file: one object per line, an array, or indented objects."""
     for line, record in read_objects(path):
         yield sentence_of_answer(record, path, line, report, options)
 
@@ -90,12 +90,12 @@ def read_answers(path: str | Path, report: ReadingReport, options: ReadOptions) 
 def sentence_of_answer(
     record: Mapping[str, Any], path: str | Path, line: int, report: ReadingReport, options: ReadOptions
 ) -> Sentence:
-    """The sentence of a record; names that are not in its text are counted."""
+    """The sentence of a record; names missing from its text are counted."""
     return _AnswerReader(record, path, line, report).sentence(options)
 
 
 class _UnusableAnswerError(Exception):
-    """An answer of which nothing can be read."""
+    """An unreadable answer."""
 
     def __init__(self, what: str, remedy: str) -> None:
         super().__init__(what)
@@ -118,14 +118,14 @@ class _AnswerReader:
         self._text: str = text
 
     def sentence(self, options: ReadOptions) -> Sentence:
-        """What the answer says about the text."""
+        """The text, annotated with the answer."""
         key, answer = self._answer()
         try:
             said = list(self._listed(self._parsed(answer) if isinstance(answer, str) else answer))
         except _UnusableAnswerError as error:
             what = f"{error.what}; nothing is known about its text"
             self._report.note(UNUSABLE, what, error.remedy, self._path, self._line)
-            key, said = "", []  # the answer is handed on
+            key, said = "", []  # the answer is passed through
         fields: dict[Named, dict[str, Any]] = {}
         spans: list[dict[str, Any]] = []
         listed = []
@@ -150,7 +150,7 @@ class _AnswerReader:
         return sentence if "text" in self._record else replace(sentence, text=None, token_offsets=None)
 
     def _is_at_offsets(self, named: Named, fields: Mapping[str, Any]) -> bool:
-        """Whether the name is where the answer says; models are often wrong about it."""
+        """Whether the name is at the offsets given by the answer, which models often get wrong."""
         if not has_offsets(fields) or fields["start"] < 0:
             return False
         return bool(named.surface) and self._text[fields["start"] : fields["end"]] == named.surface
@@ -162,7 +162,7 @@ class _AnswerReader:
             raise self._error('"tokens" are not the words of "text"', "correct the record, or leave one out") from None
 
     def _answer(self) -> tuple[str, Any]:
-        """The key of the answer, and what is there."""
+        """The key and value of the answer."""
         keys = [key for key in (_ENTITIES, *ANSWER_KEYS) if self._record.get(key) is not None]
         if len(keys) != 1:
             what = f"there are answers under {' and '.join(keys)}" if keys else "there is no answer"
@@ -173,7 +173,7 @@ class _AnswerReader:
         return keys[0], self._record[keys[0]]
 
     def _parsed(self, answer: str) -> Any:
-        """The JSON in an answer, or what its lines say, as pairs."""
+        """Parse an answer as JSON, or else its lines as pairs."""
         fenced = _FENCE.findall(answer)
         if len(fenced) > 1:
             raise _UnusableAnswerError(f"the answer has {len(fenced)} blocks of code", "keep the intended one")
@@ -221,7 +221,7 @@ class _AnswerReader:
         return name.strip(".()").lower() in _NOTHING and not (name and find_surface(self._text, name))
 
     def _listed(self, answer: Any) -> Iterator[tuple[Named, dict[str, Any]]]:
-        """The names of an answer, each with the other fields that it has."""
+        """The names in an answer, each with its other fields."""
         while isinstance(answer, Mapping):
             inner = [key for key in _WRAPPERS if isinstance(answer.get(key), list | dict)]
             if len(inner) != 1 or _named(answer) is not None:
@@ -245,7 +245,7 @@ class _AnswerReader:
             yield Named(surface.strip(), label.strip()), dict(others)
 
     def _of_key(self, key: str, value: object) -> list[list[str]]:
-        """Pairs of name and type; of two strings, the name is the one that is in the text."""
+        """Pairs of name and type; of two strings, the name is the one that occurs in the text."""
         if isinstance(value, list) and _are_strings(value):
             return [[name, key] for name in value]
         if value is None or value == "":
@@ -273,7 +273,7 @@ class _AnswerReader:
 
 
 def _embedded(content: str) -> list[str]:
-    """The lists and objects with names in an answer, wherever they begin and whatever is around them."""
+    """All lists and objects with names embedded in an answer."""
     found, at = [], 0
     without = _STRING_OR_COMMA.sub(lambda match: match[1] or " " * len(match[0]), content)
     while (begin := _OPENING.search(without, at)) is not None:
@@ -288,7 +288,7 @@ def _embedded(content: str) -> list[str]:
 
 
 def _holds_names(value: object) -> bool:
-    """Whether a part of an answer is surely meant as a list of names; ``[1]`` in a sentence is not."""
+    """Whether part of an answer is certainly a list of names, unlike ``[1]`` in a sentence."""
     if isinstance(value, Mapping):
         return _named(value) is not None or any(
             isinstance(inner, str) or _are_strings(inner) or _holds_names(inner) for inner in value.values()
@@ -297,7 +297,7 @@ def _holds_names(value: object) -> bool:
 
 
 def _named(item: object) -> tuple[tuple[str, str], dict[str, Any]] | None:
-    """Name and type of an object that has both, and its other fields."""
+    """Name and type of an object with both, and its other fields."""
     if not isinstance(item, Mapping):
         return None
     label = next((key for key in _LABELS if isinstance(item.get(key), str)), None)

@@ -1,10 +1,10 @@
-"""Argilla 2: the records that ``dataset.records.to_json`` and ``to_disk`` write, and ``records.from_json`` reads.
+"""Argilla 2: the records written by ``dataset.records.to_json`` and ``to_disk``, and read by ``records.from_json``.
 
-A record has ``fields``, and ``suggestions`` and ``responses`` to questions; entities are the answer to a span question. What
-people have answered has the source ``human``, what is suggested ``model``.
+A record has ``fields``, and ``suggestions`` and ``responses`` to questions; entities are the answer to a span question.
+Responses have the source ``human``, suggestions ``model``.
 
-We write a field ``text`` and suggestions for a span question ``entities``. What Argilla has no place for is in an object
-``lacuner`` of the record, which it does not look at.
+We write a field ``text`` and suggestions for a span question ``entities``. What Argilla cannot represent is in an object
+``lacuner`` of the record, which it ignores.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -25,7 +25,7 @@ from lacuner.errors import DataError
 _OWN, _QUESTION = "lacuner", "entities"
 _OWN_KEYS = ("tokens", "non_entities", "complete", "annotated_labels", "unknown_tokens")
 _CHARACTERS = "characters"
-"""What offsets of a response count that we have written."""
+"""Unit of offsets in responses that we wrote."""
 _NAMED = ("vectors", "status", "_server_id")
 _HELD_PARTS = {"text_field": str, "question": str, "response": Mapping, "suggestion": Mapping} | {
     "fields": Mapping, "suggestions": Mapping, "responses": Mapping, "record": Mapping,
@@ -33,7 +33,7 @@ _HELD_PARTS = {"text_field": str, "question": str, "response": Mapping, "suggest
 
 
 def is_shape(record: Mapping[str, Any]) -> bool:
-    """Whether this is a record of Argilla's, or a whole dataset of them."""
+    """Whether this is an Argilla record, or a whole dataset of them."""
     if record.keys() & {"tokens", "entities"}:
         return False
     return _is_nested(record) or _is_flat(record) or _is_columns(record) or _is_index(record)
@@ -68,12 +68,12 @@ def sentences_of_argilla(
 
 def write_argilla(sentences: Iterable[Sentence], file: TextIO, options: WriteOptions) -> None:
     """Write records to import. A sentence's ``id`` and ``metadata`` become those of its record."""
-    # in ASCII, because it is read in whatever encoding a system has
+    # ASCII, because it is read in the system's encoding
     write_array((_record(sentence, options) for sentence in sentences), file, ascii_only=True)
 
 
 class _Chosen(NamedTuple):
-    """The response or suggestion that is read."""
+    """The selected response or suggestion."""
 
     kind: str
     content: Mapping[str, Any]
@@ -90,7 +90,7 @@ class _Reader:
         self._own: Mapping[str, Any] = own if isinstance(own, Mapping) else {}
 
     def sentence(self, options: ReadOptions) -> Sentence:
-        """Its sentence."""
+        """The sentence of the record."""
         question = self._question()
         chosen = self._choose(question)
         value = chosen.content.get("value") or []
@@ -166,7 +166,7 @@ class _Reader:
         return texts[0]
 
     def _entities(self, value: list[Any], chosen: _Chosen) -> list[Any]:
-        """Spans with source and score; where we have written them, with everything else."""
+        """Spans with source and score, and all other fields if we wrote them."""
         scores, others = chosen.content.get("score"), self._own.get("entities")
         if not isinstance(scores, list) or len(scores) != len(value):
             scores = [None] * len(value) if isinstance(scores, list) or len(value) != 1 else [scores]
@@ -181,7 +181,7 @@ class _Reader:
         ]
 
     def _counting(self, text: str, value: list[Any]) -> Callable[[int], int] | None:
-        """Turns offsets into characters. Argilla's page counts UTF-16 code units (issue 5729), Python characters."""
+        """A converter of offsets to characters, if Argilla's page counted UTF-16 code units (issue 5729)."""
         units = units_before(text)
         pairs = [(item.get("start"), item.get("end")) for item in value if has_offsets(item)]
         numbers = [number for pair in pairs for number in pair]
@@ -228,7 +228,7 @@ class _Reader:
 
 
 def _usual_source(chosen: _Chosen) -> str | None:
-    """The source of entities of which nothing is said."""
+    """The default source of entities."""
     if chosen.kind == "response":
         return Source.HUMAN
     return None if _is_ours(chosen.content) else Source.MODEL
@@ -248,7 +248,7 @@ def _holds_spans(answer: object) -> bool:
 
 
 def _by_question(suggestions: object) -> object:
-    """Suggestions by question, also where they are a list, as the server sends them."""
+    """Suggestions by question, converted from a list if sent by the server."""
     named = [isinstance(item, Mapping) and isinstance(item.get("question_name"), str) for item in _listed(suggestions)]
     if isinstance(suggestions, list) and all(named):
         return {item["question_name"]: item for item in suggestions}
@@ -265,7 +265,7 @@ def _is_flat(record: Mapping[str, Any]) -> bool:
 
 
 def _is_columns(record: Mapping[str, Any]) -> bool:
-    """Whether this is ``records.to_dict()``: a list of each part."""
+    """Whether this is ``records.to_dict()``: a list for each part."""
     return (
         isinstance(record.get("fields"), list)
         and bool(record.keys() & {"suggestions", "responses"})
@@ -279,7 +279,7 @@ def _is_index(record: Mapping[str, Any]) -> bool:
 
 
 def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """The record that ``flatten=True`` has taken apart; a text is a field, whatever else it was."""
+    """Restore a record flattened by ``flatten=True``; a text becomes a field, whatever else it was."""
     record: dict[str, Any] = {"fields": {}, "metadata": {}, "suggestions": {}, "responses": {}}
     for key, value in flat.items():
         question, dot, part = key.partition(".")
@@ -347,7 +347,7 @@ def _is_held(value: object) -> bool:
 
 
 def _other_fields(entity: Entity, usual: str | None, scored: bool) -> dict[str, Any]:
-    """What a span of Argilla's does not hold."""
+    """Fields of an entity that an Argilla span cannot represent."""
     known = {
         "start",
         "end",
@@ -373,7 +373,7 @@ def _response(sentence: Sentence, held: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _suggestion(sentence: Sentence, held: Mapping[str, Any], options: WriteOptions) -> dict[str, Any]:
-    """Spans, and a score of each of them if they have one: Argilla takes as many scores as there are spans, or none."""
+    """Spans, with scores only if all of them have one, as Argilla requires."""
     content = {} if options.suggestions else dict(held.get("suggestion", {}))
     if "agent" not in content:
         content["agent"] = options.agent

@@ -1,7 +1,7 @@
 """BioC XML: a collection of documents, whose passages (or their sentences) have an offset, a text and annotations.
 
-A document is one sentence: passages are put together at their offsets. The label of an annotation is its ``infon`` with the key
-``type``. What BioC has no place for is in an ``infon`` with the key ``lacuner``, as JSON.
+A document is one sentence, with its passages joined at their offsets. The label of an annotation is its ``infon`` with the
+key ``type``. What BioC cannot represent is in an ``infon`` with the key ``lacuner``, as JSON.
 """
 
 import re
@@ -32,10 +32,10 @@ from lacuner.corpus.sentence import Entity, Sentence
 from lacuner.errors import DataError
 
 INFONS, PASSAGES, RELATIONS = "infons", "passages", "relations"
-"""Fields with what documents, passages and annotations have besides; they are handed on."""
+"""Fields for other content of documents, passages and annotations, which is passed through."""
 _TYPE, _OWN = "type", "lacuner"
 _LONGEST_GAP = 1000
-"""Characters between two passages; where offsets leave more, they count something else."""
+"""Maximum number of characters between two passages; greater offsets are in another unit."""
 _NUMBER = re.compile(r"[0-9]{1,12}")
 _NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _ID = re.compile("[^\x00-\x1f\ud800-\udfff\ufffe\uffff]+")
@@ -45,7 +45,7 @@ _HEAD += "<source>lacuner</source>\n<date></date>\n<key></key>\n"
 
 @dataclass(frozen=True)
 class _Piece:
-    """A passage, or a sentence of one: where it is in our text, and where the file says it is."""
+    """A passage, or a sentence of one, with its position in our text and in the file."""
 
     element: Element
     start: int
@@ -59,14 +59,14 @@ class _Piece:
 
 
 def read_bioc(path: str | Path, report: ReadingReport, options: ReadOptions) -> Iterator[Sentence]:
-    """The documents of a collection, streamed."""
+    """Yield the documents of a collection."""
     report.remark("source, date and key of the collection are not read", path)
     for document in read_elements(path, "collection", "document"):
         yield _document(document, path, report, options)
 
 
 def write_bioc(sentences: Iterable[Sentence], file: TextIO, options: WriteOptions) -> None:
-    """Write a collection; a document has the passages that it was read with, or one."""
+    """Write a collection; a document has its original passages, or one."""
     file.write(_HEAD)
     for number, sentence in enumerate(sentences, options.first):
         if _NOT_IN_XML.search(sentence.raw_text):
@@ -103,7 +103,7 @@ def _document(document: Element, path: str | Path, report: ReadingReport, option
 
 
 def _put_together(document: Element, path: str | Path, report: ReadingReport) -> tuple[str, list[_Piece]]:
-    """The text of a document, and where its passages are in it."""
+    """The text of a document, and the positions of its passages."""
     texts: list[str] = []
     pieces: list[_Piece] = []
     length = 0
@@ -114,7 +114,7 @@ def _put_together(document: Element, path: str | Path, report: ReadingReport) ->
         for element in parts or [passage]:
             content, offset = element.findtext("text") or "", _offset(element, path)
             gap = offset - (pieces[-1].offset + len(pieces[-1].text) if pieces else 0)
-            touches = pieces and pieces[-1].text and content  # no word goes on in the next passage
+            touches = pieces and pieces[-1].text and content  # no word continues in the next passage
             if not bool(touches) <= gap <= _LONGEST_GAP:
                 report.remark("offsets of passages do not match their texts; offsets are recomputed", path)
                 gap = 1 if pieces else 0
@@ -125,7 +125,7 @@ def _put_together(document: Element, path: str | Path, report: ReadingReport) ->
 
 
 def _mention(annotation: Element, shift: int, path: str | Path, report: ReadingReport) -> list[Mention]:
-    """The entity of an annotation; none if it has no label or no location, which is counted."""
+    """The entity of an annotation; none, with a count, if it has no label or no location."""
     line, infons = _line(annotation), _infons(annotation)
     name = annotation.get("id") or "without id"
     label = infons.pop(_TYPE, "")
@@ -232,7 +232,7 @@ def _infon_lines(infons: Mapping[str, str] | None, own: Mapping[str, Any]) -> It
 
 
 def _fitting_passages(sentence: Sentence, offsets: Sequence[tuple[int, int]]) -> list[dict[str, Any]] | None:
-    """The passages that a document was read with, if they still cover its words, and no entity is in two of them."""
+    """The original passages of a document, if they still cover its words without cutting an entity."""
     passages = sentence.extra.get(PASSAGES)
     if not isinstance(passages, list) or not passages or not all(map(_is_passage, passages)):
         return None
@@ -252,7 +252,7 @@ def _fitting_passages(sentence: Sentence, offsets: Sequence[tuple[int, int]]) ->
 def _by_passage(
     entities: Sequence[Entity], offsets: Sequence[tuple[int, int]], passages: Sequence[Mapping[str, Any]]
 ) -> dict[int, list[int]]:
-    """Which entities are wholly inside of each passage."""
+    """The entities inside each passage."""
     inside: dict[int, list[int]] = {number: [] for number in range(len(passages))}
     starts = [passage["start"] for passage in passages]
     for index, entity in enumerate(entities):

@@ -1,7 +1,7 @@
 """brat standoff: a folder with a text ``NAME.txt`` and its annotation ``NAME.ann`` for every document.
 
-Lines ``T1<TAB>PER 0 3<TAB>Ada`` are entities. Lines of other kinds (relations, events, attributes, …) are handed on as they
-are, in the field ``brat``. What brat has no place for is in notes of the type ``Lacuner``.
+Lines ``T1<TAB>PER 0 3<TAB>Ada`` are entities. Other lines (relations, events, attributes, …) are passed through in the field
+``brat``. What brat cannot represent is in notes of the type ``Lacuner``.
 """
 
 import re
@@ -27,7 +27,7 @@ from lacuner.corpus.sentence import Sentence
 from lacuner.errors import DataError
 
 LINES = "brat"
-"""Field of a sentence with the lines of its annotation that are no entities."""
+"""Field of a sentence with the annotation lines that are not entities."""
 _KINDS = {
     "R": "relations", "E": "events", "A": "attributes", "M": "attributes",
     "N": "normalizations", "*": "equivalences", "#": "notes",
@@ -43,7 +43,7 @@ _FORM = "write ID, tab, label, start, end, tab, text: T1<TAB>PER 0 3<TAB>Ada"
 
 
 def read_brat(path: str | Path, report: ReadingReport, options: ReadOptions) -> Iterator[Sentence]:
-    """The documents of a folder and of those in it, in the order of their names; or the one of an ``.ann`` file."""
+    """Yield the documents of a folder and its subfolders, sorted by name, or that of one ``.ann`` file."""
     root = Path(path)
     annotated = _files(root, ".ann") if root.is_dir() else [root]
     if not annotated:
@@ -58,7 +58,7 @@ def read_brat(path: str | Path, report: ReadingReport, options: ReadOptions) -> 
 
 
 def write_brat(sentences: Iterable[Sentence], folder: Path, options: WriteOptions) -> None:
-    """Write two files a document, named after its ``id``, or numbered."""
+    """Write two files per document, named after its ``id``, or numbered."""
     if options.name.lower().endswith((".ann", ".txt")):
         raise DataError("brat has a folder with two files a document", "give the name of a folder", options.name)
     taken: set[str] = set()
@@ -70,7 +70,7 @@ def write_brat(sentences: Iterable[Sentence], folder: Path, options: WriteOption
             status.setdefault("extra", {})["id"] = given
         lines = _annotation(sentence, status, options)
         text = sentence.raw_text
-        # Of two byte order marks, one is taken for a character of the text.
+        # The second of two byte order marks is part of the text.
         (folder / f"{name}.txt").write_bytes(text.encode() if text[:1] != "\ufeff" else b"\xef\xbb\xbf" + text.encode())
         (folder / f"{name}.ann").write_bytes("".join(line + "\n" for line in lines).encode())
 
@@ -121,10 +121,10 @@ def _with_note(mention: Mention, note: dict[str, Any]) -> Mention:
 
 
 def _annotated_text(file: Path, mentions: Sequence[Mention], report: ReadingReport) -> str:
-    """The text that the offsets count in.
+    """The text that the offsets refer to.
 
-    Programs differ in whether they count a byte order mark, and the carriage return of a line end on Windows; what the
-    entities say about their words tells which it was.
+    Programs differ in whether they count a byte order mark, and the carriage return of Windows line ends; the variant that
+    matches the annotated words is used.
     """
     content = read_text(file)
     plain = content.removeprefix("\ufeff")
@@ -166,7 +166,7 @@ def _annotation(sentence: Sentence, status: dict[str, Any], options: WriteOption
 
 
 def _that_refer_to(lines: Sequence[str], ids: Sequence[str]) -> list[str]:
-    """The lines that are about entities with these IDs, or about other such lines."""
+    """The lines that refer to entities with these IDs, directly or through other such lines."""
     kept = list(lines)
     while True:
         known = {*ids, *(line.split("\t")[0] for line in kept)}
@@ -194,7 +194,7 @@ def _type_name(label: str) -> str:
 
 
 def _file_name(given: object, number: int, taken: set[str]) -> str:
-    """A name that no file has yet, also where capital letters do not count."""
+    """A file name that is not taken, ignoring case."""
     name = given if isinstance(given, str) and _NAME.fullmatch(given) and given == given.strip() else f"{number:06}"
     while name.casefold() in taken or name.casefold().endswith((".txt", ".ann")):
         name = f"{name}_{number}"

@@ -1,4 +1,4 @@
-"""The columns of a column file: what separates them, and which of them hold the words and the tags."""
+"""The layout of column files: separator, and the columns of words and tags."""
 
 import csv
 import re
@@ -17,15 +17,15 @@ from lacuner.errors import DataError
 _SEPARATORS = ("\t", " ", ",", ";", "|")
 _COMMENT = "#"
 _BETWEEN_WORDS = re.compile(r"[0-9]+[-.][0-9]+")
-"""CoNLL-U numbers a word that is made of several as ``1-2``, and one that is not in the text as ``1.1``."""
+"""CoNLL-U IDs of multiword tokens (``1-2``), and of empty nodes (``1.1``)."""
 _ONLY_TWO = "write two columns, the word and its tag"
 
 
 @dataclass
 class Block:
-    """The lines of one sentence, with their numbers, and what is in their columns: all at first, then words and tags.
+    """The numbered lines of one sentence, and their columns: all at first, then words and tags.
 
-    ``begins_document``: a line ``-DOCSTART-`` is before it.
+    ``begins_document``: whether it follows a ``-DOCSTART-`` line.
     """
 
     lines: list[tuple[int, str]] = field(default_factory=list)
@@ -40,13 +40,13 @@ class Block:
 
 @dataclass(frozen=True)
 class Layout:
-    """How the rows of a file are cut.
+    """How the rows of a file are split.
 
     Attributes:
         separator: between columns; a space stands for any number of spaces and tabs.
-        count: how many columns a row has.
-        first_number: what the first word of a sentence has in the first column, if that column counts words.
-        tag: the column that was asked for; by default tags are in the last one.
+        count: number of columns.
+        first_number: value of the first column at a sentence's first word, if that column numbers words.
+        tag: the requested tag column; the last one by default.
         tagged: whether there are tags.
     """
 
@@ -58,7 +58,7 @@ class Layout:
 
     @classmethod
     def of(cls, blocks: Sequence[Block], tagged: bool, tag: int | None, path: str | Path) -> "Layout":
-        """The layout that the first blocks of a file have; words alone are enough if it need not be ``tagged``."""
+        """Detect the layout from the first blocks of a file; unless ``tagged``, a single column of words is accepted."""
         separator = _find_separator([line for block in blocks for _, line in block.lines])
         for block in blocks:
             block.columns = [cut_line(line, separator, path, number) for number, line in block.lines]
@@ -80,7 +80,7 @@ class Layout:
         return cls(separator, count, first_number, tag)
 
     def cut(self, block: Block, path: str | Path, report: ReadingReport) -> None:
-        """Find the word and the tag of each line of a block; comments between numbered words are left out."""
+        """Reduce each line of a block to word and tag; comments between numbered words are skipped."""
         if self.count == 1:
             block.columns = [[line.strip(" \t")] for _, line in block.lines]
             return
@@ -98,7 +98,7 @@ class Layout:
             self._check_counts(block, path, report)
 
     def check_other_columns(self, blocks: Sequence[Block], path: str | Path, report: ReadingReport) -> None:
-        """Say if other columns hold tags, too; refuse a file in which only others do."""
+        """Warn if other columns contain tags, too; reject a file in which only others do."""
         width = self.count - (self.first_number is not None)
         if self.tag is not None or not self.tagged or width == 2:
             return
@@ -152,7 +152,7 @@ class Layout:
         block.columns = rows
 
     def _check_counts(self, block: Block, path: str | Path, report: ReadingReport) -> None:
-        """Refuse rows with too many columns, or with so few that the last one is no tag."""
+        """Reject rows with too many columns, or too few for the last one to be a tag."""
         width = self.count - (self.first_number is not None)
         if all(len(row) == width for row in block.columns):
             return
@@ -167,7 +167,7 @@ class Layout:
 
 
 def cut_line(line: str, separator: str, path: str | Path, number: int) -> list[str]:
-    """The columns of a line."""
+    """Split a line into columns."""
     if separator == " ":
         return [column for column in line.replace("\t", " ").split(" ") if column]
     if separator != "\t" and line.startswith('"') and f'"{separator}' in line[1:]:
@@ -181,12 +181,12 @@ def cut_line(line: str, separator: str, path: str | Path, number: int) -> list[s
 
 
 def is_tag(value: str) -> bool:
-    """Whether this is ``O``, a tag with a prefix, or one that means unknown."""
+    """Whether this is ``O``, a prefixed tag, or one that means unknown."""
     return value == OUTSIDE or value in UNKNOWN_TAGS or label_of(value) is not None
 
 
 def _find_separator(lines: Sequence[str]) -> str:
-    """What is in most lines; of several such characters, the one that has most tags behind it."""
+    """The separator that occurs in most lines; of ties, the one followed by the most tags."""
     shown = [line.replace(", ", ",") for line in lines]
     counts = {separator: sum(separator in line.strip(separator) for line in shown) for separator in _SEPARATORS}
     most = [separator for separator in _SEPARATORS if counts[separator] == max(counts.values())]
@@ -198,7 +198,7 @@ def _find_separator(lines: Sequence[str]) -> str:
 
 
 def _first_number(tables: Sequence[Sequence[Sequence[str]]], path: str | Path) -> int | None:
-    """What words are counted from, if the first column counts the words of every sentence and others hold the words."""
+    """The first number, if the first column numbers the words of every sentence, and another column contains the words."""
     numbers = []
     for table in tables:
         rows = [row for row in table if not row[0].startswith(_COMMENT) and not _BETWEEN_WORDS.fullmatch(row[0])]
@@ -211,7 +211,7 @@ def _first_number(tables: Sequence[Sequence[Sequence[str]]], path: str | Path) -
     widths = {len(row) for table in tables for row in table if row[0].isdecimal()}
     last = {row[-1] for table in tables for row in table if row[0].isdecimal()}
     if min(widths) == 2 and any(map(is_tag, last)):
-        return None  # numbers are words, too
+        return None  # numbers can be words
     for first in (1, 0):
         if all(sentence == [str(first + index) for index in range(len(sentence))] for sentence in numbers):
             if min(widths) == 2:

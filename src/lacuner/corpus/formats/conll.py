@@ -1,7 +1,7 @@
-"""Column files: one word a line, its tag in the last column, a blank line after every sentence.
+"""Column files: one word per line, its tag in the last column, a blank line after every sentence.
 
-What tags cannot say (completeness, rejected spans, sources, fields that we do not know) is in a line ``# lacuner: {JSON}``
-right before the sentence, written only where there is something to say.
+What tags cannot represent (completeness, rejected spans, sources, unknown fields) is in a line ``# lacuner: {JSON}`` right
+before the sentence, written only if needed.
 """
 
 import re
@@ -25,13 +25,13 @@ from lacuner.corpus.sentence import Sentence
 from lacuner.errors import DataError
 
 LOOK_AHEAD = 10_000
-"""How many sentences are looked at to tell separator and scheme; the rest is streamed."""
+"""Number of sentences examined to detect separator and scheme; the rest is streamed."""
 LOOK_AHEAD_CHARACTERS = 10_000_000
-"""Where the look ahead ends if the sentences are very long."""
+"""Maximum number of characters examined, if sentences are very long."""
 
 _BREAKS = re.compile(r"[\t\n\r]")
 DOCUMENT_MARK = "-DOCSTART-"
-"""The line that begins a document, and the field that the first sentence of one has."""
+"""The line that begins a document, and a field of its first sentence."""
 _DOCUMENT_LINE = re.compile(r"-DOCSTART-(?:[\s,;|]|$)")
 _TAGGED_DOCUMENT = re.compile(r"[\s,;|][BIESMLUW]-[^\s,;|]+\s*$")
 
@@ -43,14 +43,14 @@ def read_conll(
     scheme: Scheme | None = None,
     column: int | None = None,
 ) -> Iterator[Sentence]:
-    """Sentences of a column file, or of a table with a header, streamed.
+    """Yield sentences of a column file, or of a table with a header.
 
     Args:
         path: the file.
         report: counts broken tags.
         options: whether words alone are enough.
-        scheme: the tag scheme; found out from the first sentences if not given.
-        column: the column with the tags, counted from 0; the last one if not given.
+        scheme: tagging scheme; detected from the first sentences by default.
+        column: the column with the tags, from 0; the last one by default.
     """
     if options is not None and options.range is not None:
         yield from _read_range(path, report, options.range, options.tagged)
@@ -77,7 +77,7 @@ def read_conll(
 
 
 def _read_range(path: str | Path, report: ReadingReport, range: FileRange, tagged: bool) -> Iterator[Sentence]:
-    """Sentences that begin in a part of a file; how to read them, the beginning of the file tells."""
+    """Yield sentences that begin in a part of a file, with the layout detected at the start of the file."""
     layout, scheme = _look_at(path, state_of(path), tagged)
     if range.begin == 0 and layout.first_number is not None:
         report.remark("the first column counts words; the words are read from the second", path)
@@ -94,13 +94,13 @@ def _look_at(path: str | Path, state: FileState, tagged: bool) -> tuple[Layout, 
     try:
         layout = Layout.of(ahead, tagged, None, path)
         for block in ahead:
-            with suppress(DataError):  # it is the business of the part that it is in
+            with suppress(DataError):  # reported by the reader of the part that contains it
                 layout.cut(block, path, ignored)
         layout.check_other_columns(ahead, path, ignored)
     except DataError as error:
         if error.line is None:
             raise
-        raise DataError(f"line {error.line}: {error.what}", error.remedy, path) from None  # counted from the beginning
+        raise DataError(f"line {error.line}: {error.what}", error.remedy, path) from None  # from the start of the file
     return layout, detect_scheme(block.tags for block in ahead if layout.tagged)
 
 
@@ -128,7 +128,7 @@ def write_conll(sentences: Iterable[Sentence], file: TextIO, options: WriteOptio
         if status:
             file.write(STATUS_LINE + to_line(status))
         elif sentence.tokens[0].startswith("\ufeff"):
-            file.write("\n")  # at the very beginning of a file it would be a byte order mark
+            file.write("\n")  # at the start of a file it would be a byte order mark
         _check_words(sentence.tokens, where)
         for tag in dict.fromkeys(tags):
             if tag != tag.strip() or _BREAKS.search(tag) or holds_comment(tag):
@@ -138,7 +138,7 @@ def write_conll(sentences: Iterable[Sentence], file: TextIO, options: WriteOptio
 
 
 def _check_words(tokens: Sequence[str], where: str) -> None:
-    """Refuse words that columns cannot show; most sentences have none, which can be seen at a glance."""
+    """Reject words that columns cannot represent, with a fast check that passes most sentences."""
     text = "".join(tokens)
     if "" not in tokens and not _BREAKS.search(text) and "-DOCSTART-" not in text and STATUS_LINE not in text:
         return

@@ -1,7 +1,7 @@
-"""CoNLL-U and CoNLL-U Plus: ten columns or those that ``# global.columns`` names, with tags of named entities.
+"""CoNLL-U and CoNLL-U Plus: ten columns, or those named by ``# global.columns``, with named-entity tags.
 
-Tags are in MISC (``NER=B-PER``, ``NE=…``, ``name=…``), in a column that is called so, or in an eleventh one. Words are the
-lines with whole numbers. Other columns, comments, and lines numbered ``1-2`` or ``1.1`` are handed on.
+Tags are in MISC (``NER=B-PER``, ``NE=…``, ``name=…``), in a column with such a name, or in an eleventh one. Words are lines
+with integer IDs. Other columns, comments, and lines numbered ``1-2`` or ``1.1`` are passed through.
 """
 
 import re
@@ -24,7 +24,7 @@ from lacuner.errors import DataError
 
 COLUMNS = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
 OTHERS = "conllu"
-"""Field of a sentence with its comments, and with the lines between its words."""
+"""Field of a sentence with its comments, and the lines between its words."""
 _LOOK_AHEAD = 10_000
 _MISC_KEYS = ("ner", "ne", "name")
 _NAMED = re.compile(r"(?:.*:)?(?:ner|ne|iob|bio|named[_-]?entity|entity)(?:[_-]?tags?)?(?::.*)?", re.IGNORECASE)
@@ -36,7 +36,7 @@ _NO_SPACE, _SPACES = "SpaceAfter=No", re.compile(r"\s*")
 
 @dataclass
 class _Lines:
-    """The lines of a sentence, cut into cells; those between words with the number of words before them."""
+    """The lines of a sentence, split into cells; those between words with the number of preceding words."""
 
     comments: list[tuple[int, str]] = field(default_factory=list)
     words: list[tuple[int, list[str]]] = field(default_factory=list)
@@ -45,7 +45,7 @@ class _Lines:
 
 @dataclass(frozen=True)
 class _Layout:
-    """The names of the columns; the column that has tags, or the key in MISC."""
+    """The names of the columns, and the column or the key in MISC that contains the tags."""
 
     names: tuple[str, ...]
     column: int | None = None
@@ -67,7 +67,7 @@ class _Layout:
 
 
 def read_conllu(path: str | Path, report: ReadingReport, options: ReadOptions | None = None) -> Iterator[Sentence]:
-    """Sentences of a file, streamed; where the tags are is found out by looking at the first 10,000."""
+    """Yield sentences of a file; the position of tags is detected from the first 10,000."""
     names: list[str] = []
     sentences = _sentences(path, report, names)
     ahead = [lines for _, lines in zip(range(_LOOK_AHEAD), sentences, strict=False)]
@@ -116,7 +116,7 @@ def _sentences(path: str | Path, report: ReadingReport, names: list[str]) -> Ite
 
 
 def _note_alone(lines: _Lines, path: str | Path, report: ReadingReport) -> None:
-    """Say that comments, or lines that are no words, belong to no sentence."""
+    """Report comments, or lines that are not words, outside of sentences."""
     for number, _ in lines.comments:
         what = "a comment is followed by no sentence; it is left out"
         report.note("comments without a sentence", what, "put it right before its sentence", path, number)
@@ -137,7 +137,7 @@ def _add_row(lines: _Lines, number: int, cells: list[str], path: str | Path) -> 
 
 
 def _layout(ahead: Sequence[_Lines], names: tuple[str, ...], tagged: bool, path: str | Path) -> _Layout:
-    """Where the tags are."""
+    """Detect where the tags are."""
     rows = [cells for lines in ahead for _, cells in lines.words]
     if not rows:
         return _Layout(names or COLUMNS)
@@ -173,7 +173,7 @@ def _layout(ahead: Sequence[_Lines], names: tuple[str, ...], tagged: bool, path:
 
 
 def _tag_keys(values: Iterable[str]) -> list[str]:
-    """Keys of MISC under which there are tags, and nothing else."""
+    """Keys of MISC whose values are all tags."""
     found: dict[str, set[str]] = {}
     for cell in dict.fromkeys(values):
         for key, value in _attributes(cell):
@@ -215,7 +215,7 @@ def _block(lines: _Lines, layout: _Layout, path: str | Path, report: ReadingRepo
 
 
 def _fields(lines: _Lines, layout: _Layout, path: str | Path, report: ReadingReport) -> dict[str, Any]:
-    """What is known about a sentence besides words and tags."""
+    """Fields of a sentence besides words and tags."""
     fields: dict[str, Any] = {}
     comments, form = [], layout.names.index("FORM")
     offsets: list[tuple[int, int]] = []
@@ -245,7 +245,7 @@ def _fields(lines: _Lines, layout: _Layout, path: str | Path, report: ReadingRep
 
 
 def _token_fields(cells: Sequence[str], layout: _Layout, space_known: bool | None) -> dict[str, str]:
-    """The other columns of a word; what the text says about spaces is left out."""
+    """The other columns of a word, without spacing information that is redundant with the text."""
     fields = {}
     for index, (name, cell) in enumerate(zip(layout.names, cells, strict=True)):
         value = cell
@@ -260,14 +260,14 @@ def _token_fields(cells: Sequence[str], layout: _Layout, space_known: bool | Non
 
 
 def _is_derived(index: int, offsets: Sequence[tuple[int, int]], inside: frozenset[int]) -> bool | None:
-    """Whether the text has no space after a word; ``None`` if it does not tell."""
+    """Whether the text has no space after a word; ``None`` if that is unknown."""
     if index + 1 >= len(offsets) or index in inside:
         return None
     return offsets[index][1] == offsets[index + 1][0]
 
 
 def _inside_ranges(between: Iterable[tuple[int, str, str]]) -> frozenset[int]:
-    """Words of which several make one of the text: no space can follow, and none is said to."""
+    """Words inside multiword tokens, which have no following space of their own."""
     inside: set[int] = set()
     for before, key, _ in between:
         if (found := _RANGE.fullmatch(key)) and int(found[2]) - int(found[1]) < 100:
@@ -276,9 +276,9 @@ def _inside_ranges(between: Iterable[tuple[int, str, str]]) -> frozenset[int]:
 
 
 def _offsets(text: str, words: Sequence[str], between: Iterable[tuple[int, str, str]]) -> list[tuple[int, int]]:
-    """Where the words are in the text, which must have nothing but them and spaces; nothing if it is not so.
+    """Offsets of the words in the text, which must consist of them and spaces only; empty otherwise.
 
-    Words of which several make one of the text are found if they are its pieces (do + n't), not if they are not (de + le, du).
+    Words of a multiword token are located if they are its parts (do + n't), but not otherwise (de + le, du).
     """
     joined: dict[int, tuple[int, str]] = {}
     continued: set[int] = set()
@@ -337,7 +337,7 @@ def _lines_of(sentence: Sentence, tags: Sequence[str]) -> Iterator[str]:
 
 
 def _shown_offsets(sentence: Sentence, ranges: Iterable[tuple[int, str, str]]) -> list[tuple[int, int]]:
-    """Where the words are in the text, if a comment can hold it and the words are found there again."""
+    """Offsets of the words, if a comment can represent the text, and the words can be located there again."""
     text = sentence.text
     if text is None or text != text.strip() or re.search(r"[\n\r]", text):
         return []
@@ -378,7 +378,7 @@ def _are_others(others: object, sentence: Sentence) -> bool:
 
 
 def _are_token_fields(tokens: object, count: int) -> bool:
-    """Whether there are columns of every word that can be written again."""
+    """Whether these are columns of every word that can be written again."""
     if not isinstance(tokens, list) or len(tokens) != count or not any(tokens):
         return False
     for fields in tokens:

@@ -1,7 +1,7 @@
-"""Datasets of Hugging Face: Parquet files, folders of ``save_to_disk``, and the objects of the library ``datasets``.
+"""Hugging Face datasets: Parquet files, folders of ``save_to_disk``, and objects of the library ``datasets``.
 
-Files and folders are read and written with pyarrow alone. The features of a dataset, and with them the names of its tags, are
-in the metadata of its schema, under ``huggingface``.
+Files and folders are read and written with pyarrow alone. The features of a dataset, including the names of its tags, are in
+the metadata of its schema, under ``huggingface``.
 """
 
 import hashlib
@@ -39,7 +39,7 @@ _BATCH = 1000
 
 
 def read_parquet(path: str | Path, report: ReadingReport, options: ReadOptions) -> Iterator[Sentence]:
-    """Sentences of a Parquet file, or of some of its row groups, streamed."""
+    """Yield sentences of a Parquet file, or of some of its row groups."""
     with _opened(path) as file:
         with _reporting_damage(path):
             names = names_of(_features_of(file.schema_arrow))
@@ -54,13 +54,13 @@ def read_parquet(path: str | Path, report: ReadingReport, options: ReadOptions) 
 
 
 def count_row_groups(path: str | Path) -> int:
-    """How many parts of a Parquet file can be read independently."""
+    """Number of independently readable parts of a Parquet file."""
     with _opened(path) as file:
         return int(file.num_row_groups)
 
 
 def holds_texts(path: str | Path) -> bool:
-    """Whether the rows of a Parquet file are texts, without words."""
+    """Whether the rows of a Parquet file are untokenized texts."""
     with _opened(path) as file:
         return not _has_tags(file) and "tokens" not in file.schema_arrow.names
 
@@ -73,7 +73,7 @@ def _opened(path: str | Path) -> Iterator[Any]:
     whole = str(path) == STANDARD_INPUT or is_compressed(path)
     with open_binary(path) if whole else open_seekable(path) as file:
         with _reporting_damage(path):
-            opened = parquet.ParquetFile(BufferReader(file.read()) if whole else file)  # its end is read first
+            opened = parquet.ParquetFile(BufferReader(file.read()) if whole else file)  # its footer is read first
         yield opened
 
 
@@ -93,7 +93,7 @@ def _untagged(row: dict[str, Any], split: Splitting, path: str | Path) -> Senten
 
 
 def write_parquet(sentences: Iterable[Sentence], file: BinaryIO, options: WriteOptions) -> None:
-    """Write a file that ``load_dataset("parquet", …)`` reads. All sentences are in memory, to know labels and columns."""
+    """Write a file for ``load_dataset("parquet", …)``. All sentences are in memory, to determine labels and columns."""
     _check_installed("pyarrow", options.name)
     from pyarrow import BufferOutputStream, parquet
 
@@ -103,7 +103,7 @@ def write_parquet(sentences: Iterable[Sentence], file: BinaryIO, options: WriteO
 
 
 def read_folder(path: str | Path, report: ReadingReport, options: ReadOptions) -> Iterator[Sentence]:
-    """Sentences of a folder that ``Dataset.save_to_disk`` has written, streamed."""
+    """Yield sentences of a folder written by ``Dataset.save_to_disk``."""
     _check_installed("pyarrow", path)
     folder = Path(path)
     if not folder.is_dir():
@@ -128,7 +128,7 @@ def read_folder(path: str | Path, report: ReadingReport, options: ReadOptions) -
 
 
 def write_folder(sentences: Iterable[Sentence], folder: Path, options: WriteOptions) -> None:
-    """Write what ``datasets.load_from_disk`` reads."""
+    """Write a folder for ``datasets.load_from_disk``."""
     _check_installed("pyarrow", options.name)
     from pyarrow import OSFile, ipc
 
@@ -151,11 +151,11 @@ def write_folder(sentences: Iterable[Sentence], folder: Path, options: WriteOpti
 
 
 def sentences_of_dataset(dataset: Any, names: Sequence[str] | None, report: ReadingReport) -> Iterator[Sentence]:
-    """Sentences of a ``Dataset`` or ``IterableDataset``.
+    """Yield sentences of a ``Dataset`` or ``IterableDataset``.
 
     Args:
-        dataset: it has columns of words and tags.
-        names: of tags that are numbers, if its features do not have them.
+        dataset: with columns of words and tags.
+        names: of integer tags, if its features lack them.
         report: counts broken tags.
     """
     if isinstance(dataset, Mapping):
@@ -208,7 +208,7 @@ def table_of(sentences: Iterable[Sentence], path: str | Path, first: int) -> Any
 
 
 def names_of(features: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    """The names of tags, for each column that has them, from features as JSON describes them."""
+    """The names of tags of each column that has them, from features as JSON."""
     found = {}
     for column, feature in features.items():
         inner = feature
@@ -221,7 +221,7 @@ def names_of(features: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
 
 
 def _typed_columns(corpus: Sequence[Sentence]) -> dict[str, Any]:
-    """Fields of sentences that have one type everywhere, and so can be columns; with that type."""
+    """Fields that have one type in all sentences, and so can be columns; with that type."""
     import pyarrow as pa
 
     columns = {}
@@ -242,7 +242,7 @@ def _is_name(key: str) -> bool:
 
 
 def _can_be_stored(kind: Any) -> bool:
-    """Whether Parquet and datasets have this type: no objects without fields, and nothing of which only absence is known."""
+    """Whether Parquet and datasets support this type: no empty objects, and no columns of nulls only."""
     import pyarrow as pa
 
     if pa.types.is_list(kind):
@@ -265,7 +265,7 @@ def _feature(kind: Any) -> Any:
 
 
 def _features_of(schema: Any) -> dict[str, Any]:
-    """The features that the metadata of a schema describes; none, if there are none."""
+    """The features described in the metadata of a schema; empty if there are none."""
     try:
         features = json.loads((schema.metadata or {}).get(_METADATA, b"{}"))["info"]["features"]
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -280,7 +280,7 @@ def _rows(batches: Iterable[Any], path: str | Path) -> Iterator[tuple[int, dict[
         with _reporting_damage(path):
             batch = next(remaining, None)
             if batch is not None:
-                batch.validate(full=True)  # pyarrow believes the offsets in a file, and would read elsewhere in memory
+                batch.validate(full=True)  # pyarrow trusts the offsets in a file, and could read out of bounds
             rows = [] if batch is None else batch.to_pylist()
         if batch is None:
             return
@@ -294,7 +294,7 @@ def _arrow_batches(paths: Sequence[Path]) -> Iterator[Any]:
 
     for path in paths:
         with open_binary(path):
-            pass  # what the system has against it
+            pass  # system errors
         with _reporting_damage(path), OSFile(str(path), "rb") as source:
             yield from ipc.open_stream(source)
 
@@ -312,7 +312,7 @@ def _json_of(path: Path) -> dict[str, Any]:
 
 @contextmanager
 def _reporting_damage(path: str | Path) -> Iterator[None]:
-    """Errors of pyarrow inside are about a damaged file."""
+    """Report errors of pyarrow as a damaged file."""
     import pyarrow as pa
 
     try:

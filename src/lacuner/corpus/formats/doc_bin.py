@@ -1,7 +1,7 @@
-"""The files of spaCy's ``DocBin``: words, entities and groups of spans, read without making ``Doc`` objects of them.
+"""spaCy ``DocBin`` files: words, entities and span groups, read without creating ``Doc`` objects.
 
-The file is MessagePack that was packed by zlib. Nothing in it can be executed; but spaCy's compiled code believes the numbers
-in it, so that they are checked here, and a damaged file is refused in one sentence.
+The file is zlib-compressed MessagePack. Nothing in it can be executed; but spaCy's compiled code trusts the numbers in it, so
+they are validated here, and a damaged file is rejected with an error.
 """
 
 import math
@@ -17,7 +17,7 @@ from lacuner.corpus.sentence import NO_FIELDS
 from lacuner.errors import DataError
 
 INSIDE, OUTSIDE_WORD, BEGIN = 1, 2, 3
-"""Values of ``Token.ent_iob``; 0 is a word about which nothing is said."""
+"""Values of ``Token.ent_iob``; 0 is a missing value."""
 _SPAN = struct.Struct(">QQQllll")
 """A span of a group: id, kb_id, label, words [start, end), characters [start, end)."""
 _OURS = ("ORTH", "ENT_IOB", "ENT_TYPE", "ENT_KB_ID", "ENT_ID")
@@ -38,15 +38,15 @@ class LabeledSpan(NamedTuple):
 
 @dataclass(frozen=True)
 class DocContent:
-    """What we read and write of a ``Doc``.
+    """The parts of a ``Doc`` that are read and written.
 
     Attributes:
-        words: spaCy's tokens; some are spaces.
-        spaces: whether a space follows each of them; ``None`` if nobody knows.
+        words: spaCy's tokens; some are whitespace.
+        spaces: whether a space follows each of them; ``None`` if unknown.
         ents: entities.
-        outside: words that are in no entity, as somebody says; nothing is said about all others.
+        outside: words known to be in no entity; all others are unknown.
         groups: spans of ``doc.spans``.
-        user_data: whatever else there is.
+        user_data: any other data.
         cats: categories of the text.
         broken: words that continue an entity that never began.
     """
@@ -62,11 +62,11 @@ class DocContent:
 
 
 class DocFile:
-    """The documents of a file, all of which is in memory.
+    """The documents of a file, all in memory.
 
     Attributes:
         labels: of all entities and spans.
-        others: attributes of words that the file has, and that are not read (``TAG``, ``LEMMA``, …).
+        others: unread attributes of words in the file (``TAG``, ``LEMMA``, …).
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -153,12 +153,12 @@ class DocFile:
         return tuple(ents), outside, tuple(broken)
 
     def _column(self, name: str, begin: int, end: int) -> list[int]:
-        """An attribute of words; zero if the file does not have it."""
+        """An attribute of words; zero if the file lacks it."""
         column = self._columns.get(name)
         return [0] * (end - begin) if column is None else [*column[begin:end].tolist()]
 
     def _spans(self, packed: bytes) -> dict[str, tuple[LabeledSpan, ...]]:
-        """The groups of a document; older versions of spaCy have written a list of them."""
+        """The span groups of a document, which older versions of spaCy wrote as a list."""
         message = _unpack(packed) if packed else []
         pairs = dict.fromkeys(message) if isinstance(message, list) else dict(message)
         groups: dict[str, tuple[LabeledSpan, ...]] = {}
@@ -176,7 +176,7 @@ class DocFile:
 
 
 def pack_docs(contents: Sequence[DocContent]) -> bytes:
-    """The file of these documents, made by spaCy itself."""
+    """Serialize documents, using spaCy itself."""
     from spacy.tokens import Doc, DocBin, Span, SpanGroup
     from spacy.vocab import Vocab
 
@@ -203,7 +203,7 @@ def pack_docs(contents: Sequence[DocContent]) -> bytes:
 
 
 def _unpack(content: bytes, lists: bool = True) -> Any:
-    """The value of a message. The hook takes the place of those that would make arrays of what a stranger describes."""
+    """Unpack a message. The hook replaces those that would build arrays from untrusted descriptions."""
     from srsly import msgpack
 
     return msgpack.unpackb(content, raw=False, use_list=lists, object_pairs_hook=dict)
@@ -218,7 +218,7 @@ def _strings(strings: Sequence[str]) -> Mapping[int, str]:
 
 
 def _scores(attrs: Mapping[str, Any], count: int) -> Sequence[float | None]:
-    """The scores of a group, as a list or as the array that spaCy's span categorizer writes."""
+    """The scores of a group, as a list or as the array written by spaCy's span categorizer."""
     scores = attrs.get("scores")
     if isinstance(scores, dict) and scores.get(b"type") in _FLOATS:
         import numpy as np

@@ -21,7 +21,7 @@ from lacuner.corpus.sentence import Sentence
 from lacuner.errors import DataError
 
 SPAN_KEYS = ("label", "labels")
-"""Where doccano has its spans; with relations, they are objects under ``entities``."""
+"""Keys of doccano's spans; with relations, they are objects under ``entities``."""
 
 
 def is_shape(key: str, record: Mapping[str, Any]) -> bool:
@@ -33,7 +33,7 @@ def is_shape(key: str, record: Mapping[str, Any]) -> bool:
 
 
 def character_of(record: Mapping[str, Any], path: str | Path, line: int) -> Callable[[int], int] | None:
-    """Turns an offset in UTF-16 code units into one in characters; ``None`` if they are the same in this text."""
+    """A converter of offsets in UTF-16 code units to characters; ``None`` if they are the same in this text."""
     text = record["text"]
     units = units_before(text)
     if units is None:
@@ -54,7 +54,7 @@ def character_of(record: Mapping[str, Any], path: str | Path, line: int) -> Call
 
 
 def refuse_numbers(record: Mapping[str, Any], path: str | Path, line: int) -> None:
-    """Refuse exports of old versions that have numbers for labels."""
+    """Reject exports of old versions that have numbers for labels."""
     items = record.get("annotations")
     for item in items if isinstance(items, list) else ():
         if isinstance(item, Mapping) and "start_offset" in item and type(item.get("label")) is int:
@@ -63,7 +63,7 @@ def refuse_numbers(record: Mapping[str, Any], path: str | Path, line: int) -> No
 
 
 def read_doccano(path: str | Path, report: ReadingReport, options: ReadOptions) -> Iterator[Sentence]:
-    """Sentences of an exported file, streamed."""
+    """Yield sentences of an exported file."""
     for number, record in read_records(path):
         if not isinstance(record.get("text"), str):
             raise DataError('"text" (a string) is not there', "export as JSONL from doccano", path, number)
@@ -77,7 +77,7 @@ def read_doccano(path: str | Path, report: ReadingReport, options: ReadOptions) 
 
 
 def write_doccano(sentences: Iterable[Sentence], file: TextIO, options: WriteOptions) -> None:
-    """Write what doccano imports; fields that it does not know become metadata there, and are exported again."""
+    """Write a file for import; unknown fields become metadata in doccano, and are exported again."""
     for sentence in sentences:
         text, offsets = sentence.raw_text, sentence.offsets()
         units = units_before(text) or range(len(text) + 1)

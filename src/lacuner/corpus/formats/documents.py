@@ -1,4 +1,4 @@
-"""Documents: a raw text with spans of characters, and a JSON object beside it for what these cannot say."""
+"""Documents: a raw text with character spans, and a JSON object for everything that these cannot represent."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,19 +17,19 @@ from lacuner.corpus.tokenize import Splitting, cut_words
 from lacuner.errors import DataError
 
 FRAGMENTS = "fragments"
-"""Field of an entity that was annotated in several pieces: ``[start, end]`` of each, in characters."""
+"""Field of a discontinuous entity: ``[start, end]`` of each fragment, in characters."""
 _IN_SPANS = ("start", "end", "label", "text")
 
 
 @dataclass(frozen=True)
 class Mention:
-    """An entity as a file has it.
+    """An entity as in the file.
 
     Attributes:
-        fragments: ``[start, end)`` of its pieces in the text, in characters, in order; most entities have one.
+        fragments: ``[start, end)`` of its fragments in the text, in characters, in order; most entities have one.
         label: its label.
-        text: what the file says is there, if it does.
-        fields: its source, its score, and whatever else is known about it.
+        text: its text according to the file, if given.
+        fields: its source, score, and other fields.
         line: for errors.
     """
 
@@ -40,7 +40,7 @@ class Mention:
     line: int = 1
 
     def fits(self, text: str) -> bool:
-        """Whether the text has these words there, in the pieces or in all between them; spaces do not count."""
+        """Whether the text has these words there, in the fragments or from the first to the last; spaces are ignored."""
         if self.text is None:
             return True
         pieces = "".join(text[start:end] for start, end in self.fragments)
@@ -51,7 +51,7 @@ class Mention:
 
     @property
     def span(self) -> tuple[int, int]:
-        """Where it begins and ends."""
+        """Start and end."""
         return self.fragments[0][0], max(end for _, end in self.fragments)
 
 
@@ -69,13 +69,13 @@ def document_sentence(
 
     Args:
         text: the whole text.
-        mentions: its entities. If most of them are not where they say, the document is refused.
-        status: what :func:`status_of` returned.
-        extra: fields that are handed on; those of the status go before them.
+        mentions: its entities. If most of their offsets are wrong, the document is rejected.
+        status: result of :func:`status_of`.
+        extra: fields to pass through; those of the status take precedence.
         path: for errors.
         line: for errors.
-        report: counts entities that had to be moved, that have several pieces, or other words than the text.
-        split: how the text becomes words, unless the status has them.
+        report: counts entities that were moved, that are discontinuous, or whose words differ from the text.
+        split: how the text is tokenized, unless the status has tokens.
     """
     _check_mentions(text, mentions, path, report)
     spans = [_span(mention, path, report) for mention in mentions]
@@ -86,7 +86,7 @@ def document_sentence(
 def with_status(
     record: Mapping[str, Any], status: Mapping[str, Any], extra: Mapping[str, Any], path: str | Path, line: int
 ) -> dict[str, Any]:
-    """A record with text and entities, and what else is known about it."""
+    """A record with text and entities, and the rest of its annotation."""
     known = ("non_entities", "complete", "annotated_labels", "unknown_tokens")
     more = {key: status[key] for key in known if status.get(key) is not None}
     if status.get("token_offsets"):
@@ -97,12 +97,12 @@ def with_status(
 
 
 def status_of(sentence: Sentence, options: WriteOptions, known: Iterable[str] = ()) -> dict[str, Any]:
-    """What a text with labeled spans cannot say about a sentence; what is still lost is counted.
+    """What a text with labeled spans cannot represent of a sentence; remaining losses are counted.
 
     Args:
-        sentence: what is written.
+        sentence: to be written.
         options: counts losses.
-        known: fields that the format itself holds.
+        known: fields that the format itself represents.
     """
     fields = own_fields(sentence)
     status = {
@@ -123,13 +123,13 @@ def status_of(sentence: Sentence, options: WriteOptions, known: Iterable[str] = 
 
 
 def fields_of(entity: Entity, known: Iterable[str] = ()) -> dict[str, Any]:
-    """Source, score and other fields of an entity, without those that the format itself holds."""
+    """Source, score and other fields of an entity, without those that the format itself represents."""
     record = entity_to_record(entity)
     return {key: value for key, value in record.items() if key not in _IN_SPANS and key not in known}
 
 
 def entity_ids(entities: Sequence[Entity], right: re.Pattern[str]) -> list[str]:
-    """The IDs that entities came with, and new ones for those that have none, none that is ``right``, or that of another."""
+    """The original IDs of entities, with new ones for missing, malformed (not ``right``) and duplicate IDs."""
     ids: list[str | None] = []
     taken: set[str] = set()
     for entity in entities:
@@ -142,7 +142,7 @@ def entity_ids(entities: Sequence[Entity], right: re.Pattern[str]) -> list[str]:
 
 
 def fragments_of(sentence: Sentence, entity: Entity, offsets: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Where the pieces of an entity are in the text; one piece, unless it was read with several that still fit."""
+    """Fragments of an entity in the text; one, unless it was read with several that are still valid."""
     whole = offsets[entity.start][0], offsets[entity.end - 1][1]
     pieces = entity.extra.get(FRAGMENTS)
     if not isinstance(pieces, list) or len(pieces) < 2:

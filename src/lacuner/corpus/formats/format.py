@@ -1,4 +1,4 @@
-"""What a file format is: a name, endings, a reader, a writer, and what it cannot hold."""
+"""File formats: name, extensions, reader, writer, and what they cannot represent."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -23,7 +23,7 @@ Content = Literal[
     "score",
     "entity_extra",
 ]
-"""What a sentence may hold besides labeled spans: fields of ``Sentence``, and fields of its entities."""
+"""Content of a sentence besides labeled spans: fields of ``Sentence``, and of its entities."""
 CONTENTS: tuple[Content, ...] = get_args(Content)
 
 
@@ -32,9 +32,9 @@ class ReadOptions:
     """How a file is read.
 
     Attributes:
-        split: how raw text becomes words.
-        tagged: ``False`` also takes column files that have words and nothing else, and tables of texts.
-        range: what to read of the file; by default all. Only formats that have a ``unit`` are asked for less.
+        split: how raw text is tokenized.
+        tagged: ``False`` also accepts column files with words only, and tables of texts.
+        range: the part of the file to read; all by default. Only for formats with a ``unit``.
     """
 
     split: Splitting = "words"
@@ -47,13 +47,13 @@ class WriteOptions:
     """How a file is written.
 
     Attributes:
-        scheme: tag scheme of column files.
-        name: what errors call the file.
+        scheme: tagging scheme of column files.
+        name: name of the file in errors.
         first: number of the first sentence, for errors.
-        agent: who suggests the entities, for tools that show it.
+        agent: the source of suggested entities, for tools that show it.
         scores: of the sentences, for tools that sort by it; by default that of a sentence's best entity.
-        losses: a writer counts here what it had to leave out.
-        suggestions: entities are suggested to people, whoever has annotated them.
+        losses: updated by the writer with counts of what it omits.
+        suggestions: write entities as suggestions, whatever their source.
     """
 
     scheme: Scheme = "bio2"
@@ -65,7 +65,7 @@ class WriteOptions:
     suggestions: bool = False
 
     def score_of(self, index: int, sentence: Sentence) -> float | None:
-        """The score of a sentence, to four digits; ``index`` counts what is written from 0 on."""
+        """The score of a sentence, to four digits; ``index`` counts written sentences from 0."""
         if self.scores is not None:
             return round(self.scores[index], 4)
         scores = [entity.score for entity in sentence.entities if entity.score is not None]
@@ -73,33 +73,33 @@ class WriteOptions:
 
 
 Reader = Callable[[str | Path, ReadingReport, ReadOptions], Iterator[Sentence]]
-"""Sentences of a file or folder, one by one, in constant memory."""
+"""Yields sentences of a file or folder, in constant memory."""
 Writer = Callable[[Iterable[Sentence], TextIO, WriteOptions], None]
-"""Writes sentences to a text file as they come."""
+"""Writes a stream of sentences to a text file."""
 BinaryWriter = Callable[[Iterable[Sentence], BinaryIO, WriteOptions], None]
-"""Writes sentences to a file of bytes, which may be a pipe: it need not be possible to go back in it."""
+"""Writes sentences to a binary file, which may be a non-seekable pipe."""
 FolderWriter = Callable[[Iterable[Sentence], Path, WriteOptions], None]
-"""Fills an empty folder, which takes its name when it is whole."""
+"""Fills an empty folder, which is renamed when complete."""
 
 
 @dataclass(frozen=True)
 class Format:
-    """A format of files or folders, as the registry knows it.
+    """A format of files or folders, as registered.
 
-    It has one writer at most: ``write`` for text, ``write_binary`` for bytes, or ``write_folder``.
+    It has at most one writer: ``write`` for text, ``write_binary`` for bytes, or ``write_folder``.
 
     Attributes:
-        name: what users call it (``--format NAME``).
-        endings: of file names, in lower case with their dot; ``.gz`` after them is taken care of.
+        name: user-facing name (``--format NAME``).
+        endings: file extensions, in lower case with the dot; a following ``.gz`` is handled.
         read: the reader; ``None`` if the format can only be written.
         write: writes a text file.
-        cannot_hold: what is lost by writing. Whoever writes a corpus that has it is told.
-        line_based: parts that were written separately can be joined to one file; so it is of no binary format or folder.
+        cannot_hold: what is lost in writing; reported if a corpus has it.
+        line_based: whether separately written parts can be concatenated; never for binary formats or folders.
         write_binary: writes a file of bytes.
         write_folder: fills a folder.
-        folder_files: patterns of file names by which a folder in this format is known (``*.ann``).
-        unit: tells what a file consists of that can be read independently (see ``ReadOptions.range``); by default it is
-            always read as a whole.
+        folder_files: patterns of file names that identify a folder in this format (``*.ann``).
+        unit: returns the smallest independently readable unit of a file (see ``ReadOptions.range``); by default it is always
+            read as a whole.
     """
 
     name: str
@@ -125,11 +125,11 @@ class Format:
         return (self.write or self.write_binary or self.write_folder) is not None
 
     def fits_folder(self, folder: Path) -> bool:
-        """Whether a folder has a file by which this format is known."""
+        """Whether a folder contains a file that identifies this format."""
         return any(next(folder.glob(pattern), None) is not None for pattern in self.folder_files)
 
     def count_losses(self, sentences: Iterable[Sentence], losses: Counter[str]) -> Iterator[Sentence]:
-        """The same sentences; counts those in which something cannot be held."""
+        """Pass sentences through, and count those with something that the format cannot represent."""
         if not self.cannot_hold:
             yield from sentences
             return

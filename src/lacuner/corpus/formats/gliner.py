@@ -1,8 +1,8 @@
-"""GLiNER: ``{"tokenized_text": […], "ner": [[first, last, label], …]}``, in a JSON array or one object a line.
+"""GLiNER: ``{"tokenized_text": […], "ner": [[first, last, label], …]}``, in a JSON array or one object per line.
 
-``last`` is the last word of the entity, not the one after it. ``ner_labels`` and ``ner_negatives`` (``label`` and
-``negative`` in older files) are the labels that were looked for: those of the example, and those that are not in it.
-What GLiNER has no place for is in an object ``lacuner``, which it does not look at.
+``last`` is inclusive. ``ner_labels`` and ``ner_negatives`` (``label`` and ``negative`` in older files) are the annotated
+labels: those of the example, and those that do not occur in it. What GLiNER cannot represent is in an object ``lacuner``,
+which it ignores.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -22,12 +22,12 @@ _USED = {_TOKENS, _SPANS, _LABELS, _NEGATIVES, _OWN, *_OLD_NAMES}
 
 
 def is_shape(record: Mapping[str, Any]) -> bool:
-    """Whether this is a record of GLiNER's."""
+    """Whether this is a GLiNER record."""
     return isinstance(record.get(_TOKENS), list) and _SPANS in record and not record.keys() & {"tokens", "entities"}
 
 
 def read_gliner(path: str | Path, report: ReadingReport, options: ReadOptions | None = None) -> Iterator[Sentence]:
-    """Sentences of a file; those in JSON Lines are streamed."""
+    """Yield sentences of a file, in constant memory if it is JSON Lines."""
     for number, record in read_objects(path):
         yield sentence_of_gliner(record, path, number, report)
 
@@ -54,7 +54,7 @@ def sentence_of_gliner(record: Mapping[str, Any], path: str | Path, line: int, r
 
 
 def write_gliner(sentences: Iterable[Sentence], file: TextIO, options: WriteOptions | None = None) -> None:
-    """Write an array of records, as GLiNER's training scripts load it."""
+    """Write an array of records, as loaded by GLiNER's training scripts."""
     write_array(map(_record, sentences), file)
 
 
@@ -99,7 +99,7 @@ def _entities(record: Mapping[str, Any], others: object, path: str | Path, line:
 
 
 def _looked_for(record: Mapping[str, Any], entities: Iterable[Entity], path: str | Path, line: int) -> list[str] | None:
-    """The labels that the record names, and those of its entities; ``None`` if it names none."""
+    """The labels named by the record, and those of its entities; ``None`` if it names none."""
     given = [key for key in (_LABELS, _NEGATIVES, *_OLD_NAMES) if record.get(key) is not None]
     labels = {entity.label for entity in entities}
     for key in given:
@@ -110,7 +110,7 @@ def _looked_for(record: Mapping[str, Any], entities: Iterable[Entity], path: str
 
 
 def _renumbered(relations: list[Any], entities: list[Entity]) -> list[Any]:
-    """Relations that count the entities of a sentence, which has them in order and each of them once."""
+    """Update entity indices in relations to the sorted and distinct entities of a sentence."""
     order = {entity: index for index, entity in enumerate(sorted(set(entities)))}
     return [
         [order[entities[item[0]]], order[entities[item[1]]], *item[2:]]

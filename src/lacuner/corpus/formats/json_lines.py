@@ -1,4 +1,4 @@
-"""JSON objects, one a line or in an array, with errors that say where."""
+"""JSON objects, one per line or in an array, with errors that include the position."""
 
 import json
 import math
@@ -12,13 +12,13 @@ from lacuner.corpus.files import read_lines
 from lacuner.errors import DataError
 
 MAX_DEPTH = 100
-"""How deep lists and objects of a record may be nested, so that whatever is read can be written, too."""
+"""Maximum nesting depth of records, so that whatever is read can also be written."""
 _JSON_SPACE = " \t\n\r"
 _HALF_A_PAIR = re.compile("[\ud800-\udfff]")
 
 
 class UnfitJSONError(ValueError):
-    """JSON that Python would take, with loss or so that it could not be written again."""
+    """JSON that Python would accept, but lose data or be unable to write again."""
 
     def __init__(self, what: str, remedy: str) -> None:
         super().__init__(what)
@@ -26,14 +26,14 @@ class UnfitJSONError(ValueError):
 
 
 def read_records(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The JSON objects of a file, with their line numbers."""
+    """Yield the JSON objects of a file with their line numbers."""
     return decode_records(read_lines(path), path)
 
 
 def read_objects(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The JSON objects of a file, one a line, in an array, or indented, with the lines in which they begin.
+    """Yield the JSON objects of a file, one per line, in an array, or indented, with the numbers of their first lines.
 
-    Only what is one a line is read in constant memory; the text of any other file is held as a whole.
+    Only a file with one object per line is read in constant memory; others are read as a whole.
     """
     lines = read_lines(path)
     for number, line in lines:
@@ -45,7 +45,7 @@ def read_objects(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
             rest = [other for _, other in lines]
             if next((other for other in rest if other.strip()), "").startswith(
                 "{"
-            ):  # another record, so this one is broken
+            ):  # the next record follows, so this one is broken
                 raise _not_json(line, path, number)
             yield from _indented("\n".join([line, *rest]), number, path)
         else:
@@ -54,13 +54,13 @@ def read_objects(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def is_one_a_line(path: str | Path) -> bool:
-    """Whether objects are one a line, and not in an array, or indented."""
+    """Whether there is one object per line, not an array or indented objects."""
     first = next((line for _, line in read_lines(path) if line.strip()), "")
     return not _goes_on(first) and (not first.lstrip().startswith("[") or _is_tuple_line(first))
 
 
 def write_array(records: Iterable[object], file: TextIO, ascii_only: bool = False) -> None:
-    """Write a JSON array as its records come, one a line."""
+    """Write a JSON array from a stream of records, one per line."""
     before = "[\n"
     for record in records:
         file.write(before + to_line(record, ascii_only=ascii_only).removesuffix("\n"))
@@ -69,7 +69,7 @@ def write_array(records: Iterable[object], file: TextIO, ascii_only: bool = Fals
 
 
 def decode_records(lines: Iterable[tuple[int, str]], path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The JSON objects in numbered lines of a file; blank ones are skipped."""
+    """Yield the JSON objects in numbered lines of a file; blank ones are skipped."""
     for number, line in lines:
         if not line.strip():
             continue
@@ -86,7 +86,7 @@ def decode_records(lines: Iterable[tuple[int, str]], path: str | Path) -> Iterat
 
 
 def _is_tuple_line(line: str) -> bool:
-    """Whether the line is a training tuple of spaCy by itself, and not the beginning of an array."""
+    """Whether the line is a complete spaCy training tuple, not the beginning of an array."""
     try:
         return isinstance(_from_tuple(decode_json(line)), dict)
     except (json.JSONDecodeError, UnfitJSONError):
@@ -94,7 +94,7 @@ def _is_tuple_line(line: str) -> bool:
 
 
 def _goes_on(line: str) -> bool:
-    """Whether an object begins in the line that may end in another one."""
+    """Whether the line begins an object that may end in a later line."""
     if not line.lstrip().startswith("{"):
         return False
     try:
@@ -133,31 +133,31 @@ def _elements(text: str, first: int, path: str | Path) -> Iterator[tuple[int, di
 
 
 def _indented(text: str, first: int, path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Objects one after the other, each in as many lines as it likes."""
+    """Consecutive objects, each of any number of lines."""
     scanner = _Scanner(text, first, path)
     while not scanner.at_end():
         yield scanner.record("the file")
 
 
 class _Scanner:
-    """Goes through a text with several JSON values."""
+    """Scans a text with several JSON values."""
 
     def __init__(self, text: str, first: int, path: str | Path) -> None:
         self._text, self._path, self._at = text, path, 0
         self._line, self._counted = first, 0
 
     def skip(self, mark: str) -> bool:
-        """Go past a mark, if it comes next."""
+        """Skip a token, if it comes next."""
         found = self._next().startswith(mark)
         self._at += found
         return found
 
     def at_end(self) -> bool:
-        """Whether nothing is left but space."""
+        """Whether only whitespace remains."""
         return not self._next()
 
     def record(self, where: str) -> tuple[int, dict[str, Any]]:
-        """The object that comes next, and its line."""
+        """The next object, and its line."""
         self._next()
         line, begin = self._line_now(), self._at
         try:
@@ -173,7 +173,7 @@ class _Scanner:
         return line, value
 
     def error(self, what: str) -> DataError:
-        """What is wrong here."""
+        """An error at this position."""
         return DataError(what, "correct the file, or export it again", self._path, self._line_now())
 
     def _next(self) -> str:
@@ -188,12 +188,12 @@ class _Scanner:
 
 
 def decode_json(text: str) -> Any:
-    """The value that a text describes.
+    """Parse a JSON value strictly.
 
     Raises:
         json.JSONDecodeError: it is not JSON.
-        UnfitJSONError: a key occurs twice (Python would keep the last one), a number is NaN or infinite, there is
-            half of a surrogate pair, or lists and objects are nested more than 100 deep.
+        UnfitJSONError: a duplicate key (of which Python would keep the last value), NaN or infinity, a lone surrogate, or
+            nesting deeper than 100 levels.
     """
     begin = len(text) - len(text.lstrip(_JSON_SPACE))
     value, end = _scan(text, begin)
@@ -203,7 +203,7 @@ def decode_json(text: str) -> Any:
 
 
 def to_line(record: object, indent: int | None = None, ascii_only: bool = False) -> str:
-    """A value as JSON, and a line feed; what JSON cannot hold is refused."""
+    """Serialize a value as JSON with a line feed; reject values that JSON cannot represent."""
     try:
         return json.dumps(record, ensure_ascii=ascii_only, indent=indent, allow_nan=False) + "\n"
     except ValueError as error:
@@ -214,21 +214,21 @@ def to_line(record: object, indent: int | None = None, ascii_only: bool = False)
 
 
 def _from_tuple(value: Any) -> Any:
-    """A training tuple of spaCy, ``[text, {"entities": …}]``, as an object; anything else as it is."""
+    """Convert a spaCy training tuple, ``[text, {"entities": …}]``, to an object; return others unchanged."""
     if isinstance(value, list) and len(value) == 2 and isinstance(value[0], str) and isinstance(value[1], dict):
         return {"text": value[0], **value[1]}
     return value
 
 
 def _scan(text: str, begin: int) -> tuple[Any, int]:
-    """The value that begins here, and where it ends."""
+    """Parse the value that begins here, and return its end."""
     try:
         value, end = _DECODER.raw_decode(text, begin)
     except (json.JSONDecodeError, UnfitJSONError):
         raise
     except RecursionError:
         raise _TOO_DEEP from None
-    except ValueError as error:  # a whole number of thousands of digits
+    except ValueError as error:  # an integer with thousands of digits
         raise UnfitJSONError(f"not JSON that can be read ({error})", "correct the line") from None
     if text.count("[", begin, end) + text.count("{", begin, end) > MAX_DEPTH and _is_deep(value):
         raise _TOO_DEEP

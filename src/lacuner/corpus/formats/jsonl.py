@@ -1,6 +1,6 @@
-"""JSON Lines: our own ``tokens`` + ``entities``, and ``text`` + character spans as spaCy, doccano and Prodigy write them.
+"""JSON Lines: our own ``tokens`` + ``entities``, and ``text`` + character spans as written by spaCy, doccano and Prodigy.
 
-Records of other tools, and an array of records, are known by their shape and read as well.
+Records of other tools, and an array of records, are recognized by their shape.
 """
 
 from collections import Counter
@@ -33,7 +33,7 @@ _ANNOTATION = frozenset({"entities", "non_entities", "complete", "annotated_labe
 
 
 def read_jsonl(path: str | Path, report: ReadingReport, options: ReadOptions | None = None) -> Iterator[Sentence]:
-    """Sentences of a JSON Lines file, streamed. Each record tells by its keys which tool has written it."""
+    """Yield sentences of a JSON Lines file. The tool that wrote a record is recognized by its keys."""
     options = options or ReadOptions()
     tools, found, line = OtherTools(path, report, options), False, 0
     whole = options.range is None
@@ -55,7 +55,7 @@ def read_jsonl(path: str | Path, report: ReadingReport, options: ReadOptions | N
 
 
 def unit_of_records(path: str | Path) -> Unit:
-    """Lines; an array of records, and tags whose scheme all tell together, are read as a whole."""
+    """Lines; arrays of records, and tags whose scheme must be detected over all of them, are read as a whole."""
     if not is_one_a_line(path):
         return "file"
     first = next(read_objects(path), None)
@@ -90,11 +90,11 @@ def _sentences(
 
 
 class OtherTools:
-    """Records of a file that are not ours, but have the shape of another tool's.
+    """Reads records with the shape of another tool's.
 
     Args:
         path: for errors.
-        report: counts what is left out.
+        report: counts what is skipped.
         options: how to read.
     """
 
@@ -106,7 +106,7 @@ class OtherTools:
         self._lines: dict[str, int] = {}
 
     def read(self, record: Mapping[str, Any], line: int) -> Iterable[Sentence] | None:
-        """The sentences of such a record; ``None`` if it is of no tool."""
+        """The sentences of such a record; ``None`` if no tool recognizes it."""
         self._count += 1
         if spacy_json.is_doc(record):
             name = "spacy_json"
@@ -128,10 +128,10 @@ class OtherTools:
         return sentences
 
     def conclude(self) -> None:
-        """Say how records were read that are not ours.
+        """Report which other tools' records were read.
 
-        A file in which only some have the shape of a tool is suspicious: the others may be that tool's, too, in a way that
-        nobody recognizes, and lose their annotation.
+        If only some records of a file have the shape of a tool, the others may be unrecognized records of the same tool,
+        whose annotation would be lost.
         """
         for name, own in self._counts.items():
             if own == self._count:
@@ -145,7 +145,7 @@ class OtherTools:
 
 
 def write_jsonl(sentences: Iterable[Sentence], file: TextIO, options: WriteOptions | None = None) -> None:
-    """Write one object a line, in our own form."""
+    """Write one object per line, in our own format."""
     for sentence in sentences:
         file.write(to_line(sentence_to_record(sentence)))
 
@@ -166,7 +166,7 @@ def words_or_text(record: Mapping[str, Any], path: str | Path, line: int) -> lis
 
 
 def without_annotation(record: Mapping[str, Any]) -> dict[str, Any]:
-    """The record without what it says about entities; a label of the whole text, for example, stays."""
+    """Remove the entity annotation from a record; a label of the whole text, for example, is kept."""
     return {key: value for key, value in record.items() if key not in _ANNOTATION and not _is_annotation(record, key)}
 
 
@@ -177,9 +177,9 @@ def _is_annotation(record: Mapping[str, Any], key: str) -> bool:
 
 
 def _stray_annotation(record: Mapping[str, Any]) -> str | None:
-    """A key with annotation that does not count words.
+    """A key with annotation that is not in word offsets.
 
-    Where nothing is said under "entities", that is whatever a span key holds; beside them, only what looks like spans.
+    Without "entities", that is any filled span key; besides them, only what looks like spans.
     """
     if record.get("entities") is None:
         spans = [key for key in SPAN_KEYS[1:] if holds_spans(record, key)]

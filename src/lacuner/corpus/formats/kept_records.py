@@ -1,7 +1,7 @@
-"""What a foreign format cannot hold, kept beside it, and believed only as long as it fits what the format says.
+"""Preserving what a foreign format cannot represent, as long as it is consistent with the format's own content.
 
-A format that others read and change has fields of its own for words and entities. Whatever else we know about a sentence is
-kept in one string of JSON, as the difference between the sentence and what the format alone would give back.
+A format that other tools read and change has its own fields for words and entities. Everything else about a sentence is
+stored in one JSON string, as the difference between the sentence and what the format alone would give.
 """
 
 import json
@@ -17,11 +17,11 @@ from lacuner.corpus.sentence import Sentence
 from lacuner.errors import DataError
 
 KEPT = "lacuner"
-"""Name of the field or column that holds it."""
+"""Name of the field or column with the preserved data."""
 
 
 def kept_record(sentence: Sentence, plain: Sentence) -> str | None:
-    """What has to be kept so that ``plain``, which the format gives back, becomes ``sentence``; ``None`` if it is."""
+    """The data needed to restore ``sentence`` from ``plain``, which the format returns; ``None`` if they are equal."""
     record, held = sentence_to_record(sentence), sentence_to_record(plain)
     fields = {key: value for key, value in record.items() if key not in held or held[key] != value}
     without = [key for key in held if key not in record]
@@ -38,17 +38,18 @@ def restored(
     number: int,
     report: ReadingReport,
 ) -> Sentence:
-    """The sentence of which the format holds ``plain``.
+    """Restore the sentence whose representation in the format is ``plain``.
 
-    If somebody has changed words or entities since it was written, these count, and what was kept about others is left out.
+    If words or entities have been changed since it was written, the changes take precedence, and stored data about them is
+    dropped.
 
     Args:
-        plain: what the format says.
-        kept: what was kept beside it, as :func:`kept_record` has written it; ``None`` if there is nothing.
-        plain_of: what the format would say of a sentence.
+        plain: according to the format.
+        kept: data of :func:`kept_record`; ``None`` if there is none.
+        plain_of: converts a sentence to what the format would return.
         path: for errors.
         number: of the sentence, for errors.
-        report: counts what no longer fits.
+        report: counts inconsistent data.
     """
     if kept is None:
         return plain
@@ -67,7 +68,7 @@ def restored(
 
 
 def is_json(value: object) -> bool:
-    """Whether a value can be a field of a record, and come back as it was."""
+    """Whether a value survives a round trip as a field of a record."""
     try:
         return bool(decode_json(to_line(value)) == value)
     except (DataError, UnfitJSONError, RecursionError):

@@ -1,10 +1,10 @@
-"""Label Studio: tasks with ``data`` and ``annotations`` or ``predictions``, in a JSON array or one a line; and JSON-MIN.
+"""Label Studio: tasks with ``data`` and ``annotations`` or ``predictions``, in a JSON array or one per line; and JSON-MIN.
 
-What people have annotated has the source ``human``, what is predicted ``model``. Offsets count characters (code points);
-versions before 1.4 counted UTF-16 code units, which the texts of the regions tell.
+Annotations have the source ``human``, predictions ``model``. Offsets are in characters (code points); versions before 1.4
+used UTF-16 code units, which is detected from the texts of the regions.
 
-We write a control called ``label`` over a text called ``text``. What tasks have no place for is in ``data.lacuner``, and for
-single entities in ``meta.lacuner`` of their regions, which Label Studio keeps.
+We write a control called ``label`` over a text called ``text``. What tasks cannot represent is in ``data.lacuner``, and for
+single entities in ``meta.lacuner`` of their regions, which Label Studio preserves.
 """
 
 import re
@@ -50,14 +50,14 @@ def is_shape(record: Mapping[str, Any]) -> bool:
 def read_label_studio(
     path: str | Path, report: ReadingReport, options: ReadOptions | None = None, annotator: object = None
 ) -> Iterator[Sentence]:
-    """Sentences of an export.
+    """Yield sentences of an export.
 
     Args:
         path: the file.
-        report: counts what is left out.
+        report: counts what is skipped.
         options: how to read.
-        annotator: read only the annotations of this one (their number or e-mail address). By default, a task's ground
-            truth is read, or else its first annotation.
+        annotator: read only the annotations of this annotator (number or e-mail address). By default, a task's ground truth
+            is read, or else its first annotation.
     """
     tasks = TaskReader(path, report, options or ReadOptions(), annotator)
     for number, record in read_objects(path):
@@ -65,15 +65,15 @@ def read_label_studio(
 
 
 def write_label_studio(sentences: Iterable[Sentence], file: TextIO, options: WriteOptions) -> None:
-    """Write tasks to import; fields that we do not know become data of the task.
+    """Write tasks to import; unknown fields become data of the task.
 
-    Entities become predictions, which people see as suggestions; if all of them are from people, an annotation.
+    Entities become predictions, shown as suggestions; if all of them are from people, they become an annotation.
     """
     write_array((_task(index, sentence, options) for index, sentence in enumerate(sentences)), file)
 
 
 class _Chosen(NamedTuple):
-    """The annotation or prediction of a task that is read."""
+    """The selected annotation or prediction of a task."""
 
     kind: str
     content: Mapping[str, Any]
@@ -90,9 +90,9 @@ class TaskReader:
 
     Args:
         path: for errors.
-        report: counts what is left out.
+        report: counts what is skipped.
         options: how to read.
-        annotator: whose annotations are wanted.
+        annotator: whose annotations to read.
     """
 
     def __init__(self, path: str | Path, report: ReadingReport, options: ReadOptions, annotator: object = None) -> None:
@@ -101,7 +101,7 @@ class TaskReader:
         self._last_task: object = None
 
     def read(self, record: Mapping[str, Any], line: int) -> Iterator[Sentence]:
-        """The sentence of a task; none if it is another annotation, in JSON-MIN, of the task before."""
+        """The sentence of a task; none if it is another annotation, in JSON-MIN, of the previous task."""
         task = record if isinstance(record.get("data"), Mapping) else _task_of_min(record)
         if task is not record:
             number = task.get("id")
@@ -208,7 +208,7 @@ class TaskReader:
         return regions, others
 
     def _find_text(self, data: Mapping[str, Any], regions: Sequence[Region], line: int) -> str:
-        """The key of the text that was annotated."""
+        """The key of the annotated text."""
         texts = [key for key, value in data.items() if isinstance(value, str)]
         if not texts:
             what = f"the task has no text; it has {', '.join(map(str, data)) or 'nothing'}"
@@ -230,7 +230,7 @@ class TaskReader:
         return found
 
     def _counting(self, text: str, regions: Sequence[Region], line: int) -> Callable[[int], int] | None:
-        """Turns offsets into characters if the texts of the regions say that they count code units."""
+        """A converter of offsets to characters, if the texts of the regions show that they are in code units."""
         if all(region.fits_characters(text) for region in regions):
             return None
         units = units_before(text)
@@ -244,7 +244,7 @@ class TaskReader:
         return None
 
     def _drop_rejected(self, record: dict[str, Any], line: int) -> None:
-        """A span that was rejected, and that somebody has annotated since, is an entity."""
+        """Drop rejected spans that have been annotated since."""
         rejected = record.get("non_entities")
         if not isinstance(rejected, list) or not rejected:
             return
@@ -265,7 +265,7 @@ def _is_ours(prediction: Mapping[str, Any]) -> bool:
 
 
 def _label_keys(record: Mapping[str, Any]) -> list[str]:
-    """Keys with regions as JSON-MIN has them, unless there are spans in another form as well."""
+    """Keys with regions in the form of JSON-MIN, unless there are spans in another form as well."""
     keys = [
         key
         for key, value in record.items()

@@ -1,4 +1,4 @@
-"""Regions of Label Studio, which are labeled spans of text: to entities, and back."""
+"""Conversion between Label Studio regions, which are labeled text spans, and entities."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -8,14 +8,14 @@ from lacuner.corpus.formats.records import has_offsets
 from lacuner.corpus.sentence import Entity, Sentence, Source
 
 OWN = "lacuner"
-"""Key of what only we know."""
+"""Key of data specific to Lacuner."""
 _NAMES = {"from_name": "label", "to_name": "text"}
 _OF_RESULTS = frozenset({"value", "type", "score", "meta", "source"})
 _OF_ENTITIES = frozenset({"start", "end", "label", "text", "score", "source", "start_offset", "end_offset"})
 
 
 class Region(NamedTuple):
-    """A labeled span of text."""
+    """A labeled text span."""
 
     result: Mapping[str, Any]
     value: Mapping[str, Any]
@@ -24,22 +24,22 @@ class Region(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The text that the tool has seen."""
+        """The text as seen by the tool."""
         return str(self.value.get("text"))
 
     def fits(self, text: str) -> bool:
-        """Whether the region may be one of this text."""
+        """Whether the region may be of this text."""
         units = units_before(text)
         return self.fits_characters(text) or (units is not None and self.fits_units(text, units))
 
     def fits_characters(self, text: str) -> bool:
-        """The same, if offsets count characters."""
+        """The same, assuming offsets in characters."""
         if not has_offsets(self.value) or not isinstance(self.value.get("text"), str):
             return True
         return _letters(self.slice(text)) == _letters(self.text)
 
     def fits_units(self, text: str, units: list[int]) -> bool:
-        """The same, if offsets count UTF-16 code units."""
+        """The same, assuming offsets in UTF-16 code units."""
         if not has_offsets(self.value):
             return True
         start, end = character_at(units, self.value["start"]), character_at(units, self.value["end"])
@@ -48,16 +48,16 @@ class Region(NamedTuple):
         return not isinstance(self.value.get("text"), str) or _letters(text[start:end]) == _letters(self.text)
 
     def slice(self, text: str) -> str:
-        """What the offsets cover, if they count characters."""
+        """The text at the offsets, assuming characters."""
         return text[max(0, self.value["start"]) : max(0, self.value["end"])]
 
     def hints(self) -> list[str]:
-        """What may be the key of its text."""
+        """Possible keys of its text."""
         named = [self.result.get("source"), self.result.get("to_name")]
         return [name.removeprefix("$") for name in named if isinstance(name, str)]
 
     def entities(self) -> list[dict[str, Any]]:
-        """One record a label."""
+        """One record per label."""
         meta = self.result.get("meta")
         own = meta.get(OWN) if isinstance(meta, Mapping) else None
         own = own if isinstance(own, Mapping) else {}
@@ -83,11 +83,11 @@ class Region(NamedTuple):
 
 
 def results_of(sentence: Sentence, usual: str | None) -> list[dict[str, Any]]:
-    """Results with the entities of a sentence; those that were labels of one region are that again.
+    """Results with the entities of a sentence; those that were labels of one region become one again.
 
     Args:
         sentence: any.
-        usual: the source of entities of which nothing is said.
+        usual: the default source of entities.
     """
     text, offsets = sentence.raw_text, sentence.offsets()
     results: list[dict[str, Any]] = []
@@ -125,5 +125,5 @@ def _result(entity: Entity, usual: str | None) -> dict[str, Any]:
 
 
 def _letters(text: str) -> str:
-    """The text without spaces, which browsers change, and without the ``\\n`` that old versions have for a line's end."""
+    """The text without spaces, which browsers change, and without the ``\\n`` that old versions use for line ends."""
     return "".join(text.replace("\\n", "\n").split())

@@ -1,4 +1,4 @@
-"""Lists and objects in the cell of a table, as JSON or as Python shows them. Nothing is evaluated."""
+"""Lists and objects in table cells, as JSON or Python literals. Nothing is evaluated."""
 
 import ast
 import json
@@ -7,14 +7,14 @@ from typing import Any
 from lacuner.corpus.formats.json_lines import UnfitJSONError, decode_json
 
 MAX_LENGTH = 300_000
-"""Characters of a Python literal; its tree takes a hundred times as much memory."""
+"""Maximum length of a Python literal; its syntax tree takes a hundred times as much memory."""
 
 
 def parse_literal(cell: str) -> Any:
-    """The value that a cell describes, with lists in place of tuples.
+    """Parse the value in a cell, with tuples as lists.
 
     Raises:
-        ValueError: it is neither JSON nor a Python literal, or holds what JSON cannot.
+        ValueError: it is neither JSON nor a Python literal, or contains what JSON cannot represent.
 
     >>> parse_literal("[(0, 3, 'PER')]"), parse_literal('[[0, 3, "PER"]]')
     ([[0, 3, 'PER']], [[0, 3, 'PER']])

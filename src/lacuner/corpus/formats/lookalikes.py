@@ -1,4 +1,4 @@
-"""What is given as a column file and is none: raw text, a dictionary, another format. It is refused, and not misread."""
+"""Detection of files that are not column files: raw text, dictionaries, other formats, which are rejected, not misread."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -22,16 +22,16 @@ _UPPER = re.compile(r"[A-Z][A-Z0-9_.:/-]*")
 _LOWER_TAG = re.compile(r"o|[biesmluw][-_].+")
 _END_OF_TEXT = re.compile(r"\w[.!?…]+[\"'”’)\]]*$")
 _FEW = 4
-"""Rows of which one may doubt what they are, if none is tagged ``O``."""
+"""Fewer rows than this are ambiguous, if none is tagged ``O``."""
 
 
 def refuse_lookalikes(rows: Sequence[Sequence[str]], separator: str, blocks: int, path: str | Path) -> None:
-    """Refuse rows that have no tags, if they look like something else.
+    """Reject rows without tags if they look like something else.
 
     Args:
-        rows: the columns of all lines that were looked at.
+        rows: the columns of all lines examined.
         separator: between the columns.
-        blocks: how many sentences they are.
+        blocks: number of sentences.
         path: for errors.
     """
     if not rows:
@@ -42,7 +42,7 @@ def refuse_lookalikes(rows: Sequence[Sequence[str]], separator: str, blocks: int
         _refuse_format("CoNLL-U", "conllu", path)
     tags = sum(map(_is_sure, last))
     if 2 * sum(any(map(_is_sure, row)) for row in rows) > len(rows):
-        return  # there are tags, in whatever column
+        return  # there are tags, in some column
     if tags:
         if separator == " " and len({len(row) for row in rows}) > 1 and 2 * tags < len(rows):
             _refuse_text(first, path)
@@ -101,14 +101,14 @@ def _is_conllu(rows: Sequence[Sequence[str]]) -> bool:
 
 
 def _is_text(lines: Iterable[str]) -> bool:
-    """Whether lines of one column are rather texts than words: long, or ended like sentences."""
+    """Whether single-column lines are more likely texts than words: long, or ending like sentences."""
     lines = list(lines)
     texts = sum(len(line) > 20 or (len(line) > 1 and line[-1] in "。！？") for line in lines)
     return 2 * texts > len(lines)
 
 
 def _are_labels(values: Sequence[str]) -> bool:
-    """Whether bare words may be labels: in capital letters, or few different ones; and no ends of sentences."""
+    """Whether bare words may be labels: in capitals, or with few distinct values; and not ending sentences."""
     if any(_SENTENCE_END.search(value) for value in values):
         return False
     return all(_UPPER.fullmatch(value) for value in values) or 2 * len(set(values)) <= len(values)

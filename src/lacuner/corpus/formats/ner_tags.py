@@ -1,7 +1,7 @@
-"""Rows of ``tokens`` and ``ner_tags``, as datasets of Hugging Face have them; as JSON Lines, one row a line.
+"""Rows of ``tokens`` and ``ner_tags``, as in Hugging Face datasets; as JSON Lines, one row per line.
 
-Tags are names, or numbers for which the features of the dataset have names. What tags cannot say is kept in a field of its
-own, which others need not know.
+Tags are names, or numbers with names in the features of the dataset. What tags cannot represent is stored in a separate
+field, which other tools can ignore.
 """
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -22,11 +22,11 @@ from lacuner.corpus.sentence import Sentence
 from lacuner.errors import DataError
 
 WORD_COLUMNS, TAG_COLUMNS = ("tokens", "words"), ("ner_tags", "tags", "ner")
-"""Where words and their tags are; the first that is there is read."""
+"""Columns of words and tags, in order of precedence."""
 UNKNOWN_NUMBER = -100
-"""The number of a word about which nothing is known; losses ignore it."""
+"""The number of an unknown word, which losses ignore."""
 RESERVED = frozenset({*WORD_COLUMNS, *TAG_COLUMNS, *SENTENCE_KEYS, KEPT, ""})
-"""Names that fields of a sentence cannot have as columns."""
+"""Column names that are not available for other fields."""
 _UNKNOWN_NUMBERS = (UNKNOWN_NUMBER, -1)
 _UNKNOWN_TAG = "?"
 _LOOK_AHEAD = 10_000
@@ -45,7 +45,7 @@ def is_tagged(row: Row) -> bool:
 
 
 def read_ner_tags(path: str | Path, report: ReadingReport, options: ReadOptions) -> Iterator[Sentence]:
-    """Sentences of a JSON Lines file, streamed."""
+    """Yield sentences of a JSON Lines file."""
     return sentences_of_rows(read_records(path), {}, path, report)
 
 
@@ -63,14 +63,14 @@ def sentences_of_rows(
     report: ReadingReport,
     scheme: Scheme | None = None,
 ) -> Iterator[Sentence]:
-    """Sentences of numbered rows, streamed; the first 10,000 tell the tag scheme, unless it is known.
+    """Yield sentences of numbered rows; the tagging scheme is detected from the first 10,000, unless given.
 
     Args:
         rows: the rows.
-        names: of tags that are numbers, by column.
+        names: of integer tags, by column.
         path: for errors.
         report: counts broken tags.
-        scheme: the tag scheme.
+        scheme: the tagging scheme.
     """
     rows = iter(rows)
     ahead = list(islice(rows, _LOOK_AHEAD if scheme is None else 1))
@@ -86,20 +86,20 @@ def sentences_of_rows(
 
 
 def scheme_of_rows(rows: Iterable[tuple[int, Row]], names: Mapping[str, Sequence[str]], path: str | Path) -> Scheme:
-    """The tag scheme that the first 10,000 rows tell."""
+    """Detect the tagging scheme from the first 10,000 rows."""
     ahead = list(islice(rows, _LOOK_AHEAD))
     columns = _columns(ahead[0][1], path)
     return detect_scheme(_tags(row, columns, names, path, number)[1] for number, row in ahead)
 
 
 def row_of(sentence: Sentence, path: str | Path, number: int, columns: Container[str] | None = None) -> dict[str, Any]:
-    """A sentence as a row with names of tags, its other fields, and what has to be kept besides, if anything.
+    """A sentence as a row with names of tags, its other fields, and any additional data to preserve.
 
     Args:
         sentence: the sentence.
         path: for errors.
         number: of the row, for errors.
-        columns: the fields that can be columns; all, if not given.
+        columns: the fields that can be columns; all by default.
     """
     if not all(sentence.tokens):
         raise DataError("a word is empty", "remove it", path, number)
@@ -117,7 +117,7 @@ def row_of(sentence: Sentence, path: str | Path, number: int, columns: Container
 
 
 def _plain(sentence: Sentence) -> Sentence:
-    """What words and tags alone say of a sentence."""
+    """The sentence according to words and tags alone."""
     words, tags = list(sentence.tokens), _encode(sentence)
     return _decode(words, tags, "bio2", sentence.text, {}, "", 1, ReadingReport())
 
@@ -125,7 +125,7 @@ def _plain(sentence: Sentence) -> Sentence:
 def _encode(sentence: Sentence) -> list[str]:
     flat = without_overlaps(sentence.entities)
     unknown: set[int] = set()
-    if sentence.complete:  # elsewhere O says nothing
+    if sentence.complete:  # otherwise O means nothing
         unknown = {index for entity in sentence.entities for index in range(entity.start, entity.end)}
         unknown |= sentence.unknown_tokens
     return encode_tags(flat, len(sentence), "bio2", unknown)
@@ -149,7 +149,7 @@ def _decode(
     for repair in repairs:
         report.note("repaired tags", repair.what, remedy, path, number)
     record: dict[str, Any] = {"tokens": words, "entities": [[e.start, e.end, e.label] for e in entities], "text": text}
-    if unknown:  # who writes "unknown" where it is unknown means what it says where it writes O
+    if unknown:  # explicit unknown tags imply that O is meant
         record |= {"unknown_tokens": sorted(unknown), "complete": True}
     return sentence_from_record(record | dict(extra), path, number, report)
 
@@ -191,7 +191,7 @@ def _name(tag: object, names: Sequence[str], path: str | Path, number: int) -> s
 
 
 def _extra(row: Row, columns: tuple[str, str], path: str | Path, number: int, report: ReadingReport) -> dict[str, Any]:
-    """Other columns; those of a row that have no value are as good as absent."""
+    """Other columns; empty ones count as absent."""
     extra = {}
     for key, value in row.items():
         if key in (*columns, KEPT, "text") or value is None:

@@ -1,4 +1,4 @@
-"""Prodigy: ``{"text": …, "tokens": [{…}, …], "spans": [{…}, …], "answer": …}``, one object a line."""
+"""Prodigy: ``{"text": …, "tokens": [{…}, …], "spans": [{…}, …], "answer": …}``, one object per line."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -15,16 +15,16 @@ from lacuner.errors import DataError
 
 SPAN_KEYS = ("spans",)
 _ONE_BY_ONE = "ner"
-"""The page that asks about single spans; on others, people mark spans themselves."""
+"""The view that asks about single spans; in others, people mark spans themselves."""
 
 
 def with_answer(
     record: Mapping[str, Any], path: str | Path, line: int, report: ReadingReport
 ) -> Mapping[str, Any] | None:
-    """The record as an annotator's answer leaves it; ``None`` if the answer makes it worthless, which is counted.
+    """Apply an annotator's answer to a record; ``None``, with a count, if nothing useful remains.
 
-    A single span that was asked about, and rejected, is known to be no entity. What else was rejected tells nothing about
-    single spans, and what was ignored nothing at all.
+    A single rejected span is known to be no entity. Other rejections say nothing about single spans, and ignored records
+    nothing at all.
     """
     answer, spans = record.get("answer"), record.get("spans")
     if answer not in ("reject", "ignore"):
@@ -42,7 +42,7 @@ def with_answer(
 
 
 def read_prodigy(path: str | Path, report: ReadingReport, options: ReadOptions) -> Iterator[Sentence]:
-    """Sentences of a file that ``prodigy db-out`` has written, streamed."""
+    """Yield sentences of a file written by ``prodigy db-out``."""
     for number, record in read_records(path):
         answered = with_answer(record, path, number, report)
         if answered is None:
@@ -54,7 +54,7 @@ def read_prodigy(path: str | Path, report: ReadingReport, options: ReadOptions) 
 
 
 def write_prodigy(sentences: Iterable[Sentence], file: TextIO, options: WriteOptions) -> None:
-    """Write what ``prodigy db-in`` and ``ner.manual`` read; the best score is shown with the text."""
+    """Write a file for ``prodigy db-in`` and ``ner.manual``; the best score is shown with the text."""
     for index, sentence in enumerate(sentences):
         extra = dict(sentence.extra)
         record: dict[str, Any] = {"text": sentence.raw_text, "tokens": _tokens(sentence, extra)}
@@ -73,7 +73,7 @@ def write_prodigy(sentences: Iterable[Sentence], file: TextIO, options: WriteOpt
 
 
 def _tokens(sentence: Sentence, extra: dict[str, Any]) -> list[dict[str, Any]]:
-    """The words as objects, with the fields that they had when they were read."""
+    """The words as objects, with their original fields."""
     others = extra.get(TOKEN_FIELDS)
     if isinstance(others, list) and len(others) == len(sentence) and all(isinstance(item, Mapping) for item in others):
         del extra[TOKEN_FIELDS]

@@ -1,7 +1,7 @@
-"""PubTator: lines ``ID|t|title`` and ``ID|a|abstract``, then a line with tabs for each entity, and a blank line.
+"""PubTator: lines ``ID|t|title`` and ``ID|a|abstract``, then a tab-separated line for each entity, and a blank line.
 
-Offsets count the characters of title, one character between, and abstract. Lines with tabs but without offsets are relations;
-they are handed on in the field ``relations``.
+Offsets are in characters of title, one separating character, and abstract. Tab-separated lines without offsets are relations;
+they are passed through in the field ``relations``.
 """
 
 import re
@@ -17,9 +17,9 @@ from lacuner.corpus.sentence import Sentence
 from lacuner.errors import DataError
 
 IDENTIFIER = "identifier"
-"""Field of an entity with the concept in a knowledge base that it means."""
+"""Field of an entity with its concept ID in a knowledge base."""
 COLUMNS = "columns"
-"""Field of an entity with what follows the identifier on its line."""
+"""Field of an entity with the rest of its line after the identifier."""
 _RELATIONS = "relations"
 _SECTION = re.compile(r"([^|\t]+)\|([at])\|(.*)")
 _ID = re.compile(r"[^|\t\n\r]+")
@@ -39,7 +39,7 @@ class _Document:
 
 
 def read_pubtator(path: str | Path, report: ReadingReport, options: ReadOptions) -> Iterator[Sentence]:
-    """The documents of a file, streamed; each is one sentence."""
+    """Yield the documents of a file, each as one sentence."""
     for document in _documents(path, report):
         text = document.title if document.abstract is None else f"{document.title}\n{document.abstract}"
         extra: dict[str, Any] = {"id": document.id}
@@ -49,7 +49,7 @@ def read_pubtator(path: str | Path, report: ReadingReport, options: ReadOptions)
 
 
 def write_pubtator(sentences: Iterable[Sentence], file: TextIO, options: WriteOptions) -> None:
-    """Write a document each; its title is what comes before the first line break."""
+    """Write one document per sentence; its title is the text before the first line break."""
     for number, sentence in enumerate(sentences, options.first):
         text, offsets = sentence.raw_text, sentence.offsets()
         given, losses = sentence.extra.get("id"), set()

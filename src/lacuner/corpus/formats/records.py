@@ -1,4 +1,4 @@
-"""A sentence as a JSON object, and back: the one place that knows the field names."""
+"""Conversion between sentences and JSON objects: the only place that knows the field names."""
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -18,19 +18,19 @@ SENTENCE_KEYS = frozenset(
         "by_source",
     }
 )  # fmt: skip
-"""Keys of a record that we know; all others are handed on."""
+"""Known keys of a record; all others are passed through."""
 _SOURCE_KEYS = frozenset(
     {"source", "entities", "non_entities", "complete", "annotated_labels", "unknown_tokens", "weight"}
 )
 
 
 def sentence_to_record(sentence: Sentence) -> dict[str, Any]:
-    """``tokens`` and ``entities``, whatever else is not as usual, and the fields that came with the sentence."""
+    """``tokens`` and ``entities``, all other fields without default values, and the unknown fields of the sentence."""
     return own_fields(sentence) | dict(sentence.extra)
 
 
 def own_fields(sentence: Sentence) -> dict[str, Any]:
-    """The record of a sentence without the fields that we do not know."""
+    """The record of a sentence without unknown fields."""
     record: dict[str, Any] = {}
     if sentence.text is not None:
         record["text"] = sentence.text
@@ -57,7 +57,7 @@ def _annotation_to_record(said: Sentence | SourceAnnotation) -> dict[str, Any]:
 
 
 def _source_to_record(said: SourceAnnotation) -> dict[str, Any]:
-    """The same of one source, whose name is there once and not with each entity."""
+    """The same for one source, whose name is given only once."""
     record = _annotation_to_record(said)
     for span in (*record["entities"], *record.get("non_entities", ())):
         del span["source"]
@@ -66,7 +66,7 @@ def _source_to_record(said: SourceAnnotation) -> dict[str, Any]:
 
 
 def entity_to_record(entity: Entity) -> dict[str, Any]:
-    """``start``, ``end``, ``label``, and ``text``, ``score``, ``source`` and other fields where they are known."""
+    """``start``, ``end``, ``label``, and ``text``, ``score``, ``source`` and other fields if known."""
     record: dict[str, Any] = {"start": entity.start, "end": entity.end, "label": entity.label}
     if entity.text is not None:
         record["text"] = entity.text
@@ -78,7 +78,7 @@ def entity_to_record(entity: Entity) -> dict[str, Any]:
 
 
 def span_to_record(span: Span) -> dict[str, Any]:
-    """``start``, ``end``, and ``source`` and other fields where they are known."""
+    """``start``, ``end``, and ``source`` and other fields if known."""
     record: dict[str, Any] = {"start": span.start, "end": span.end}
     if span.source is not None:
         record["source"] = span.source
@@ -88,7 +88,7 @@ def span_to_record(span: Span) -> dict[str, Any]:
 def sentence_from_record(
     record: Mapping[str, Any], path: str | Path, line: int, report: ReadingReport | None = None
 ) -> Sentence:
-    """The sentence of a record whose spans count words."""
+    """The sentence of a record whose spans are in word offsets."""
     _check_tokens(record, path, line)
     entities = [entity_from_record(item, path, line) for item in items_of(record, "entities", path, line)]
     rejected = [span_from_record(item, path, line) for item in items_of(record, "non_entities", path, line)]
@@ -99,7 +99,7 @@ def sentence_from_record(
 
 
 def sources_from_record(record: Mapping[str, Any], path: str | Path, line: int) -> tuple[SourceAnnotation, ...]:
-    """What each source says, under ``by_source``: a list of objects with ``source``, ``entities`` and the like."""
+    """The annotation of each source, under ``by_source``: a list of objects with ``source``, ``entities`` and the like."""
     found = []
     for item in items_of(record, "by_source", path, line):
         if not isinstance(item, Mapping) or not isinstance(item.get("source"), str) or not item["source"]:
@@ -139,9 +139,9 @@ def build_sentence(
     report: ReadingReport | None = None,
     by_source: tuple[SourceAnnotation, ...] = (),
 ) -> Sentence:
-    """The sentence of a record whose spans have been read; duplicates and overlaps are counted.
+    """Build the sentence of a record from parsed spans; duplicates and overlaps are counted.
 
-    Where sources are told apart, and no entities are given, these are what the sources' vote decides.
+    If sources are separate, and no entities are given, these are the result of the sources' vote.
     """
     report = report if report is not None else ReadingReport()
     _check_fields(record, path, line)
@@ -192,9 +192,9 @@ def _distinct(entities: Iterable[Entity], path: str | Path, line: int, report: R
 
 
 def entity_from_record(item: object, path: str | Path, line: int) -> Entity:
-    """An entity written as ``[start, end, label]`` or as an object with these fields; others are handed on.
+    """Parse an entity written as ``[start, end, label]`` or as an object with these fields; other fields are kept.
 
-    Where there is no ``label``, the one field that other tools have for it is taken.
+    Without ``label``, the field that other tools use for it is read.
     """
     try:
         if isinstance(item, Mapping):
@@ -222,7 +222,7 @@ def entity_from_record(item: object, path: str | Path, line: int) -> Entity:
 
 
 def span_from_record(item: object, path: str | Path, line: int) -> Span:
-    """A span written as ``[start, end]`` or as an object with these fields; others are handed on."""
+    """Parse a span written as ``[start, end]`` or as an object with these fields; other fields are kept."""
     try:
         if isinstance(item, Mapping):
             known = ("start", "end", "source")
@@ -235,12 +235,12 @@ def span_from_record(item: object, path: str | Path, line: int) -> Span:
 
 
 def has_offsets(value: object) -> bool:
-    """Whether there are whole numbers where a span begins and ends."""
+    """Whether start and end are integers."""
     return isinstance(value, Mapping) and all(type(value.get(key)) is int for key in ("start", "end"))
 
 
 def items_of(record: Mapping[str, Any], key: str, path: str | Path, line: int) -> list[Any]:
-    """The list under a key; an absent one is empty."""
+    """The list under a key, or an empty one."""
     items = record.get(key)
     if items is None:
         return []
@@ -250,7 +250,7 @@ def items_of(record: Mapping[str, Any], key: str, path: str | Path, line: int) -
 
 
 def _label_name(item: Mapping[str, Any]) -> str:
-    """The field that holds the label."""
+    """The name of the field with the label."""
     if "label" in item:
         return "label"
     names = [name for name in LABEL_NAMES if isinstance(item.get(name), str)]

@@ -1,4 +1,4 @@
-"""Every format there is: those in this folder, and those of packages with an entry point ``lacuner.formats``."""
+"""Registry of formats: those in this folder, and those of packages with an entry point ``lacuner.formats``."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -10,12 +10,12 @@ from lacuner.registry import Registry
 
 
 def all_formats() -> Mapping[str, Format]:
-    """Formats by name, those of installed packages among them."""
+    """All formats by name, including those of installed packages."""
     return _installed()
 
 
 def get_format(name: str) -> Format:
-    """The format with this name."""
+    """The format of this name."""
     found = _own().get(name) or all_formats().get(name)
     if found is None:
         raise DataError(
@@ -26,9 +26,9 @@ def get_format(name: str) -> Format:
 
 
 def guess_format(path: str | Path) -> Format | None:
-    """The format that a file's ending tells, or what is in a folder, if it tells one; ours are looked at first."""
+    """Guess the format from a file's extension, or a folder's content; our own take precedence."""
     name, folder = name_of(path), Path(path) if Path(path).is_dir() else None
-    for known in (_own, _installed):  # packages are looked for only where they may be needed
+    for known in (_own, _installed):  # search other packages only if needed
         fitting = [
             (len(ending), found)
             for found in known().values()
@@ -43,7 +43,7 @@ def guess_format(path: str | Path) -> Format | None:
 
 
 def format_of(path: str | Path, name: str | None = None) -> Format:
-    """The format that is asked for, or else the one that the file's ending tells."""
+    """The requested format, or else that of the file's extension."""
     if name is not None:
         return get_format(name)
     found = guess_format(path)
@@ -62,7 +62,7 @@ def format_of(path: str | Path, name: str | None = None) -> Format:
 
 
 def reader_of(path: str | Path, name: str | None = None) -> Reader:
-    """Reads this file."""
+    """The reader of this file."""
     found = format_of(path, name)
     if found.read is None:
         readable = _choice(other for other in all_formats().values() if other.read)
@@ -80,7 +80,7 @@ def writable_format(path: str | Path, name: str | None = None) -> Format:
 
 
 def writer_of(path: str | Path, name: str | None = None) -> Writer:
-    """Writes this text file."""
+    """The writer of this text file."""
     found = writable_format(path, name)
     if found.write is None:
         what = f"the format {found.name} cannot be written incrementally"

@@ -1,8 +1,8 @@
-"""spaCy: a ``DocBin`` of documents with entities, words about which nothing is said, and groups of spans (``.spacy``).
+"""spaCy: a ``DocBin`` of documents with entities, missing values, and span groups (``.spacy``).
 
-spaCy has our three values, too: an entity, a word outside of all entities, and a missing value. Spans that somebody rejected
-are in the group ``incorrect_spans``, one for each label, which the setting ``incorrect_spans_key`` of its ``ner`` reads.
-Entities that overlap are in the group ``sc``, which its span categorizer reads.
+spaCy has three values, too: an entity, a word outside of all entities, and a missing value. Rejected spans are in the group
+``incorrect_spans``, one for each label, which is read by the setting ``incorrect_spans_key`` of its ``ner``. Overlapping
+entities are in the group ``sc``, which its span categorizer reads.
 """
 
 import importlib.util
@@ -22,15 +22,15 @@ from lacuner.corpus.sentence import Entity, Sentence, Span
 from lacuner.errors import DataError
 
 OVERLAPPING, REJECTED = "sc", "incorrect_spans"
-"""Groups of spans: where spaCy's span categorizer looks by default, and where its documentation has rejected spans."""
+"""Span groups: the default of spaCy's span categorizer, and the documented one for rejected spans."""
 _EXTENSION = "._."
 _EXTENSIONS, _CATEGORIES = "_", "cats"
-"""Where ``Doc.to_json`` has custom attributes of a document, and its categories."""
+"""Keys of custom attributes and categories in ``Doc.to_json``."""
 _LARGEST = 2**63
 
 
 def read_spacy(path: str | Path, report: ReadingReport, options: ReadOptions | None = None) -> Iterator[Sentence]:
-    """The documents of a file, each as one sentence with spaCy's own words. The whole file is in memory."""
+    """The documents of a file, each as one sentence with spaCy's tokens. The whole file is in memory."""
     check_spacy(path)
     file = DocFile(path)
     if file.others:
@@ -51,7 +51,7 @@ def read_spacy(path: str | Path, report: ReadingReport, options: ReadOptions | N
 
 
 def write_spacy(sentences: Iterable[Sentence], file: BinaryIO, options: WriteOptions) -> None:
-    """Write a file that ``spacy train`` reads. spaCy packs all documents together, so that they are in memory."""
+    """Write a file for ``spacy train``. spaCy packs all documents together, so they are in memory."""
     check_spacy(options.name)
     corpus = list(sentences)
     labels = {entity.label for sentence in corpus for entity in sentence.entities}
@@ -70,18 +70,18 @@ def write_spacy(sentences: Iterable[Sentence], file: BinaryIO, options: WriteOpt
 
 
 def check_spacy(path: str | Path | None = None) -> None:
-    """Refuse to go on without spaCy."""
+    """Raise an error if spaCy is not installed."""
     if importlib.util.find_spec("spacy") is None:
         raise DataError("this needs spaCy, which is not installed", "install it with: pip install spacy", path)
 
 
 def encode(sentence: Sentence, labels: Collection[str], overlapping: bool = True) -> DocContent:
-    """The document of a sentence.
+    """Convert a sentence to a document.
 
     Args:
         sentence: the sentence.
         labels: of all entities of the corpus; a rejected span is written once for each.
-        overlapping: whether all entities are in the group for those that overlap, too.
+        overlapping: whether the group for overlapping entities contains all entities.
     """
     words, spaces, place = _pieces(sentence)
 
@@ -110,10 +110,10 @@ def encode(sentence: Sentence, labels: Collection[str], overlapping: bool = True
 def decode(
     content: DocContent, labels: Collection[str], path: str | Path, number: int, report: ReadingReport
 ) -> Sentence:
-    """The sentence of a document, as spaCy alone describes it.
+    """Convert a document to a sentence, according to spaCy alone.
 
-    Words outside of entities are unknown, as nobody may have looked, unless the document says of others that something is
-    missing there: then they are known.
+    Words outside of entities are unknown, since they may not have been annotated, unless the document marks other words as
+    missing: then they are known.
     """
     kept = [index for index, word in enumerate(content.words) if word.strip()]
     text, offsets = _text(content)
@@ -135,7 +135,7 @@ def decode(
 
 
 def _pieces(sentence: Sentence) -> tuple[tuple[str, ...], tuple[bool, ...] | None, list[int]]:
-    """spaCy's words, which make up the whole text, whether a space follows each, and which of them are ours."""
+    """spaCy's tokens, which cover the whole text, whether a space follows each, and which of them are our words."""
     if sentence.text is None:
         return sentence.tokens, None, list(range(len(sentence)))
     words: list[str] = []
@@ -175,7 +175,7 @@ def _text(content: DocContent) -> tuple[str | None, list[tuple[int, int]] | None
 def _entities(
     content: DocContent, kept: Sequence[int], path: str | Path, number: int, report: ReadingReport
 ) -> list[Entity]:
-    """Those of ``doc.ents``, and those of the group for overlapping ones that are not among them."""
+    """The entities of ``doc.ents``, and those only in the group for overlapping ones."""
     for index in content.broken:
         what = f"the word {content.words[index]!r} continues an entity that never began; one begins here now"
         report.note("repaired tags", what, "set doc.ents again", path, number)
@@ -214,7 +214,7 @@ def _rejected(
     number: int,
     report: ReadingReport,
 ) -> list[Span]:
-    """Spans that are rejected whatever their label; one without a label stands for all."""
+    """Spans rejected for every label; one without a label stands for all."""
     by_span: dict[Span, set[str]] = {}
     for item in content.groups.get(REJECTED, ()):
         words = _words(item, kept, path, number, report)
@@ -236,7 +236,7 @@ def _rejected(
 def _words(
     span: LabeledSpan, kept: Sequence[int], path: str | Path, number: int, report: ReadingReport
 ) -> tuple[int, int] | None:
-    """Which of our words a span covers, which are those of spaCy without spaces."""
+    """The words covered by a span; our words are spaCy's non-whitespace tokens."""
     first, after = bisect_left(kept, span.start), bisect_left(kept, span.end)
     if first < after:
         return first, after
@@ -246,7 +246,7 @@ def _words(
 
 
 def _user_data(extra: Mapping[str, Any]) -> tuple[dict[Any, Any], dict[str, Any]]:
-    """Fields of a sentence as spaCy has them: custom attributes, categories, and whatever else fits."""
+    """Convert the fields of a sentence to custom attributes, categories, and other user data."""
     user_data: dict[Any, Any] = {}
     cats: dict[str, Any] = {}
     for key, value in extra.items():
@@ -262,7 +262,7 @@ def _user_data(extra: Mapping[str, Any]) -> tuple[dict[Any, Any], dict[str, Any]
 
 
 def _extra(content: DocContent, path: str | Path, number: int, report: ReadingReport) -> dict[str, Any]:
-    """The way back; what JSON cannot hold is left out, and said."""
+    """Inverse of :func:`_user_data`; what JSON cannot represent is dropped, and counted."""
     extra: dict[str, Any] = {}
     extensions: dict[str, Any] = {}
     known: Mapping[Any, Any] = content.user_data
@@ -287,14 +287,14 @@ def _extra(content: DocContent, path: str | Path, number: int, report: ReadingRe
 
 
 def _listed(value: Any) -> Any:
-    """The same value with lists in place of tuples, as JSON has them."""
+    """Convert tuples to lists, as in JSON."""
     if isinstance(value, Mapping):
         return {key: _listed(item) for key, item in value.items()}
     return [_listed(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _fits(value: Any) -> bool:
-    """Whether MessagePack can hold a value of JSON: it has no numbers of more than 64 bits."""
+    """Whether MessagePack can represent a JSON value: it has no integers beyond 64 bits."""
     if isinstance(value, Mapping):
         return all(map(_fits, value.values()))
     if isinstance(value, list):

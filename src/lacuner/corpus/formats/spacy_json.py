@@ -1,6 +1,6 @@
-"""spaCy's JSON: what ``Doc.to_json`` gives, and training tuples ``(text, {"entities": [(start, end, label)]})``.
+"""spaCy's JSON: the result of ``Doc.to_json``, and training tuples ``(text, {"entities": [(start, end, label)]})``.
 
-Both are read from JSON Lines, or from a file that is one JSON array. Offsets count characters.
+Both are read from JSON Lines, or from a single JSON array. Offsets are in characters.
 """
 
 import json
@@ -23,19 +23,19 @@ from lacuner.corpus.sentence import Sentence
 from lacuner.errors import DataError
 
 _USED = frozenset({"text", "tokens", *SPAN_KEYS, *TAG_KEYS, KEPT, TOKEN_FIELDS})
-"""Names that other fields of a document cannot have."""
+"""Names that are not available for other fields of a document."""
 _REMEDY = 'write objects of Doc.to_json, or [text, {"entities": [[start, end, label], …]}]'
 
 
 def is_doc(record: Mapping[str, Any]) -> bool:
-    """Whether a record is what ``Doc.to_json`` gives: its words are objects, and its spans are in groups, if there are any."""
+    """Whether a record is from ``Doc.to_json``: its tokens are objects, and its spans, if any, are in groups."""
     tokens, spans = record.get("tokens"), record.get("spans")
     words = isinstance(tokens, list) and all(isinstance(token, Mapping) for token in tokens)
     return words and isinstance(record.get("text"), str) and isinstance(spans, Mapping | None) and "ents" in record
 
 
 def read_spacy_json(path: str | Path, report: ReadingReport, options: ReadOptions) -> Iterator[Sentence]:
-    """Sentences of a file; one that is an array is in memory as a whole."""
+    """Yield sentences of a file; an array is read into memory as a whole."""
     for number, value in _values(path):
         if _is_tuple(value):
             record = {"text": value[0], **value[1]}
@@ -50,7 +50,7 @@ def read_spacy_json(path: str | Path, report: ReadingReport, options: ReadOption
 def sentence_of_doc(
     record: Mapping[str, Any], path: str | Path, number: int, report: ReadingReport, options: ReadOptions
 ) -> Sentence:
-    """The sentence of what ``Doc.to_json`` gives; groups of spans are read as in ``.spacy`` files."""
+    """The sentence of a record of ``Doc.to_json``; span groups are read as in ``.spacy`` files."""
     plain = _plain(record, path, number, report, options)
 
     def plain_of(sentence: Sentence) -> Sentence:
@@ -60,7 +60,7 @@ def sentence_of_doc(
 
 
 def write_spacy_json(sentences: Iterable[Sentence], file: TextIO, options: WriteOptions) -> None:
-    """Write one document a line, as ``Doc.from_json`` reads it."""
+    """Write one document per line, for ``Doc.from_json``."""
     for number, sentence in enumerate(sentences, options.first):
         if not all(sentence.tokens):
             raise DataError(f"sentence {number} has an empty word, which spaCy refuses", "remove it", options.name)
@@ -70,7 +70,7 @@ def write_spacy_json(sentences: Iterable[Sentence], file: TextIO, options: Write
 
 
 def write_spacy_tuples(sentences: Iterable[Sentence], file: TextIO, options: WriteOptions) -> None:
-    """Write one training tuple a line, as ``Example.from_dict`` reads it."""
+    """Write one training tuple per line, for ``Example.from_dict``."""
     for sentence in sentences:
         offsets = sentence.offsets()
         spans = [[offsets[entity.start][0], offsets[entity.end - 1][1], entity.label] for entity in sentence.entities]
@@ -110,7 +110,7 @@ def _plain(
 
 
 def _doc(sentence: Sentence) -> dict[str, Any]:
-    """A sentence as ``Doc.to_json`` gives it, its other fields among those of the document."""
+    """A sentence in the form of ``Doc.to_json``, with its other fields among those of the document."""
     flat = without_overlaps(sentence.entities)
     content = encode(replace(sentence, complete=False), [], overlapping=len(flat) < len(sentence.entities))
     spaces = content.spaces if content.spaces is not None else (True,) * (len(content.words) - 1) + (False,)
@@ -136,7 +136,7 @@ def _doc(sentence: Sentence) -> dict[str, Any]:
 
 
 def _values(path: str | Path) -> Iterator[tuple[int, Any]]:
-    """The values of a file, one a line, or of one array; NER Annotator has it under ``annotations``."""
+    """The values of a file, one per line, or of one array, which NER Annotator puts under ``annotations``."""
     lines = ((number, line) for number, line in read_lines(path) if line.strip())
     for number, line in lines:
         try:
@@ -176,7 +176,7 @@ def _key(span: Mapping[str, Any]) -> tuple[str, str, str]:
 
 
 def _words_of(span: Mapping[str, Any], record: Mapping[str, Any]) -> tuple[Any, Any]:
-    """Where a span is, without spaces at its ends: tokens that are spaces are no words of ours."""
+    """A span without spaces at its ends, because whitespace tokens are not words here."""
     start, end, text = span.get("start"), span.get("end"), record.get("text")
     if not isinstance(start, int) or not isinstance(end, int) or not isinstance(text, str):
         return start, end

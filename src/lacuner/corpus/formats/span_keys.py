@@ -1,4 +1,4 @@
-"""The key of a record that holds its spans, and other keys that look as if they held annotation."""
+"""Detection of the key with a record's spans, and of other keys that may contain annotation."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -11,29 +11,29 @@ from lacuner.corpus.sentence import OUTSIDE
 from lacuner.errors import DataError
 
 SPAN_KEYS = ("entities", "spans", "ents", "label", "labels")
-"""Where spans are: ours and spaCy's, Prodigy's, Doc.to_json's, doccano's."""
+"""Keys of spans: ours and spaCy's, Prodigy's, Doc.to_json's, doccano's."""
 TAG_KEYS = ("ner_tags", "tags")
-"""Where other tools have a tag for each word, which we do not read."""
+"""Keys used by other tools for a tag per word, which are not read."""
 TOKEN_FIELDS = "token_fields"
-"""Key under which fields of single tokens that we do not know are handed on, one object a word."""
+"""Key of unknown fields of single tokens, which are passed through, as one object per word."""
 LABEL_STUDIO_FIELDS, ARGILLA_FIELDS = "label_studio", "argilla"
-"""Keys under which parts of these tools' records that a sentence has no place for are handed on."""
+"""Keys of these tools' record parts that a sentence cannot represent, which are passed through."""
 _CATEGORY_KEYS = ("label", "labels")
-"""They may also hold the category of the whole text, as a string or a list of strings."""
+"""Keys that may also contain the category of the whole text, as a string or a list of strings."""
 _RELATIONS = "relations"
-"""Prodigy repeats there the spans that are related."""
+"""Prodigy repeats related spans here."""
 LABEL_NAMES = ("type", "entity_group", "entity_type", "entity", "class", "category", "tag")
-"""What other tools call the label of an entity."""
+"""Names of the label field in other tools."""
 _STARTS = ("start", "start_offset", "begin", "start_char", "startOffset")
 _ENDS = ("end", "end_offset", "stop", "end_char", "endOffset")
 _LABELS = ("label", "labels", *LABEL_NAMES)
 _LIKE_ANNOTATION = re.compile(r"annotation|entit|span|mention|label|tag|\bner\b", re.IGNORECASE)
 _DEPTH = 5
-"""How deep spans are searched for: Label Studio has lists of annotations with lists of results."""
+"""Maximum depth to search for spans: Label Studio has lists of annotations with lists of results."""
 
 
 def find_span_key(record: Mapping[str, Any], keys: Collection[str], path: str | Path, line: int) -> str:
-    """The one key with spans of a text, or the first of ``keys`` if there are none.
+    """The only key with spans of a text, or the first of ``keys`` if there are no spans.
 
     Args:
         record: the JSON object.
@@ -59,7 +59,7 @@ def find_span_key(record: Mapping[str, Any], keys: Collection[str], path: str | 
 
 
 def holds_spans(record: Mapping[str, Any], key: str) -> bool:
-    """Whether something is under a span key that should be spans; empty groups of spaCy and categories are not."""
+    """Whether a span key contains anything that should be spans, unlike empty spaCy groups and categories."""
     value = record.get(key)
     if isinstance(value, Mapping) and not any(value.values()):
         return False
@@ -71,13 +71,13 @@ def holds_spans(record: Mapping[str, Any], key: str) -> bool:
 
 
 def holds_tags(record: Mapping[str, Any], key: str) -> bool:
-    """Whether there is a tag for each word under a key where other tools have them."""
+    """Whether a key used by other tools for tags contains one per word."""
     value = record.get(key)
     return looks_like_tags(value) or (key == "ner_tags" and isinstance(value, list) and value != [])
 
 
 def looks_like_spans(value: object, depth: int = _DEPTH) -> bool:
-    """Whether there is something with a beginning, an end and a label in lists and objects."""
+    """Whether lists and objects contain something with a start, an end and a label."""
     if isinstance(value, Mapping):
         if _is_span(value):
             return True
@@ -100,11 +100,11 @@ def looks_like_tags(value: object) -> bool:
 
 
 def note_unread(extra: Mapping[str, Any], text: str | None, path: str | Path, line: int, report: ReadingReport) -> None:
-    """Count the fields that are kept but not interpreted; those that look like annotation or words, loudly.
+    """Count the unread fields that are passed through; warn about those that look like annotation or words.
 
     Args:
         extra: the fields.
-        text: that was cut into words, unless the record had words.
+        text: the tokenized text, unless the record had words.
         path: for the report.
         line: for the report.
         report: counts.
@@ -124,8 +124,8 @@ def note_unread(extra: Mapping[str, Any], text: str | None, path: str | Path, li
 
 
 def note_unread_keys(report: ReadingReport, path: str | Path, line: int) -> None:
-    """Warn about a file without a single entity if a key that is not read may be where they are."""
-    known = (*SPAN_KEYS, *TAG_KEYS)  # where something else than spans is, if they are not read
+    """Warn about a file without entities if an unread key may contain them."""
+    known = (*SPAN_KEYS, *TAG_KEYS)  # if unread, they contain something else
     if report.counts["annotation that is not read"]:
         return
     if any(_LIKE_ANNOTATION.search(key) for key in report.unread if key not in known):

@@ -1,4 +1,4 @@
-"""Where the names that somebody lists are in a text: language models say what they have found, not where."""
+"""Alignment of listed names with a text, because language models return names without offsets."""
 
 import re
 import unicodedata
@@ -9,13 +9,13 @@ from functools import lru_cache
 from lacuner.corpus.tokenize import is_unspaced
 
 _ALIKE = ("-\u2010\u2011\u2012\u2013\u2014\u2212", "'\u2019\u2018\u02bc`\u00b4", '"\u201c\u201d\u201e\u00ab\u00bb')
-"""Signs that models write for each other: dashes, apostrophes, quotation marks."""
+"""Characters that models interchange: dashes, apostrophes, quotation marks."""
 _SPACE = re.compile(r"\s+")
 
 
 @dataclass(frozen=True)
 class Named:
-    """A name and its label, as somebody has listed it."""
+    """A listed name and its label."""
 
     surface: str
     label: str
@@ -23,7 +23,7 @@ class Named:
 
 @dataclass(frozen=True)
 class Placed:
-    """Where a name is: the characters ``[start, end)`` of the text."""
+    """An occurrence of a name: the characters ``[start, end)`` of the text."""
 
     start: int
     end: int
@@ -32,12 +32,12 @@ class Placed:
 
 @dataclass
 class Alignment:
-    """Names in a text.
+    """Names aligned with a text.
 
     Attributes:
-        placed: every occurrence that is kept, in order.
-        absent: names that are not in the text.
-        covered: names whose every occurrence overlaps one that is longer.
+        placed: every selected occurrence, in order.
+        absent: names that do not occur in the text.
+        covered: names whose every occurrence overlaps a longer one.
     """
 
     placed: list[Placed] = field(default_factory=list)
@@ -46,10 +46,10 @@ class Alignment:
 
 
 def align(text: str, listed: Sequence[Named]) -> Alignment:
-    """Every occurrence of each name, at the borders of words.
+    """Find every occurrence of each name, at word boundaries.
 
-    White space of any length, and different dashes, apostrophes and quotation marks, are the same. Case has to be that of the
-    text, unless the name does not occur so. Of occurrences that overlap, the longest stays, then the first; one place may
+    Whitespace of any length is equivalent, and so are variants of dashes, apostrophes and quotation marks. Case is matched
+    exactly, unless the name does not occur so. Of overlapping occurrences, the longest is kept, then the first; one span may
     have several labels.
     """
     found = Alignment()
@@ -73,7 +73,7 @@ def align(text: str, listed: Sequence[Named]) -> Alignment:
 
 
 def find_surface(text: str, surface: str) -> list[tuple[int, int]]:
-    """Where a name is in a text, in places that do not overlap; exactly so, or else in another case."""
+    """Non-overlapping occurrences of a name in a text, case-sensitive if there are any, otherwise ignoring case."""
     for ignore_case in (False, True):
         pattern = _pattern(surface.strip(), ignore_case)
         if pattern is not None and (places := list(_places(text, pattern))):
@@ -105,7 +105,7 @@ def _character(character: str) -> str:
 
 
 def _goes_on(text: str, position: int) -> bool:
-    """Whether a word goes on here: two letters or digits, neither of a script without spaces, or an accent by itself."""
+    """Whether a word continues here: two letters or digits of scripts with spaces, or a combining accent."""
     if not 0 < position < len(text):
         return False
     before, after = text[position - 1], text[position]

@@ -1,6 +1,6 @@
-"""CSV and TSV with a header: a word and its tag a row with the number of the sentence, or a text and its spans a row.
+"""CSV and TSV with a header: rows of word, tag and sentence number, or rows of text and spans.
 
-Column files with the same endings have no header; :func:`find_header` tells the two apart.
+Column files with the same extensions have no header; :func:`find_header` distinguishes the two.
 """
 
 import csv
@@ -41,7 +41,7 @@ _SENTENCES = (
 _DOCUMENTS = ("document", "documentid", "docid", "doc", "file", "filename")
 _TEXTS = ("text", "sentence", "content")
 _OWN = "lacuner"
-"""Column with what text and spans cannot say, as JSON."""
+"""Column with everything that text and spans cannot represent, as JSON."""
 _NAME = re.compile(r"[\w #:.()/-]{0,60}")
 _MAX_CELL = 10_000_000
 _LOOK_AHEAD = 10_000
@@ -67,13 +67,13 @@ class Header:
     second: int | None
 
     def columns(self, names: Iterable[str]) -> list[int]:
-        """The columns with one of these names, besides those for words and tags, or texts and spans."""
+        """The columns with one of these names, except those of words and tags, or texts and spans."""
         plain = {index: _plain(name) for index, name in enumerate(self.names)}
         return [index for index in plain if plain[index] in names and index not in (self.first, self.second)]
 
 
 def find_header(line: str) -> Header | None:
-    """The header that a line is; ``None`` if it is none, so that a file without header stays what it is.
+    """Parse a line as a header; ``None`` if it is not one, so that files without a header are read as such.
 
     >>> find_header("Sentence #,Word,POS,Tag").kind
     'words'
@@ -103,7 +103,7 @@ def find_header(line: str) -> Header | None:
 
 
 def read_table(path: str | Path, report: ReadingReport, options: ReadOptions) -> Iterator[Sentence]:
-    """Sentences of a table with a header, streamed."""
+    """Yield sentences of a table with a header."""
     lines = read_lines(path, keep_ends=True)
     first = next(lines, None)
     if first is None:
@@ -119,7 +119,7 @@ def read_table(path: str | Path, report: ReadingReport, options: ReadOptions) ->
 def read_rows(
     header: Header, lines: Iterator[tuple[int, str]], path: str | Path, report: ReadingReport, options: ReadOptions
 ) -> Iterator[Sentence]:
-    """Sentences of a table below its header; lines have their ends."""
+    """Yield sentences of a table below its header; lines include their ends."""
     twice = next((name for name in header.names if name and header.names.count(name) > 1), None)
     if twice is not None:
         raise DataError(f"two columns are called {twice!r}", "rename one of them", path, 1)
@@ -135,7 +135,7 @@ def read_rows(
 
 
 def write_table(sentences: Iterable[Sentence], file: TextIO, options: WriteOptions) -> None:
-    """Write a text and its spans, as JSON, a row."""
+    """Write rows of a text and its spans as JSON."""
     writer = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_ALL)
     writer.writerow(["id", "text", "entities", _OWN])
     for sentence in sentences:
@@ -167,7 +167,7 @@ def _word_rows(
 def _blocks(
     header: Header, lines: Iterator[tuple[int, str]], path: str | Path, report: ReadingReport
 ) -> Iterator[tuple[dict[str, Any], Block]]:
-    """Words and tags of each sentence: until the next number of a sentence or document, or a blank line."""
+    """Words and tags of each sentence, up to the next sentence or document number, or a blank line."""
     keys = header.columns([*_SENTENCES, *_DOCUMENTS])
     unread = [name for index, name in enumerate(header.names) if index not in (header.first, header.second, *keys)]
     if any(unread):
@@ -232,7 +232,7 @@ def _text_row(
 
 
 def _spans(cell: str, name: str, path: str | Path, number: int) -> list[Any]:
-    """The spans in a cell; the list may be inside of an object ``{"entities": […]}``."""
+    """The spans in a cell; the list may be inside an object ``{"entities": […]}``."""
     if not cell.strip():
         return []
     try:
@@ -250,7 +250,7 @@ def _spans(cell: str, name: str, path: str | Path, number: int) -> list[Any]:
 
 
 def _with_one_label(item: object) -> list[Any]:
-    """A span for each of its labels, where a tool has them in a list."""
+    """Split a span with a list of labels into one span per label."""
     if not isinstance(item, Mapping) or "label" in item or not isinstance(item.get("labels"), list):
         return [item]
     others = {key: value for key, value in item.items() if key != "labels"}
@@ -259,7 +259,7 @@ def _with_one_label(item: object) -> list[Any]:
 
 def _rows(header: Header, lines: Iterator[tuple[int, str]], path: str | Path) -> Iterator[tuple[int, list[str]]]:
     """The cells of each row, with the number of its first line; blank lines are rows of empty cells."""
-    # A quotation mark in a table of words with tabs is a word; in other tables it opens a cell with line breaks.
+    # In a tab-separated table of words, a quotation mark is a word; elsewhere it opens a cell with line breaks.
     by_line = header.kind == "words" and header.separator == "\t"
     rows = _cut_lines(lines) if by_line else _csv_rows(lines, header.separator, path)
     for number, cells in rows:

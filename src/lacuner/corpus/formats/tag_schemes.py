@@ -1,4 +1,4 @@
-"""Tag schemes: sequences of tags ↔ entities, told apart by looking at them, repaired when broken."""
+"""Tagging schemes: conversion between tag sequences and entities, detection, and repair."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -10,7 +10,7 @@ Scheme = Literal["io", "iob1", "bio2", "bioes", "bmes", "bilou"]
 SCHEMES: tuple[Scheme, ...] = get_args(Scheme)
 UNKNOWN_TAGS = frozenset({"-", "?"})
 NO_TAG = "_"
-"""What CoNLL-U writes where there is nothing; it says neither that a word is outside nor that nobody looked."""
+"""CoNLL-U's empty value, which means neither outside nor unknown."""
 
 _PREFIXED = re.compile(r"([BIESMLUW])[-_](.+)", re.DOTALL)
 _BARE_PREFIX = re.compile(r"[BI]|[BIESMLUW][-_]")
@@ -28,14 +28,14 @@ _MARKS_END = frozenset({"bioes", "bmes", "bilou"})
 
 
 class Repair(NamedTuple):
-    """A tag that broke its scheme, and what was made of it."""
+    """A tag that violated its scheme, and how it was repaired."""
 
     token_index: int
     what: str
 
 
 class Decoded(NamedTuple):
-    """The entities of a tag sequence, what had to be repaired, and which tokens nothing is said about."""
+    """The entities of a tag sequence, its repairs, and the unknown tokens."""
 
     entities: list[Entity]
     repairs: list[Repair]
@@ -43,7 +43,7 @@ class Decoded(NamedTuple):
 
 
 class TagError(ValueError):
-    """A tag that no repair can make sense of; ``index`` is that of its word."""
+    """A tag that cannot be repaired; ``index`` is that of its word."""
 
     def __init__(self, index: int, what: str) -> None:
         super().__init__(what)
@@ -51,10 +51,10 @@ class TagError(ValueError):
 
 
 def detect_scheme(sequences: Iterable[Sequence[str]]) -> Scheme:
-    """The scheme that ``sequences`` follow.
+    """Detect the scheme of ``sequences``.
 
-    ``M`` gives away BMES, ``L`` or ``U`` BILOU, ``E`` or ``S`` BIOES. With only ``B`` and ``I``, entities that begin with
-    ``I`` make it IOB1, none with ``B`` at all IO. Tags without any prefix (``PER``) are IO.
+    ``M`` indicates BMES, ``L`` or ``U`` BILOU, ``E`` or ``S`` BIOES. With only ``B`` and ``I``, entities that begin with
+    ``I`` indicate IOB1, no ``B`` at all IO. Tags without a prefix (``PER``) are IO.
     """
     letters: set[str] = set()
     prefixed = bare = fresh_b = fresh_i = 0
@@ -86,10 +86,10 @@ def detect_scheme(sequences: Iterable[Sequence[str]]) -> Scheme:
 
 
 def decode_tags(tags: Sequence[str], scheme: Scheme) -> Decoded:
-    """Entities of ``tags``. Like conlleval, a broken sequence is repaired by letting an entity begin where one must.
+    """Decode ``tags`` to entities, repairing invalid sequences like conlleval, by starting an entity where necessary.
 
-    ``-`` and ``?`` mean that nothing is known about the word. In IO, a label may have no prefix, and ``B`` begins
-    an entity: IOB1 looks like IO until two neighbors touch.
+    ``-`` and ``?`` mean that the word is unknown. In IO, a label may have no prefix, and ``B`` begins an entity: IOB1 looks
+    like IO as long as no two entities are adjacent.
     """
     entities: list[Entity] = []
     repairs: list[Repair] = []
@@ -138,9 +138,9 @@ def decode_tags(tags: Sequence[str], scheme: Scheme) -> Decoded:
 def encode_tags(
     entities: Iterable[Entity], length: int, scheme: Scheme = "bio2", unknown: Iterable[int] = ()
 ) -> list[str]:
-    """The tags of non-overlapping ``entities`` over ``length`` words.
+    """Encode non-overlapping ``entities`` as tags of ``length`` words.
 
-    In IO, two neighbors with the same label melt into one: the scheme cannot keep them apart.
+    In IO, adjacent entities of the same label are merged, as the scheme cannot separate them.
     """
     begin, inside, end, single = _LETTERS[scheme]
     tags = [OUTSIDE] * length
@@ -160,13 +160,13 @@ def encode_tags(
 
 
 def label_of(tag: str) -> str | None:
-    """The label of a tag with a prefix; ``None`` if it has none."""
+    """The label of a prefixed tag; ``None`` if it has no prefix."""
     match = _PREFIXED.fullmatch(tag)
     return match[2] if match else None
 
 
 def holds_comment(tag: str) -> bool:
-    """Whether a comment follows the tag; no label has a number sign after a space."""
+    """Whether a comment follows the tag; labels do not contain a number sign after a space."""
     return _COMMENT.search(tag) is not None
 
 

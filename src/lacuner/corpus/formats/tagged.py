@@ -1,4 +1,4 @@
-"""Words with tags, and the line ``# lacuner: {JSON}`` before them that says what tags cannot."""
+"""Tagged words, preceded by a line ``# lacuner: {JSON}`` with what tags cannot represent."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,7 +15,7 @@ from lacuner.errors import DataError
 STATUS_LINE = "# lacuner: "
 WRITE_JSONL = "write JSON Lines (.jsonl) instead"
 _IN_COLUMNS = ("tokens", "entities")
-"""What the columns say, and no status line may say otherwise."""
+"""Fields given by the columns, which a status line must not contain."""
 _IN_TAGS = frozenset({"start", "end", "label", "source"})
 
 
@@ -26,14 +26,14 @@ def tagged_sentence(
     report: ReadingReport,
     fields: Mapping[str, Any] | None = None,
 ) -> Sentence:
-    """The sentence of a block whose columns are words and tags.
+    """Build a sentence from a block whose columns are words and tags.
 
     Args:
         block: the lines, their columns, and the status line.
         scheme: of the tags; ``None``: there are none.
         path: for errors.
-        report: counts what is repaired.
-        fields: what the format itself says about the sentence; the status line goes before it.
+        report: counts repairs.
+        fields: given by the format itself; the status line takes precedence.
     """
     record: dict[str, Any] = {"tokens": [row[0] for row in block.columns], "entities": [], **(fields or {})}
     if scheme is not None:
@@ -58,7 +58,7 @@ def tagged_sentence(
 
 
 def tags_of(sentence: Sentence, scheme: Scheme, where: str) -> list[str]:
-    """The tags to write for a sentence; ``where`` names it in errors."""
+    """The tags to write for a sentence; ``where`` is its position in errors."""
     if not sentence.tokens:
         raise DataError(f"{where} has no words, which columns cannot show", WRITE_JSONL)
     try:
@@ -68,14 +68,14 @@ def tags_of(sentence: Sentence, scheme: Scheme, where: str) -> list[str]:
 
 
 def status_of_tagged(sentence: Sentence) -> dict[str, Any]:
-    """What words and tags cannot say about a sentence, for its status line."""
+    """What words and tags cannot represent of a sentence, for its status line."""
     status = own_fields(sentence)
     entities = status.pop("entities", [])
     status.pop("tokens")
     if sentence.unknown_tokens:
         status["complete"] = sentence.complete
     if not any(sentence.unknown_tokens.intersection(range(e.start, e.end)) for e in sentence.entities):
-        status.pop("unknown_tokens", None)  # the tags say it
+        status.pop("unknown_tokens", None)  # in the tags
     if any("source" in entity for entity in entities):
         status["sources"] = [entity.get("source") for entity in entities]
     fields = [{key: entity[key] for key in entity if key not in _IN_TAGS} for entity in entities]
@@ -89,7 +89,7 @@ def status_of_tagged(sentence: Sentence) -> dict[str, Any]:
 def parse_status(
     content: str, path: str | Path, line: int, where: str = f"the line '{STATUS_LINE.strip()}'"
 ) -> dict[str, Any]:
-    """The object of a status line, or of what other formats have in its place."""
+    """Parse the object of a status line, or its equivalent in other formats."""
     status = parse_object(content, path, line, where)
     if not isinstance(status.get("extra", {}), dict):
         raise DataError(f'{where} does not hold a JSON object ("extra" is none)', "correct or remove it", path, line)
@@ -97,7 +97,7 @@ def parse_status(
 
 
 def parse_object(content: str, path: str | Path, line: int, where: str) -> dict[str, Any]:
-    """A JSON object; ``where`` is what errors call it."""
+    """Parse a JSON object; ``where`` is its description in errors."""
     try:
         value = decode_json(content)
         what = None if isinstance(value, dict) else "it holds something else"
@@ -109,14 +109,14 @@ def parse_object(content: str, path: str | Path, line: int, where: str) -> dict[
 
 
 def check_extra(extra: Mapping[str, Any], path: str | Path, line: int) -> None:
-    """Refuse fields under "extra" that every sentence has by itself."""
+    """Reject fields under "extra" that are standard fields of sentences."""
     clash = sorted(SENTENCE_KEYS.intersection(extra))
     if clash:
         raise DataError(f'"extra" holds {", ".join(map(repr, clash))}', "rename the field", path, line)
 
 
 def _tagged(block: Block, scheme: Scheme, path: str | Path, report: ReadingReport) -> dict[str, Any]:
-    """What the tags of a block say, as fields of a record."""
+    """The annotation in the tags of a block, as fields of a record."""
     remedy = f"correct the tag (the file reads as {scheme.upper()})"
     try:
         entities, repairs, unknown = decode_tags(block.tags, scheme)
@@ -125,7 +125,7 @@ def _tagged(block: Block, scheme: Scheme, path: str | Path, report: ReadingRepor
     for repair in repairs:
         report.note("repaired tags", repair.what, remedy, path, block.lines[repair.token_index][0])
     record: dict[str, Any] = {"entities": [{"start": e.start, "end": e.end, "label": e.label} for e in entities]}
-    if unknown:  # who writes "unknown" where it is unknown means what it says where it writes O
+    if unknown:  # explicit unknown tags imply that O is meant
         record |= {"unknown_tokens": sorted(unknown), "complete": True}
     return record
 
@@ -133,7 +133,7 @@ def _tagged(block: Block, scheme: Scheme, path: str | Path, report: ReadingRepor
 def _add_to_entities(
     entities: list[dict[str, Any]], key: str, values: Any, path: str | Path, line: int, report: ReadingReport
 ) -> None:
-    """Give each entity the source or the other fields that the status line has for it."""
+    """Add the sources or other fields from the status line to the entities."""
     if not values:
         return
     right = isinstance(values, list) and all(

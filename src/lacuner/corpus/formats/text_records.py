@@ -1,4 +1,4 @@
-"""Records of raw text with spans that count characters, as annotation tools write them: aligned with words, and back."""
+"""Records of raw text with character spans, as written by annotation tools: alignment with words, and back."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping
@@ -35,16 +35,16 @@ def sentence_from_text_record(
     split: Splitting,
     character_of: Callable[[int], int] | None = None,
 ) -> Sentence:
-    """The sentence of a record with ``text``, whose spans under ``span_key`` count characters.
+    """Convert a record with ``text`` and character spans under ``span_key`` to a sentence.
 
     Args:
-        record: the JSON object. Its ``tokens``, if there are any, are objects with ``start`` and ``end``.
+        record: the JSON object. Its ``tokens``, if any, are objects with ``start`` and ``end``.
         span_key: where the entities are.
         path: for errors.
         line: for errors.
-        report: counts spans that had to be moved or left out.
-        split: how the text becomes words if the record has none.
-        character_of: turns an offset of an entity into one that counts characters, if it counts something else.
+        report: counts spans that are moved or dropped.
+        split: how the text is tokenized if the record has no tokens.
+        character_of: converts offsets of entities to characters, if they are in other units.
     """
     text: str = record["text"]
     given = _given_tokens(record, path, line)
@@ -79,7 +79,7 @@ def sentence_from_text_record(
 
 
 def rejected_in_characters(sentence: Sentence) -> list[dict[str, Any]]:
-    """The rejected spans of a sentence, counted in characters."""
+    """The rejected spans of a sentence, in character offsets."""
     offsets = sentence.offsets()
     return [
         span_to_record(replace(span, start=offsets[span.start][0], end=offsets[span.end - 1][1]))
@@ -88,7 +88,7 @@ def rejected_in_characters(sentence: Sentence) -> list[dict[str, Any]]:
 
 
 def annotation_in_characters(sentence: Sentence) -> dict[str, Any]:
-    """What is known besides entities, and where the words are, as far as it is not as usual: for tools that keep fields."""
+    """Annotation besides entities, and non-default token offsets, for tools that preserve unknown fields."""
     known = own_fields(sentence)
     record: dict[str, Any] = {}
     record |= {key: known[key] for key in ("complete", "annotated_labels", "unknown_tokens") if key in known}
@@ -100,7 +100,7 @@ def annotation_in_characters(sentence: Sentence) -> dict[str, Any]:
 
 
 def is_respelled(sentence: Sentence) -> bool:
-    """Whether a word is spelled otherwise in the text, so that it cannot be cut out of it."""
+    """Whether any word is spelled differently in the text, so that tokenizing the text cannot reproduce it."""
     if sentence.text is None or sentence.token_offsets is None:
         return False
     return any(
@@ -109,7 +109,7 @@ def is_respelled(sentence: Sentence) -> bool:
 
 
 class _Words:
-    """The words of a text, and which of them a span of characters covers."""
+    """The words of a text, for converting character spans."""
 
     def __init__(
         self, text: str, offsets: list[tuple[int, int]], path: str | Path, line: int, report: ReadingReport
@@ -118,7 +118,7 @@ class _Words:
         self.starts, self.ends = [start for start, _ in offsets], [end for _, end in offsets]
 
     def entities(self, entities: Iterable[Entity]) -> list[Entity]:
-        """Entities that count characters, as words; what covers none is left out."""
+        """Convert entities from characters to words; those that cover no word are dropped."""
         found = []
         for entity in entities:
             if place := self.covering(entity):
@@ -127,12 +127,12 @@ class _Words:
         return found
 
     def spans(self, spans: Iterable[Span]) -> list[Span]:
-        """The same of rejected spans."""
+        """The same for rejected spans."""
         placed = ((span, self.covering(span)) for span in spans)
         return [replace(span, start=place[0], end=place[1]) for span, place in placed if place]
 
     def covering(self, span: Entity | Span) -> tuple[int, int] | None:
-        """First word, and the one after the last; ``None`` if there is no word in the span."""
+        """First word, and one past the last; ``None`` if there is no word in the span."""
         text, starts, ends = self.text, self.starts, self.ends
         if span.end > len(text):
             what = f"{span} ends after the text's {len(text)} characters"

@@ -1,4 +1,4 @@
-"""Elements of an XML file one by one. Entities are not expanded, and nothing outside the file is looked at."""
+"""Streaming of XML elements. Entities are not expanded, and nothing outside the file is accessed."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,17 +10,17 @@ from lacuner.corpus.files import open_binary
 from lacuner.errors import DataError
 
 LINE = "lacuner-line"
-"""Attribute of each element with the number of its line."""
+"""Attribute with each element's line number."""
 MAX_DEPTH = 50
 _CHUNK = 1 << 16
 _NO_ENTITIES = "write the characters themselves"
 
 
 def read_elements(path: str | Path, root: str, name: str) -> Iterator[Element]:
-    """The elements ``name`` inside of the outermost element, which must be ``root``; others are left out.
+    """Yield the elements ``name`` inside the outermost element, which must be ``root``; others are skipped.
 
-    A file may name its document type, which is not looked at. Declarations and references of entities are refused, as what they
-    stand for can be outside the file, or too large for any memory.
+    A file may name its document type, which is ignored. Entity declarations and references are rejected, because their
+    content can be outside the file, or exceed any memory.
     """
     parser = _Parser(path, root, name)
     with open_binary(path) as file:
@@ -30,7 +30,7 @@ def read_elements(path: str | Path, root: str, name: str) -> Iterator[Element]:
 
 
 class _Parser:
-    """Builds one element after the other; expat is asked directly, because ElementTree would expand entities."""
+    """Builds elements one by one, using expat directly, because ElementTree would expand entities."""
 
     def __init__(self, path: str | Path, root: str, name: str) -> None:
         self._path, self._root, self._name = path, root, name
@@ -47,7 +47,7 @@ class _Parser:
         self._expat.SkippedEntityHandler = self._refuse_entity
 
     def feed(self, chunk: bytes, last: bool = False) -> list[Element]:
-        """The elements that are complete with this chunk."""
+        """The elements completed by this chunk."""
         self._empty = self._empty and not chunk.strip()
         if self._empty:
             return []

@@ -1,1 +1,1 @@
-"""What programs say to a server of models, and expect to hear: one file a tool, pure functions and no HTTP."""
+"""Request and response formats of a model server: one file per tool, pure functions without HTTP."""

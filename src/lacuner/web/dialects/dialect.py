@@ -1,4 +1,4 @@
-"""A dialect: what a request asks, and how its answer is written."""
+"""A dialect: how requests are read, and responses written."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from lacuner.web.served_models import Answer, Query
 
 
 class InvalidRequestError(LacunerError):
-    """A request that cannot be answered: where in its body, and why."""
+    """An invalid request: position in its body, and reason."""
 
     def __init__(self, where: str, why: str) -> None:
         super().__init__(f"{where}: {why}" if where else why)
@@ -33,12 +33,12 @@ class LooseBody(BaseModel):
 
 @dataclass(frozen=True)
 class Target:
-    """The model that a request is for.
+    """The model of a request.
 
     Attributes:
         name: of the model.
-        labels: that it can find.
-        finds_nested: whether it finds entities inside others.
+        labels: that it predicts.
+        finds_nested: whether it finds nested entities.
     """
 
     name: str
@@ -48,11 +48,11 @@ class Target:
 
 @dataclass(frozen=True)
 class Task:
-    """What a request asks.
+    """The content of a request.
 
     Attributes:
-        queries: what to find out.
-        write: makes the body of the response of the answers, in the order of the queries.
+        queries: texts to predict.
+        write: makes the body of the response from the answers, in the order of the queries.
     """
 
     queries: list[Query]
@@ -67,9 +67,9 @@ class Dialect(Generic[B]):
     """A kind of request.
 
     Attributes:
-        body: what it has to look like; one of the fields is ``model``.
-        read: what a body asks of a model.
-        keys: fields by which it is known at the path that several dialects share.
+        body: its schema; one of the fields is ``model``.
+        read: converts a body to a task for a model.
+        keys: fields that identify it on the path shared by several dialects.
     """
 
     body: type[B]
@@ -78,12 +78,12 @@ class Dialect(Generic[B]):
 
 
 def score_of(entity: Entity) -> float:
-    """A probability, for tools that need one; names of a list are certain."""
+    """A probability, for tools that require one; dictionary matches are certain."""
     return 1.0 if entity.score is None else round(entity.score, 6)
 
 
 def asked_labels(asked: Sequence[str], known: Sequence[str], where: str) -> dict[str, str]:
-    """The model's label → as it is spelled in the request; case does not matter.
+    """Map the model's labels to their spelling in the request, ignoring case.
 
     Raises:
         InvalidRequestError: the model has no such label.
@@ -98,7 +98,7 @@ def asked_labels(asked: Sequence[str], known: Sequence[str], where: str) -> dict
 
 
 def check_nested(nested: bool, target: Target, where: str) -> bool:
-    """Refuse what a tagger cannot do."""
+    """Reject nested entities for a tagger."""
     if nested and not target.finds_nested:
         raise InvalidRequestError(where, "this model is a tagger, which finds no nested entities")
     return nested

@@ -1,4 +1,4 @@
-"""Requests for token classification as inference endpoints of Hugging Face take them."""
+"""Token classification requests in the format of Hugging Face inference endpoints."""
 
 from collections.abc import Sequence
 from typing import Any, Literal

@@ -1,7 +1,7 @@
-"""Requests of Label Studio to a machine-learning backend: tasks are labeled before people see them.
+"""Machine-learning backend for Label Studio, which pre-annotates tasks.
 
-A prediction's ``score`` is the chance that an entity is missing in its task: beyond what people have annotated, if they have,
-and otherwise beyond what is predicted. Offsets count characters (code points), as Label Studio does since 1.4.
+A prediction's ``score`` is the probability that an entity is missing in its task: in addition to human annotations if there
+are any, otherwise to the predictions. Offsets are in characters (code points), as in Label Studio since 1.4.
 """
 
 from collections import Counter
@@ -33,13 +33,13 @@ class SetupBody(LooseBody):
 
 @dataclass(frozen=True)
 class Control:
-    """What people label with.
+    """The labeling control of a project.
 
     Attributes:
-        from_name: the control that has the labels.
-        to_name: the text that is labeled.
+        from_name: the control with the labels.
+        to_name: the text to label.
         key: of the text in the data of a task; ``None`` if it is the only text there.
-        labels: what can be chosen; ``None`` if that is not known.
+        labels: available labels; ``None`` if unknown.
     """
 
     from_name: str = "label"
@@ -49,7 +49,7 @@ class Control:
 
 
 def label_tasks(body: TasksBody, target: Target) -> Task:
-    """``{"results": […]}``, a prediction a task; ``left_out`` counts entities whose label the project does not have."""
+    """``{"results": […]}``, one prediction per task; ``left_out`` counts entities with labels that the project lacks."""
     control = find_control(body.label_config, "label_config")
     queries = [
         Query(_text(task, control, index), rate_missing=True, marked=_marked(task, control))
@@ -77,12 +77,12 @@ LABEL_STUDIO = Dialect(TasksBody, label_tasks, frozenset({"tasks"}))
 
 
 def model_version(name: str, version: str) -> str:
-    """What Label Studio shows beside predictions; tasks are predicted again if it changes."""
+    """Shown by Label Studio with predictions; if it changes, tasks are predicted again."""
     return f"{name}-{version}"
 
 
 def find_control(config: str | None, where: str) -> Control:
-    """The control of a project's labeling interface that labels spans of text."""
+    """The control of a project's labeling interface that labels text spans."""
     if not config or not config.strip():
         return Control()
     if "<!" in config.replace("<!--", ""):
@@ -116,7 +116,7 @@ def _text(task: Mapping[str, Any], control: Control, index: int) -> str:
 
 
 def _marked(task: Mapping[str, Any], control: Control) -> tuple[tuple[int, int], ...] | None:
-    """What people have annotated in this text; ``None`` if nobody has looked at it."""
+    """Human annotations of this text; ``None`` if there is none."""
     annotations = task.get("annotations")
     done = [item for item in annotations if isinstance(item, Mapping)] if isinstance(annotations, list) else []
     done = [item for item in done if not item.get("was_cancelled")]

@@ -1,4 +1,4 @@
-"""Our own requests, and those in the shape of GLiNER, which differ in the names of two fields."""
+"""Our own requests, and those compatible with GLiNER, which differ in the names of two fields."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -36,7 +36,7 @@ class GlinerBody(Body):
 
 
 def predict(body: PredictBody, target: Target) -> Task:
-    """``{"entities": […]}`` for a text, ``{"results": [{"entities": […]}, …]}`` for texts, as ``lacuner predict`` has them."""
+    """``{"entities": […]}`` for a text, ``{"results": [{"entities": […]}, …]}`` for texts, as in ``lacuner predict``."""
     nested = check_nested(body.nested, target, "nested")
     queries = [Query(text, nested, body.min_score) for text in _texts(body)]
 
@@ -49,7 +49,7 @@ def predict(body: PredictBody, target: Target) -> Task:
 
 
 def predict_gliner(body: GlinerBody, target: Target) -> Task:
-    """The same, with what ``GLiNER.predict_entities`` returns as entities; labels are spelled as the request does."""
+    """The same, with the entity format of ``GLiNER.predict_entities``; labels are spelled as in the request."""
     if body.multi_label:
         raise InvalidRequestError("multi_label", "a span has one label here — leave it out")
     spelled = {label: label for label in target.labels}

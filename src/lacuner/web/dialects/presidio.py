@@ -1,4 +1,4 @@
-"""Requests as the analyzer of Presidio takes them, so that its anonymizer can work with a model of ours."""
+"""Requests in the format of Presidio's analyzer, so that its anonymizer can use our models."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
@@ -59,7 +59,7 @@ def analyze(body: AnalyzeBody, target: Target) -> Task:
 
 
 def _known(asked: Sequence[str], target: Target) -> dict[str, str]:
-    """Those of the asked labels that the model has; as in Presidio, the others are skipped if there is one that it has."""
+    """The requested labels that the model has; as in Presidio, others are ignored if at least one is known."""
     labels = {label.casefold() for label in target.labels}
     return asked_labels([label for label in asked if label.casefold() in labels] or asked, target.labels, "entities")
 
