@@ -63,10 +63,10 @@ soak: setup ## 64 clients ask a server for five minutes: no error, memory flat, 
 catalog: setup ## Describe all methods in src/lacuner/cli/catalog.json, after one of them or a setting has changed
 	$(BIN)/python -c "from lacuner.cli.catalog import write_catalog; write_catalog()"
 
-results: setup ## The main results, from the corpora below LACUNER_DATA (days on two cores), and the tables of the README
+results: setup ## The main results, from the corpora below LACUNER_DATA (days on two cores), and the tables in the pages
 	$(BIN)/lacuner bench distant --out docs/results/distant
 	$(BIN)/lacuner bench masked --out docs/results/masked
-	$(BIN)/lacuner bench tables README.md
+	$(BIN)/lacuner bench tables README.md docs/threshold.md
 
 clean: ## Remove everything that was made
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
