@@ -322,9 +322,9 @@ def test_spans_that_are_hardly_entities_are_left_out_unless_they_are_annotated()
 def test_nested_entities_are_refused() -> None:
     model = sharp_model()
     batch = encoded(model, SENTENCES)
-    with pytest.raises(ConfigError, match="finds no nested entities"):
+    with pytest.raises(ConfigError, match="cannot find nested entities"):
         model.entities(batch, nested=True)
-    with pytest.raises(ConfigError, match="finds no nested entities"):
+    with pytest.raises(ConfigError, match="cannot find nested entities"):
         model.score(batch).decode(0.0, nested=True)
 
 

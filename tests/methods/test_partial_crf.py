@@ -38,7 +38,7 @@ def data(*sentences: Sentence) -> TrainingData:
 )
 def test_who_learns_from_entities_alone_is_told_what_is_missing(sentence: Sentence) -> None:
     """A rejected span is no entity, but no word of it is known to be outside."""
-    expected = r"partial-crf cannot learn what is no entity: no sentence is complete — .*--trusted.*sampling=spans"
+    expected = r"partial-crf cannot learn what is not an entity: no sentence is complete — .*--trusted.*sampling=spans"
     with pytest.raises(ConfigError, match=expected):
         METHOD.check(data(sentence))
     with pytest.raises(ConfigError, match=expected):

@@ -186,7 +186,7 @@ def test_a_corpus_on_disk_is_read_by_both(train, dev, tmp_path):
 def test_two_ways_to_divide_the_cores_are_refused_before_anything_is_read(run, tmp_path, monkeypatch):
     (tmp_path / "train.conll").write_text("broken broken broken\n")
     given = ("train", tmp_path / "train.conll", "--out", tmp_path / "model", "--workers", "2")
-    said = "--workers and --processes share the same cores — give one of them\n"
+    said = "--workers and --processes share the same cores — give only one of them\n"
     assert run(*given, "--processes", "2")[::2] == (2, said)
     monkeypatch.setenv("WORLD_SIZE", "2")
     assert run(*given)[::2] == (2, said)
