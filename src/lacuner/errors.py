@@ -46,13 +46,13 @@ def described(error: BaseException) -> str:
     return str(error) if isinstance(error, LacunerError) else f"{type(error).__name__}: {error}"
 
 
-def did_you_mean(name: object, known: Iterable[str]) -> str:
-    """Suggestion to append to an unknown name: the one that was probably meant.
+def did_you_mean(name: object, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """Suggestion to append to an unknown name: the one that was probably meant, at least as similar as ``cutoff``.
 
     >>> did_you_mean("unifrom", ["full", "uniform"])
     ' (did you mean uniform?)'
     >>> did_you_mean("magic", ["full", "uniform"])
     ''
     """
-    close = get_close_matches(name, list(known), n=1) if isinstance(name, str) else []
+    close = get_close_matches(name, list(known), n=1, cutoff=cutoff) if isinstance(name, str) else []
     return f" (did you mean {close[0]}?)" if close else ""

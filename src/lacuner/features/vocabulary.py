@@ -93,8 +93,6 @@ class Vocabulary:
 
     def word_number(self, word: str) -> int:
         numbers = self._word_numbers
-        if (number := numbers.get(word)) is not None:  # fast path for known words
-            return number
         key = find_key(word, numbers)
         return UNKNOWN if key is None else numbers[key]
 

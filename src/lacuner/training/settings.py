@@ -2,7 +2,6 @@
 
 import tomllib
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 
@@ -295,11 +294,11 @@ def _check_level(method: Method, training: Mapping[str, Any]) -> None:
 
 
 def _refuse_misspelled(name: str) -> None:
-    """Nobody waits for the hub to say that it has no ``recurent``."""
-    meant = get_close_matches(name, ENCODERS, n=1, cutoff=0.85)
+    """Reject a misspelled encoder such as ``recurent`` before the hub is asked for it."""
+    meant = did_you_mean(name, ENCODERS, cutoff=0.85)
     if meant and name not in ENCODERS and not Path(name).is_dir():
         raise ConfigError(
-            f"there is no encoder {name!r} (did you mean {meant[0]}?); "
+            f"there is no encoder {name!r}{meant}; "
             f"give {', '.join(sorted(ENCODERS))}, or the name or folder of a Hugging Face encoder"
         )
 
