@@ -23,8 +23,8 @@ from lacuner.inference.backends import convert
 from lacuner.inference.predict import find_entities
 from lacuner.methods.registry import registry
 from lacuner.models.model import batches_of, evaluating
+from lacuner.models.span_filter import SpanFilter
 from lacuner.models.span_model import SpanModel
-from lacuner.models.word_filter import WordFilter
 
 LABELS = ("O", "LOC", "MISC", "ORG", "PER")
 WIDTH = 8
@@ -127,16 +127,16 @@ def time_span_search(recognizer: Recognizer, sentences: Sequence[Sequence[str]],
     """Rows of one model; ``name`` has a place for what is searched."""
     model = recognizer.model
     assert isinstance(model, SpanModel)
-    word_filter = model.word_filter
+    span_filter = model.span_filter
     sentences = [words for words in sentences if words]
     batches = [[sentences[index] for index in batch] for batch in plan_batches([*map(len, sentences)], BATCH_WORDS)]
     inputs = [model.encoder.index.collate(batch) for batch in batches]
 
-    def search(chosen: WordFilter | None) -> list[list[Entity]]:
-        model.word_filter = chosen
+    def search(chosen: SpanFilter | None) -> list[list[Entity]]:
+        model.span_filter = chosen
         with evaluating(model):
             found = [entities for batch in batches for entities in model.entities(model.encode(batch))]
-        model.word_filter = word_filter
+        model.span_filter = span_filter
         return found
 
     def bare() -> None:
@@ -146,11 +146,11 @@ def time_span_search(recognizer: Recognizer, sentences: Sequence[Sequence[str]],
 
     words = sum(map(len, sentences))
     rows = [compare(name.format("all spans"), lambda: search(None), "bare BiLSTM", bare, words)]
-    if word_filter is None:
+    if span_filter is None:
         print(f"{name.format('filtered')}: there is no filter, its row is left out")
         return rows
-    row = compare(name.format("filtered"), lambda: search(word_filter), "bare BiLSTM", bare, words)
-    different = sum(one != other for one, other in zip(search(None), search(word_filter), strict=True))
+    row = compare(name.format("filtered"), lambda: search(span_filter), "bare BiLSTM", bare, words)
+    different = sum(one != other for one, other in zip(search(None), search(span_filter), strict=True))
     return [*rows, row | {"different_sentences": different}]
 
 

@@ -38,7 +38,7 @@ def test_a_model_folder_has_what_was_promised(model_folder):
         "config.json", "model.safetensors", "vocabulary.json", "README.md", "metrics.jsonl",
     }  # fmt: skip
     config = json.loads((model_folder / "config.json").read_text())
-    assert config["format_version"] == 4
+    assert config["format_version"] == 5
     card = (model_folder / "README.md").read_text()
     assert "`full`" in card
     assert "| **all** |" in card
@@ -137,7 +137,7 @@ def test_a_newer_format(copy):
     assert "git pull, then pip install . in its clone" in refusal(copy)
 
 
-@pytest.mark.parametrize("version", [1, 3])
+@pytest.mark.parametrize("version", [1, 4])
 def test_an_older_format(copy, version):
     edit_config(copy, format_version=version)
     assert f"format version {version}" in refusal(copy)

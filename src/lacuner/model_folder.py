@@ -19,14 +19,14 @@ from lacuner.inference.backends import BackendName, attach, exported_encoder
 from lacuner.inference.onnx import check_onnx, read_onnx
 from lacuner.model_card import ModelCard
 from lacuner.models.model import Model
+from lacuner.models.span_filter import SpanFilter
 from lacuner.models.span_model import SpanModel
-from lacuner.models.word_filter import WordFilter
 from lacuner.parts import validate
 from lacuner.storage import new_folder, recover_folder, reporting, try_writing
 from lacuner.training.settings import RunSettings, settings_from_dict
 from lacuner.version import __version__
 
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 """Version of the folder format; older versions of the package cannot read it."""
 
 CONFIG, CARD = "config.json", "README.md"
@@ -100,8 +100,8 @@ def read_model_folder(folder: Path) -> ModelFolder:
     def build() -> Model:
         encoder = restore()
         model = settings.method.build_model(encoder, config.labels)
-        if isinstance(model, SpanModel) and any(name.startswith("word_filter.") for name in stored):
-            model.word_filter = WordFilter(encoder.size)
+        if isinstance(model, SpanModel) and any(name.startswith("span_filter.") for name in stored):
+            model.span_filter = SpanFilter(encoder.size)
         return model
 
     try:

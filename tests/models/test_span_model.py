@@ -16,9 +16,9 @@ from lacuner.methods.method import SpanMethod
 from lacuner.methods.parts import Inference, State, StateSizes
 from lacuner.methods.registry import registry
 from lacuner.methods.scl_rai import Prototypes
+from lacuner.models.span_filter import SpanFilter
 from lacuner.models.span_model import MAX_THRESHOLD, SpanModel
-from lacuner.models.word_filter import WordFilter
-from lacuner.supervision.spans import Spans, enumerate_spans
+from lacuner.supervision.spans import Spans, enumerate_spans, pair_words
 from tiny_models import BATCHES, HEADS, LABELS, MIXED, TINY, WORDS, encoded, places, tiny_model
 
 SENTENCES = (Sentence(WORDS), Sentence(("Ada",)), Sentence(("to", "Turin", "moved")))
@@ -260,22 +260,23 @@ def test_what_is_scored_once_can_be_decoded_with_any_threshold(
     assert any(model.score(batch).decode(-MAX_THRESHOLD)), "otherwise there is nothing to compare"
 
 
-class Chosen(WordFilter):
-    """Keeps the words that somebody has chosen."""
+class Chosen(SpanFilter):
+    """Keeps the spans that somebody has chosen."""
 
-    def __init__(self, starts: Tensor, ends: Tensor) -> None:
+    def __init__(self, starts: Tensor, ends: Tensor, inside: Tensor) -> None:
         super().__init__(1)
-        self.chosen = starts, ends
+        self.chosen = starts, ends, inside
 
-    def forward(self, words, lengths):
-        return self.chosen
+    def spans(self, first, last, lengths, max_width=None):
+        starts, ends, inside = self.chosen
+        return pair_words(starts, ends, max_width, inside)
 
 
 @pytest.mark.parametrize("needs_only_ends", [True, False])
 @pytest.mark.parametrize("head", HEADS)
 @given(data=st.data())
 @settings(max_examples=30)
-def test_a_filter_of_words_finds_what_is_found_among_the_spans_that_it_leaves(head, needs_only_ends, data):
+def test_a_filter_finds_what_is_found_among_the_spans_that_it_leaves(head, needs_only_ends, data):
     model = span_model(head)
     model.threshold.fill_(-3.0)
     model.head.needs_only_ends = needs_only_ends
@@ -284,7 +285,7 @@ def test_a_filter_of_words_finds_what_is_found_among_the_spans_that_it_leaves(he
     flags = st.lists(st.booleans(), min_size=inside.numel(), max_size=inside.numel())
     starts, ends = (inside & torch.tensor(data.draw(flags)).view(inside.shape) for _ in range(2))
     every = model.entities(batch, nested=True)
-    model.word_filter = Chosen(starts, ends)
+    model.span_filter = Chosen(starts, ends, inside)
     assert model.entities(batch, nested=True) == every  # entities inside others are looked for everywhere
     expected = []
     for row, entities in enumerate(every):

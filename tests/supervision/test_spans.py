@@ -178,19 +178,21 @@ def test_an_undecided_span_may_be_anything_whether_it_is_annotated_or_not() -> N
 
 
 @given(st.data())
-def test_paired_words_are_the_spans_that_begin_and_end_with_them(data):
+def test_paired_words_are_the_spans_that_begin_and_end_with_them_and_have_nothing_else_inside(data):
     lengths = data.draw(st.lists(st.integers(0, 6), min_size=1, max_size=4))
     max_width = data.draw(st.none() | st.integers(1, 7))
     longest = max(lengths)
     inside = torch.arange(longest) < torch.tensor(lengths)[:, None]
     rows = st.lists(st.booleans(), min_size=longest * len(lengths), max_size=longest * len(lengths))
-    starts, ends = (inside & torch.tensor(data.draw(rows), dtype=torch.bool).view(inside.shape) for _ in range(2))
+    starts, ends, inside = (
+        inside & torch.tensor(data.draw(rows), dtype=torch.bool).view(inside.shape) for _ in range(3)
+    )
     expected = [
         (row, start, end)
         for row, start, end in triples(enumerate_spans(torch.tensor(lengths), max_width))
-        if starts[row, start] and ends[row, end - 1]
+        if starts[row, start] and ends[row, end - 1] and inside[row, start:end].all()
     ]
-    assert triples(pair_words(starts, ends, max_width)) == expected
+    assert triples(pair_words(starts, ends, max_width, inside)) == expected
 
 
 def test_spans_among_words_that_are_left_keep_their_width():

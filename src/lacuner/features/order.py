@@ -12,4 +12,6 @@ def backwards(lengths: Tensor, max_length: int) -> Tensor:
 
 def rearrange(words: Tensor, order: Tensor) -> Tensor:
     """Reorder the words ``(B, n, d)`` of each sentence by ``(B, n)``."""
-    return words.gather(1, order[..., None].expand(-1, -1, words.shape[-1]))
+    begins = torch.arange(0, order.numel(), max(1, order.shape[1]), device=order.device)  # of the sentences, in one row
+    index = (order + begins[:, None]).flatten()
+    return words.flatten(0, 1).index_select(0, index).view_as(words)  # much faster than gather

@@ -27,10 +27,14 @@ def word_keys(word: str) -> tuple[str, str, str]:
 
 
 def find_key(word: str, known: Container[str]) -> str | None:
-    """The first key of ``word`` that is ``known``."""
-    if word in known:  # fast path for most words
+    """The first of the :func:`word_keys` of ``word`` that is ``known``."""
+    if word in known:  # one key after the other, since the first is enough for most words
         return word
-    return next((key for key in word_keys(word)[1:] if key in known), None)
+    lower = word.lower()
+    if lower in known:
+        return lower
+    digits = _DIGIT.sub("0", lower)
+    return digits if digits in known else None
 
 
 @dataclass(frozen=True)
@@ -113,7 +117,8 @@ class Vocabulary:
         index[_filled(lengths, index.shape[1])] = [
             forms.setdefault(token, len(forms)) for tokens in sentences for token in tokens
         ]
-        numbers = np.array([*map(self.word_number, forms), PADDING])
+        found = self._word_numbers.get
+        numbers = np.array([*(found(form) or self.word_number(form) for form in forms), PADDING])
         return WordInputs(
             lengths=torch.from_numpy(lengths),
             words=torch.from_numpy(numbers[index]),

@@ -20,8 +20,8 @@ from lacuner.heads.decoding import (
 )
 from lacuner.heads.scores import SEARCH_CHUNK
 from lacuner.models.model import Decodable, EncodedBatch, Model
-from lacuner.models.word_filter import WordFilter
-from lacuner.supervision.spans import Spans, SpanTargets, build_targets, pair_words
+from lacuner.models.span_filter import SpanFilter
+from lacuner.supervision.spans import Spans, SpanTargets, build_targets
 from lacuner.supervision.tags import TokenSupervision
 
 MAX_THRESHOLD = 4.75
@@ -59,11 +59,11 @@ class SpanModel(Model):
         inference: complements the classifier; its state is in ``state["inference"]``.
 
     Attributes:
-        word_filter: finds words that certainly neither begin nor end an entity; without it, all spans are scored.
+        span_filter: skips spans that are certainly no entities; without it, all spans are scored.
     """
 
     finds_nested = True
-    word_filter: WordFilter | None
+    span_filter: SpanFilter | None
 
     def __init__(
         self, encoder: Encoder, head: SpanHeadConfig, labels: Sequence[str], inference: SpanInference | None = None
@@ -71,7 +71,7 @@ class SpanModel(Model):
         super().__init__(encoder, labels)
         self.max_span_width = head.max_span_width
         self.inference = inference
-        self.word_filter = None
+        self.span_filter = None
         self.head: SpanHead = head.build(encoder.size, len(self.labels))
         self.head.outside_bias = 0.0 if head.outside_bias == "prior" else head.outside_bias
 
@@ -109,7 +109,7 @@ class SpanModel(Model):
 
     @torch.no_grad()
     def entities(self, batch: EncodedBatch, nested: bool = False, min_score: float = 0.0) -> list[list[Entity]]:
-        if self.word_filter is None or nested:  # the filter is exact only for entities that do not overlap better ones
+        if self.span_filter is None or nested:  # the filter is exact only for entities that do not overlap better ones
             score, spans = self.scorer(batch), None
         else:
             score, spans = self._candidates(batch)
@@ -126,14 +126,14 @@ class SpanModel(Model):
 
     def _candidates(self, batch: EncodedBatch) -> tuple[Callable[[Spans], SpanScores], Spans]:
         """Candidate spans and their scorer, which projects only their first and last words."""
-        assert self.word_filter is not None
-        starts, ends = self.word_filter(batch.words, batch.lengths)
-        spans = pair_words(starts, ends, self.max_span_width)
+        assert self.span_filter is not None
+        firsts, lasts = batch.words.first, self.head.last_words(batch.words)
+        spans = self.span_filter.spans(firsts, lasts, batch.lengths, self.max_span_width)
         if not self.head.needs_only_ends:
             return self.scorer(batch), spans
-        longest = starts.shape[1]
-        first, begins = _named(batch.words.first, spans.row * longest + spans.start)
-        last, ends = _named(self.head.last_words(batch.words), spans.row * longest + spans.end - 1)
+        longest = firsts.shape[1]
+        first, begins = _named(firsts, spans.row * longest + spans.start)
+        last, ends = _named(lasts, spans.row * longest + spans.end - 1)
         score = self._scorer(self.head.project_ends(first, last))
 
         def score_named(spans: Spans) -> SpanScores:

@@ -59,12 +59,17 @@ def enumerate_spans(lengths: Tensor, max_width: int | None = None) -> Spans:
     return Spans(row, start[index], end[index])
 
 
-def pair_words(starts: Tensor, ends: Tensor, max_width: int | None = None) -> Spans:
-    """All spans from a word in ``starts`` to a word in ``ends``, ``(B, n)`` bool each, ordered by row, start and end."""
+def pair_words(starts: Tensor, ends: Tensor, max_width: int | None, inside: Tensor) -> Spans:
+    """All spans from a word in ``starts`` to a word in ``ends`` whose words are all ``inside``, ``(B, n)`` bool each.
+
+    They are ordered by row, start and end.
+    """
     longest = starts.shape[1]
     first, last = starts.flatten().nonzero().squeeze(1), ends.flatten().nonzero().squeeze(1)
     row = first.div(max(1, longest), rounding_mode="floor")
-    beyond = (row + 1) * longest
+    outside = (~inside).flatten().nonzero().squeeze(1)
+    outside = torch.cat([outside, outside.new_full((1,), inside.numel())])
+    beyond = torch.minimum((row + 1) * longest, outside[torch.searchsorted(outside, first)])
     if max_width is not None:
         beyond = torch.minimum(beyond, first + max_width)
     begin = torch.searchsorted(last, first)

@@ -14,8 +14,8 @@ from lacuner.encoders.device import default_device
 from lacuner.encoders.processes import Processes
 from lacuner.evaluation import Scores, score_entities
 from lacuner.inference.predict import find_entities
+from lacuner.inference.span_filter import fit_span_filter
 from lacuner.inference.threshold import fit_threshold
-from lacuner.inference.word_filter import fit_word_filter
 from lacuner.methods.method import Method
 from lacuner.methods.stages import Compute, Rival, Stage, StageContext, StageResult
 from lacuner.models.model import Model
@@ -87,7 +87,7 @@ class TrainingRun:
         for rival in rivals:
             trained = self._better(trained, rival)
         if isinstance(trained.model, SpanModel):
-            fit_word_filter(trained.model, self.corpus.tokens, () if self.dev is None else self.dev.tokens)
+            fit_span_filter(trained.model, self.corpus.tokens, () if self.dev is None else self.dev.tokens)
         return trained
 
     def _context(self, stage: Stage) -> StageContext:
