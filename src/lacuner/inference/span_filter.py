@@ -109,9 +109,8 @@ def _look_at(model: SpanModel, passages: Sequence[Sequence[str]]) -> list[_Batch
                     triples.append((row, start, end))
                     flags[0, row, start] = flags[1, row, end - 1] = True
                     flags[2, row, start:end] = True
-            found.append(
-                _Batch(first, last, batch.lengths, *(each.to(model.device) for each in (Spans.of(triples), flags)))
-            )
+            spans = Spans.of(triples).to(model.device)
+            found.append(_Batch(first, last, batch.lengths, spans, flags.to(model.device)))
     return found
 
 
