@@ -14,6 +14,8 @@ from lacuner.supervision.spans import Spans, enumerate_spans
 
 _WORDS = 20_000
 """Words that a filter is fitted to, and words that are held out for the margins; more make little difference."""
+_PAIRS = 2_000_000
+"""Pairs of words, padding included, that a filter is fitted to; far fewer than there are in long passages."""
 _MIN_ENTITIES = 200
 """Minimum number of entities for a filter."""
 _TAIL = 0.05
@@ -128,6 +130,8 @@ def _fit_words(fitted: SpanFilter, side: int, known: Sequence[_Batch], held_out:
 
 def _fit_pairs(fitted: SpanFilter, max_width: int | None, known: Sequence[_Batch], held_out: Sequence[_Batch]) -> None:
     """Fit the classifier of pairs to those that the others leave."""
+    pairs = sum(batch.flags[0].numel() * batch.flags.shape[2] for batch in known)
+    known = known[:: max(1, -(-pairs // _PAIRS))]
     candidates = [fitted.spans(batch.first, batch.last, batch.lengths, max_width) for batch in known]
     positive = torch.cat([_are_among(*pair) for pair in zip(candidates, known, strict=True)])
 
