@@ -6,10 +6,12 @@ are not there are left out, and said so. GLiNER asks for an older transformers, 
 """
 
 import importlib.util
+import os
 import random
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -37,6 +39,11 @@ BATCH_WORDS = 1024
 BOOK = 500_000  # characters
 
 Row = dict[str, Any]
+
+
+def data_folder() -> Path:
+    """Where the corpora are, if they are there."""
+    return Path(os.environ.get("LACUNER_DATA", Path(__file__).parents[2] / "shared" / "data"))
 
 
 def compare(name: str, ours: Callable[[], Any], yardstick: str, theirs: Callable[[], Any], words: int) -> Row:
@@ -112,19 +119,23 @@ def compare_span_libraries(label: str, make: Callable[[], Encoder], corpus: Corp
 def compare_span_search(train: Corpus, dev: Corpus) -> list[Row]:
     """Trained models of spans against the bare encoder on the same batches, with and without their filter of words.
 
-    A row with a filter says how many sentences have other entities than without it.
+    A row with a filter says how many sentences, also of other corpora if they are there, have other entities than without it.
     """
     rows = []
+    tests = [data_folder() / name / "test.conll" for name in ("conll03", "wikigold", "wnut16", "bc5cdr")]
+    others = [words for path in tests if path.is_file() for words in Corpus.read(path).tokens]
     one_model = {"lacuner": {"stage": "none"}}  # the best of several may be a tagger
     for method in ("lacuner", "full", "uniform"):
         settings = one_model.get(method)
         recognizer = Recognizer.train(train, dev[:TIMED], method=method, settings=settings, progress=False)
-        rows += time_span_search(recognizer, dev[TIMED:].tokens, f"{method} (recurrent, {{}})")
+        rows += time_span_search(recognizer, dev[TIMED:].tokens, f"{method} (recurrent, {{}})", others)
     return rows
 
 
-def time_span_search(recognizer: Recognizer, sentences: Sequence[Sequence[str]], name: str) -> list[Row]:
-    """Rows of one model; ``name`` has a place for what is searched."""
+def time_span_search(
+    recognizer: Recognizer, sentences: Sequence[Sequence[str]], name: str, others: Sequence[Sequence[str]] = ()
+) -> list[Row]:
+    """Rows of one model; ``name`` has a place for what is searched. Entities of ``others`` are compared, too."""
     model = recognizer.model
     assert isinstance(model, SpanModel)
     span_filter = model.span_filter
@@ -150,8 +161,12 @@ def time_span_search(recognizer: Recognizer, sentences: Sequence[Sequence[str]],
         print(f"{name.format('filtered')}: there is no filter, its row is left out")
         return rows
     row = compare(name.format("filtered"), lambda: search(span_filter), "bare BiLSTM", bare, words)
-    different = sum(one != other for one, other in zip(search(None), search(span_filter), strict=True))
-    return [*rows, row | {"different_sentences": different}]
+    compared = [words for words in (*sentences, *others) if words]
+    found = []
+    for model.span_filter in (None, span_filter):
+        found.append(find_entities(model, compared))
+    different = sum(one != other for one, other in zip(*found, strict=True))
+    return [*rows, row | {"different_sentences": different, "sentences": len(compared)}]
 
 
 def compare_spacy(corpus: Corpus, dev: Corpus) -> list[Row]:

@@ -12,7 +12,6 @@ import argparse
 import importlib.util
 import json
 import multiprocessing
-import os
 import random
 import statistics
 import subprocess
@@ -24,7 +23,15 @@ from typing import Any
 
 import torch
 from engines import compare_engines
-from prediction import EXPORTED, SEARCHED, compare_backends, compare_spacy, compare_span_libraries, compare_span_search
+from prediction import (
+    EXPORTED,
+    SEARCHED,
+    compare_backends,
+    compare_spacy,
+    compare_span_libraries,
+    compare_span_search,
+    data_folder,
+)
 from serve_load import measure_latency
 
 import lacuner.sample
@@ -64,8 +71,7 @@ def minilm() -> str:
 
 
 def load_sentences() -> tuple[str, Corpus]:
-    folder = Path(os.environ.get("LACUNER_DATA", Path(__file__).parents[2] / "shared" / "data"))
-    path = folder / "conll03" / "train.gold.conll"
+    path = data_folder() / "conll03" / "train.gold.conll"
     return ("CoNLL-03", Corpus.read(path)) if path.is_file() else ("the built-in sample", read_sample("train"))
 
 
@@ -352,7 +358,11 @@ def main() -> None:
     for item in rows:
         line = f"{item['name']:{width}}  {item['phase']:<8} {item['ratio']:6.2f}  {item['yardstick']:<22}"
         line = f"{line} {item['words_per_second']:8,}" if item["words_per_second"] is not None else line.rstrip()
-        print(f"{line}  processor time {item['cpu_ratio']:.2f}" if "cpu_ratio" in item else line)
+        if "cpu_ratio" in item:
+            line += f"  processor time {item['cpu_ratio']:.2f}"
+        if "different_sentences" in item:
+            line += f"  {item['different_sentences']} of {item['sentences']:,} sentences differ"
+        print(line)
     build = Path("build")
     build.mkdir(exist_ok=True)
     (build / "speed.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
