@@ -34,8 +34,6 @@ class BiaffineHead(SpanHead):
     Its hidden layer, for methods that compare spans, is ``a_i ⊕ b_j``.
     """
 
-    needs_only_ends = True
-
     def __init__(self, config: BiaffineConfig, size: int, labels: int) -> None:
         super().__init__()
         self.hidden_size = 2 * config.hidden

@@ -37,8 +37,6 @@ class ProductHead(SpanHead):
     words in the first two terms, and to the product in the third.
     """
 
-    needs_only_ends = True
-
     def __init__(self, config: ProductConfig, size: int, labels: int) -> None:
         super().__init__()
         self.hidden_size = config.hidden

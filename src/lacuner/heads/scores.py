@@ -57,8 +57,11 @@ class SpanHead(nn.Module, ABC):
     """Size of the last hidden layer."""
     outside_bias: float = 0.0
     """Added to the logit of ``O``."""
-    needs_only_ends: bool = False
-    """Whether scores depend only on a span's first and last word and ``spans.width``: see :meth:`project_ends`."""
+
+    @property
+    def needs_only_ends(self) -> bool:
+        """Whether scores depend only on a span's first and last word and ``spans.width``: see :meth:`project_ends`."""
+        return type(self).project_ends is not SpanHead.project_ends
 
     def project(self, words: EncodedWords) -> Any:
         """Project each word as the first and as the last word of a span."""

@@ -41,8 +41,6 @@ class WidthHead(SpanHead):
     ``W [h_i; h_j; f] = W₁ h_i + W₂ h_j + W₃ f``: three precomputed tables, summed for each span.
     """
 
-    needs_only_ends = True
-
     def __init__(self, config: WidthConfig, size: int, labels: int) -> None:
         super().__init__()
         self.hidden_size = config.hidden
