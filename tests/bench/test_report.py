@@ -157,7 +157,7 @@ def test_signs_say_what_differs_from_the_baseline() -> None:
         "`base`": "50.0 ± 0.0", "`same`": "50.0 ± 0.0", "`good`": "**100.0 ± 0.0**↑", "`unknown`": "90.0 ± 0.0",
     }  # fmt: skip
     assert (
-        "↑ better and ↓ worse than `base`, p < 0.05 (paired bootstrap over sentences and seeds, 2,000 resamples)."
+        "↑ better and ↓ worse than `base`, p < 0.05 (paired bootstrap over sentences, Student's t over seeds; 2,000 resamples)."
         in text
     )
     worse = main_table(results(records, baseline="good"))

@@ -1,6 +1,7 @@
-"""The bootstrap is compared with one that draws sentence by sentence, and seed by seed."""
+"""The bootstrap is compared with one that draws sentence by sentence, and a value of Student's t for the seeds."""
 
 import random
+from statistics import stdev
 
 import numpy as np
 import pytest
@@ -22,11 +23,19 @@ def slow_bootstrap(ours: list[Counts], theirs: list[Counts], times: int) -> tupl
         correct, predicted, support = (sum(model[place][column] for place in places) for column in range(3))
         return 2 * correct / (predicted + support) if predicted + support else 0.0
 
+    everything = list(range(len(ours[0])))
+    of_seeds = [f1(one, everything) - f1(other, everything) for one, other in zip(ours, theirs, strict=True)]
+    error = stdev(of_seeds) / len(of_seeds) ** 0.5 if len(of_seeds) > 1 else 0.0
+
+    def student() -> float:
+        free = len(of_seeds) - 1
+        return generator.gauss(0, 1) / (generator.gammavariate(free / 2, 2) / free) ** 0.5 if free else 0.0
+
     drawn = []
     for _ in range(times):
         places = [generator.randrange(len(ours[0])) for _ in ours[0]]
-        seeds = [generator.randrange(len(ours)) for _ in ours]
-        drawn.append(sum(f1(ours[seed], places) - f1(theirs[seed], places) for seed in seeds) / len(seeds))
+        found = [f1(one, places) - f1(other, places) for one, other in zip(ours, theirs, strict=True)]
+        drawn.append(sum(found) / len(found) + error * student())
     drawn.sort()
     turned = min(sum(one <= 0 for one in drawn), sum(one >= 0 for one in drawn))
     return drawn[int(0.025 * times)], drawn[int(0.975 * times)], min(1.0, 2 * turned / times)
@@ -64,7 +73,7 @@ def halves(models: list[Counts]) -> tuple[list[Counts], list[Counts]]:
         ([0.7], [0.65]),
         ([0.62, 0.6, 0.66], [0.55, 0.5, 0.6]),
         ([0.3], [0.7]),
-        ([0.5, 0.5], [0.5, 0.52]),
+        ([0.5, 0.5, 0.5, 0.5], [0.5, 0.52, 0.5, 0.51]),
     ],
 )
 def test_it_agrees_with_a_slow_bootstrap(ours: list[float], theirs: list[float]) -> None:
@@ -112,8 +121,8 @@ def test_equal_models_do_not_differ(models: list[Counts]) -> None:
 
 
 def test_a_method_that_is_clearly_better_is_surely_better() -> None:
-    good, bad = ([random_model(quality, 200, seed) for seed in (1, 2)] for quality in (0.9, 0.6))
-    assert compare(good, bad).p < 0.001
+    good, bad = ([random_model(quality, 200, seed) for seed in (1, 2, 3, 4)] for quality in (0.9, 0.3))
+    assert compare(good, bad).p < 0.005
     assert compare(good, bad).low > 0
     assert compare(bad, good).high < 0
 
@@ -132,8 +141,21 @@ def test_seeds_that_differ_more_than_methods_prove_nothing() -> None:
         )
         return compare(ours, theirs).p < 0.05
 
-    assert sum(different(0.05, trial) for trial in range(40)) <= 8  # 26 if only sentences are drawn
+    # of 200, by chance alone; more than twice as many if seeds are resampled as sentences are
+    assert sum(different(0.05, trial) for trial in range(200)) <= 16
     assert sum(different(0.0, trial) for trial in range(40)) <= 4
+
+
+def test_three_seeds_that_agree_in_sign_alone_prove_nothing() -> None:
+    counts = np.tile([[2.0, 3.0, 3.0]], (400, 1))  # every sentence is alike: only seeds differ
+
+    def of(right: int) -> Counts:
+        changed = counts.copy()
+        changed[:right, 0] = 3
+        return changed
+
+    assert compare([of(20), of(120), of(60)], [of(0)] * 3).p > 0.05
+    assert compare([of(119), of(120), of(121)], [of(0)] * 3).p < 0.05
 
 
 def test_the_same_models_give_the_same_figures() -> None:

@@ -1,4 +1,7 @@
-"""Significance of differences between methods: paired bootstrap over test sentences and over seeds.
+"""Significance of differences between methods: paired bootstrap over test sentences, and Student's t over seeds.
+
+Three seeds are too few to be resampled: if all of them agree in sign, so do all resamples, and equal methods agree so much
+in one case of four. So the mean over seeds varies as that of as many normal values whose variance is unknown.
 
 Koehn: *Statistical Significance Tests for Machine Translation Evaluation*, EMNLP 2004; Berg-Kirkpatrick, Burkett, Klein: *An
 Empirical Investigation of Statistical Significance in NLP*, EMNLP 2012.
@@ -68,8 +71,9 @@ class Difference:
 def compare(ours: Sequence[Counts], theirs: Sequence[Counts], seed: int = 1) -> Difference:
     """Compare two methods on the same sentences.
 
-    Each resample draws sentences with replacement, the same for both methods, and seeds, each with the models of both
-    methods, because results also vary with the seed.
+    Each resample draws sentences with replacement, the same for both methods, and adds how far the mean over seeds may be
+    off: a value of Student's t, with the standard error of that mean as its unit. Both signs of it count, so that it does
+    not matter who is compared with whom.
 
     Args:
         ours: counts of one method's model of each seed.
@@ -79,7 +83,7 @@ def compare(ours: Sequence[Counts], theirs: Sequence[Counts], seed: int = 1) -> 
     sentences = len(ours[0])
     assert all(len(counts) == sentences for counts in (*ours, *theirs)), "models were tested on different sentences"
     generator = np.random.default_rng(seed)
-    seen = float(_differences(np.ones((1, sentences)), ours, theirs).mean())
+    of_seeds = _differences(np.ones((1, sentences)), ours, theirs)[0]  # (K,)
     drawn = np.empty(RESAMPLES)
     for begin in range(0, RESAMPLES, _CHUNK):
         size = min(_CHUNK, RESAMPLES - begin)
@@ -87,12 +91,15 @@ def compare(ours: Sequence[Counts], theirs: Sequence[Counts], seed: int = 1) -> 
         rows = np.repeat(np.arange(size), sentences)
         times = np.bincount(rows * sentences + places.ravel(), minlength=size * sentences)
         weights = times.reshape(size, sentences).astype(float)
-        each = _differences(weights, ours, theirs)  # (R, K)
-        seeds = generator.integers(len(ours), size=each.shape)
-        drawn[begin : begin + size] = np.take_along_axis(each, seeds, axis=1).mean(axis=1)
+        drawn[begin : begin + size] = _differences(weights, ours, theirs).mean(axis=1)
+    if len(ours) > 1:
+        off = generator.standard_t(len(ours) - 1, RESAMPLES) * of_seeds.std(ddof=1) / len(ours) ** 0.5
+        drawn = np.concatenate([drawn + off, drawn - off])
     turned = min((drawn <= 0).sum(), (drawn >= 0).sum())
     low, high = np.quantile(drawn, [0.025, 0.975])
-    return Difference(seen, float(low), float(high), min(1.0, 2 * (1 + int(turned)) / (RESAMPLES + 1)))
+    return Difference(
+        float(of_seeds.mean()), float(low), float(high), min(1.0, 2 * (1 + int(turned)) / (len(drawn) + 1))
+    )
 
 
 def _differences(

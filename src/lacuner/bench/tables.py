@@ -104,7 +104,7 @@ def _notes(results: Results, shown: str) -> Iterator[str]:
     if _BETTER in shown or _WORSE in shown:
         yield (
             f"{_BETTER} better and {_WORSE} worse than `{results.title.recipe.baseline}`, p < {_SURE:g} "
-            f"(paired bootstrap over sentences and seeds, {RESAMPLES:,} resamples)."
+            f"(paired bootstrap over sentences, Student's t over seeds; {RESAMPLES:,} resamples)."
         )
     if results.too_few_seeds:
         yield f"Significance is not tested with fewer than {MIN_SEEDS} seeds."
@@ -202,7 +202,7 @@ def difference_table(results: Results, other: str | None) -> str:
     differences = results.differences if other == results.title.recipe.baseline else results.differences_to(other)
     table = _grid(results, lambda row, column: _difference(differences.get((row, column))))
     note = (
-        "Points of F1 with their 95 % interval, and p; paired bootstrap over sentences and seeds, "
+        "Points of F1 with their 95 % interval, and p; paired bootstrap over sentences, Student's t over seeds; "
         f"{RESAMPLES:,} resamples."
     )
     return table and f"{table}\n\n{note}"
