@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from lacuner.bench.report import headline, report, write_report
 from lacuner.bench.results import Results, Title, spread, summary
 from lacuner.bench.tables import (
+    best_seed_table,
     cost_table,
     difference_table,
     gap_table,
@@ -537,3 +538,12 @@ def test_a_recipe_of_another_version_says_which_file_it_is_in(tmp_path: Path) ->
 
 def test_a_bar_in_a_name_does_not_end_its_cell() -> None:
     assert main_table(results([record("a|b")])).splitlines()[2] == "| `a\\|b` | 50.0 |"
+
+
+def test_of_three_seeds_the_one_is_shown_that_is_best_on_dev_data() -> None:
+    dev = (0.5, 0.7, 0.6)
+    three = [record("full", f1, seed, dev={"f1": dev[seed]}) for seed, f1 in enumerate((0.8, 0.61, 0.9))]
+    two = [record("crf", 0.5, seed, dev={"f1": 0.5}) for seed in range(2)]
+    found = results([*three, *two], methods=["full", "crf"])
+    assert table(best_seed_table(found)) == {("`full`", "toy 0.5"): "61.0"}
+    assert best_seed_table(results(two, methods=["crf"])) == ""

@@ -7,6 +7,7 @@ from pathlib import Path
 from lacuner.bench.results import Results
 from lacuner.bench.tables import (
     audit_table,
+    best_seed_table,
     convergence_list,
     cost_table,
     difference_table,
@@ -45,6 +46,7 @@ def report(results: Results, figures: Sequence[tuple[str, str]] = ()) -> str:
         ("Fraction of the gap that is closed", gap_table),
         (f"Differences to `{recipe.baseline}`", partial(difference_table, other=recipe.baseline)),
         (f"Differences to `{recipe.reference}`", partial(difference_table, other=recipe.reference)),
+        ("The seed that is best on dev data", best_seed_table),
         ("Not converged", convergence_list),
         ("Precision and recall", precision_table),
         ("O-values", o_value_table),
