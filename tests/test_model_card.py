@@ -94,3 +94,9 @@ def test_no_label_breaks_the_card(card, label):
     rows = [line for line in text.splitlines() if line.startswith("| ") and line.endswith("|")]
     scores = rows[rows.index(next(row for row in rows if row.startswith("| label"))) :]
     assert {len(re.findall(r"(?<!\\)\|", row)) for row in scores} == {6}
+
+
+def test_a_card_says_that_a_model_of_a_stage_was_kept(card):
+    assert "kept model" not in str(card)
+    kept = replace(card, record={**card.record, "kept": "distilled-2"})
+    assert "| kept model | `distilled-2`, which is better on the dev data than the final one |" in str(kept)

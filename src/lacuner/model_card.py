@@ -87,6 +87,8 @@ class ModelCard:
             "head": f"`{method.head.name}`",
             "best epoch": f"{record['best_epoch']} of {len(record['history'])}; seed {training.seed}",
         }
+        if (kept := record.get("kept", "model")) != "model":
+            rows["kept model"] = f"`{kept}`, which is better on the dev data than the final one"
         lines = [f"| {name} | {value} |" for name, value in rows.items()]
         return "\n".join(["## Data and method", "", "| | |", "| --- | --- |", *lines])
 

@@ -58,6 +58,8 @@ class TrainingRecord:
     fingerprint: str = ""
     reports: dict[str, tuple[dict[str, Any], ...]] = field(default_factory=dict)
     """Reports of the stages of training, each stored as a JSON Lines file in the model folder."""
+    kept: str = "model"
+    """Which of the models trained was kept: the final ``model``, or one of a stage or a round that is better on dev data."""
 
 
 class Recognizer:
@@ -194,7 +196,7 @@ class Recognizer:
                 [chosen] if chosen.type == "cuda" else []
             ):  # the caller's random state is restored
                 run = TrainingRun(prepared.corpus, dev, settings, folder, resume, observer, workers)
-                model, result, trained_with = run.train()
+                model, result, trained_with, kept = run.train()
             settings = settings.with_method(trained_with)
             recognizer = cls(model, settings, choose_split(settings, prepared.corpus), TrainingRecord(fingerprint=key))
             best = result.history[result.best_epoch - 1].get("dev")
@@ -211,6 +213,7 @@ class Recognizer:
                 dev=best,
                 fingerprint=key,
                 reports=locate_reports(run.reports, prepared, 0 if trusted is None else len(trusted)),
+                kept=kept,
             )
             if folder is not None and out is not None and is_main:
                 recognizer.save_pretrained(out)

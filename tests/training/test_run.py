@@ -306,9 +306,10 @@ def test_rounds_go_on_while_dev_data_improves(toy, small_settings, school, monke
     settings = resolve_settings("uniform", overrides=small_settings | TEACHER | {"teacher.max_rounds": 3})
     training = settings.training.model_copy(update={"epochs": 2})
     settings = settings.model_copy(update={"training": training})
-    model, result, _ = TrainingRun(toy, toy, settings, None, False, Observer()).train()
+    model, result, _, name = TrainingRun(toy, toy, settings, None, False, Observer()).train()
     assert len(school.models) == 2 + trained
     assert model is school.models[1 + kept]
+    assert name == ("model" if kept == 1 else f"model-{kept}")
     assert result.best_quality == qualities[kept - 1]
 
 
@@ -423,8 +424,9 @@ def test_a_round_that_dev_data_does_not_like_is_not_kept(toy, small_settings, sc
     settings = resolve_settings(
         "uniform", overrides=small_settings | TEACHER | {"teacher.max_rounds": 4, "training.epochs": 2}
     )
-    model, result, _ = TrainingRun(toy, toy[:5], settings, None, False, Observer()).train()
+    model, result, _, name = TrainingRun(toy, toy[:5], settings, None, False, Observer()).train()
     assert result.best_quality == 0.7
+    assert name == "model-2"
     assert model is school.models[3]
     assert len(school.models) == 2 + 3
 
@@ -457,8 +459,9 @@ def test_a_model_of_a_stage_is_kept_if_it_is_better_on_dev_data(
         folder = RunFolder(tmp_path / "run", "key")
         folder.folder.mkdir()
         monkeypatch.setattr(TrainingRun, "_forget_models", lambda self, needed: self.stage_models.clear())
-    model, _, method = TrainingRun(toy, toy[:5], settings, folder, False, epochs).train()
+    model, _, method, name = TrainingRun(toy, toy[:5], settings, folder, False, epochs).train()
     assert method.level == "token"
+    assert name == ("distilled-2" if better else "model")
     assert epochs.count == 3 * 2, "none is trained again"
     assert model is fitted["distilled-2" if better else "model"]
     assert fitted.keys() == {"distilled-1", "distilled-2", "model"}

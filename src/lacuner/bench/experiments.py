@@ -70,6 +70,7 @@ def _train(run: Run, corpora: Corpora, paths: PathTemplates, observer: Observer)
     result = {
         "dev": _short(record.dev),
         "dev_support": record.dev["support"],
+        "kept": record.kept,
         "best_epoch": record.best_epoch,
         "epochs": [round(epoch["dev"]["f1"], 5) for epoch in record.history],
         "planned_epochs": model.settings.training.epochs,

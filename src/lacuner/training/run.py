@@ -41,6 +41,8 @@ class Trained(NamedTuple):
     model: Model
     result: TrainingResult
     method: Method
+    name: str = "model"
+    """Which of the models trained it is: ``model``, that of a later round, or one of a stage."""
 
 
 @dataclass(frozen=True)
@@ -109,11 +111,12 @@ class TrainingRun:
         context, number = self._context(stage), 2
         while (found := stage.next_round(context, trained.model, number)) is not None:
             sampler = self._with(self._sampler, found)
-            model, result = self._fit(f"model-{number}", f"round {number}", sampler, method=trained.method)
+            name = f"model-{number}"
+            model, result = self._fit(name, f"round {number}", sampler, method=trained.method)
             if result.best_quality <= trained.result.best_quality and self.dev is not None:
                 logger.info("Round %d is no better on the dev data than the previous one, which is kept.", number)
                 break
-            trained, number = Trained(model, result, trained.method), number + 1
+            trained, number = Trained(model, result, trained.method, name), number + 1
         return trained
 
     def _forget_models(self, needed: Set[str]) -> None:
@@ -170,7 +173,7 @@ class TrainingRun:
         changed = {"seed": seed} if epochs is None else {"seed": seed, "epochs": epochs}
         training = self.settings.training.model_copy(update=changed)
         model, result = self._fit(name, title, sampler, training, method, use_dev=epochs is None, resume=True)
-        self.stage_models[name] = Trained(model, result, method)
+        self.stage_models[name] = Trained(model, result, method, name)
         return model
 
     def _cross_fit(
