@@ -7,7 +7,11 @@ from lacuner.audit.calibration import Calibration, _bent, _likelihood, _Spans, c
 
 
 def all_alike(scores: np.ndarray) -> np.ndarray:
-    return np.zeros(len(scores), dtype=np.int64)
+    return np.ones((len(scores), 1))
+
+
+def certain(labels: np.ndarray, count: int) -> np.ndarray:
+    return np.eye(count)[labels]
 
 
 def missing(found: Calibration, scores: np.ndarray) -> np.ndarray:
@@ -52,7 +56,7 @@ def test_a_weight_counts_as_often_as_it_says() -> None:
     scores, _, annotated = simulated(0.5, seed=4, count=500)
     times = np.random.default_rng(1).integers(0, 4, 500)
     weighted = calibrate(scores, annotated, all_alike(scores), times.astype(float))
-    repeated = calibrate(np.repeat(scores, times), np.repeat(annotated, times), np.repeat(all_alike(scores), times))
+    repeated = calibrate(np.repeat(scores, times), np.repeat(annotated, times), np.repeat(all_alike(scores), times, 0))
     assert weighted.shares[0] == pytest.approx(repeated.shares[0], abs=0.01)
     assert weighted.low_slope == pytest.approx(repeated.low_slope, abs=0.02)
 
@@ -97,14 +101,26 @@ def test_labels_may_be_annotated_more_or_less_often() -> None:
     labels = generator.integers(0, 3, len(scores))
     shares = np.array([0.9, 0.5, 0.2])
     annotated = entity & (generator.random(len(scores)) < shares[labels])
-    assert calibrate(scores, annotated, labels, start=3).shares == pytest.approx(shares, rel=0.15)
+    assert calibrate(scores, annotated, certain(labels, 3)).shares == pytest.approx(shares, rel=0.15)
+
+
+def test_ambiguous_labels_do_not_pass_for_gaps() -> None:
+    """A span counts for each label as much as it is probable: by its best label alone, 0.9 would come out as 0.82."""
+    scores, entity, _ = simulated(1.0, seed=7)
+    generator = np.random.default_rng(3)
+    among = generator.dirichlet([0.6, 0.6], len(scores))
+    labels = (generator.random(len(scores)) < among[:, 1]).astype(np.int64)
+    shares = np.array([0.9, 0.3])
+    annotated = entity & (generator.random(len(scores)) < shares[labels])
+    seen = np.where(annotated[:, None], certain(labels, 2), among)
+    assert calibrate(scores, annotated, seen).shares == pytest.approx(shares, rel=0.05)
 
 
 def test_scores_that_differ_between_labels_do_not_pass_for_gaps() -> None:
     scores = np.concatenate([np.full(500, 0.999), np.full(500, 0.96), np.full(1000, 0.03)])
     labels = np.concatenate([np.zeros(500, dtype=np.int64), np.ones(1500, dtype=np.int64)])
     annotated = np.concatenate([np.ones(500, dtype=bool), np.arange(500) < 350, np.zeros(1000, dtype=bool)])
-    found = calibrate(scores, annotated, labels, start=2)
+    found = calibrate(scores, annotated, certain(labels, 2))
     entity = found.entity(scores)[:, None] * np.eye(2)[labels]
     expected = missing_probability(entity, np.array(found.shares))[~annotated].sum()
     assert expected == pytest.approx(150, rel=0.15)
@@ -113,12 +129,12 @@ def test_scores_that_differ_between_labels_do_not_pass_for_gaps() -> None:
 def test_a_label_with_hardly_any_spans_is_like_the_others() -> None:
     scores, _, annotated = simulated(0.4, seed=6)
     labels = (np.arange(len(scores)) == np.flatnonzero(annotated)[0]).astype(np.int64)
-    assert calibrate(scores, annotated, labels, start=2).shares[1] < 0.75, "although all one of them are annotated"
+    assert calibrate(scores, annotated, certain(labels, 2)).shares[1] < 0.75, "although all one of them are annotated"
 
 
 def test_a_handful_of_spans_hardly_moves_the_scores_and_thousands_do() -> None:
     """The strength of the prior: without data, scores are right as they are; much data outvotes it."""
-    untouched = calibrate(np.zeros(0), np.zeros(0, dtype=bool), np.zeros(0, dtype=np.int64))
+    untouched = calibrate(np.zeros(0), np.zeros(0, dtype=bool), np.zeros((0, 1)))
     assert (untouched.low_slope, untouched.high_slope, untouched.shift) == pytest.approx((1.0, 1.0, 0.0), abs=1e-6)
     scores = {n: np.full(n, 0.1) for n in (2, 5000)}  # all of them annotated, which a score of 0.1 does not let expect
     few, many = (calibrate(low, np.ones(len(low), dtype=bool), all_alike(low)) for low in scores.values())
@@ -129,14 +145,14 @@ def test_a_handful_of_spans_hardly_moves_the_scores_and_thousands_do() -> None:
 def test_what_looks_more_like_an_entity_is_never_less_probably_one() -> None:
     """Where the annotation says the opposite, slopes become as flat as they may be, and no flatter."""
     scores = np.concatenate([np.full(500, 0.05), np.full(500, 0.4)])
-    fitted = calibrate(scores, np.arange(1000) < 500, np.zeros(1000, dtype=np.int64))
+    fitted = calibrate(scores, np.arange(1000) < 500, all_alike(scores))
     assert fitted.low_slope == pytest.approx(0.1)
     assert np.all(np.diff(fitted.entity(np.linspace(0.01, 0.99, 50))) > 0)
 
 
 def test_the_priors_cost_what_the_formula_says() -> None:
     """Without spans the log-likelihood is the prior: 10 for slopes and shift, 0.05 for each logit, 0.5 between labels."""
-    nothing = _Spans(np.zeros((3, 0)), np.zeros(0, dtype=bool), np.zeros(0, dtype=np.int64), np.zeros(0))
+    nothing = _Spans(np.zeros((3, 0)), np.zeros(0, dtype=bool), np.zeros((0, 2)), np.zeros(0))
     value, gradient, curvature = _likelihood(np.array([1.5, 0.0, 2.0, 1.0, -1.0]), nothing)
     assert value == pytest.approx(-(10 * (0.5**2 + 1.0**2 + 2.0**2) + 0.05 * (1 + 1) + 0.5 * (1 + 1)) / 2)
     assert gradient == pytest.approx([-5.0, 10.0, -20.0, -0.55, 0.55])
@@ -146,7 +162,7 @@ def test_the_priors_cost_what_the_formula_says() -> None:
 def test_the_gradient_is_that_of_finite_differences() -> None:
     scores, _, annotated = simulated(0.5, seed=7, count=300)
     generator = np.random.default_rng(3)
-    spans = _Spans(_bent(scores), annotated, generator.integers(0, 2, 300), generator.random(300))
+    spans = _Spans(_bent(scores), annotated, generator.dirichlet([0.5, 0.5], 300), generator.random(300))
     parameters = generator.normal(size=5)
     _, gradient, curvature = _likelihood(parameters, spans)
     for place in range(5):

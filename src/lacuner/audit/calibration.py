@@ -10,8 +10,9 @@ Whether a span is annotated is observed, so the parameters can be fitted by maxi
 annotated spans at scores so high that all spans are entities (where Elkan & Noto 2008 read it off). There are two slopes
 because low scores are far more frequent than high ones: with a single slope, they would determine how fast the probability
 rises at the other end, and with it ``c``. There is a ``c`` for each label because dictionaries cover some labels better than
-others; labels with few spans are shrunk towards the others. A span that is *not* annotated is an entity of label ``l`` with
-probability
+others; labels with few spans are shrunk towards the others. Of a span that is not annotated, the label is not known, but its
+probabilities are: it would be annotated with probability ``P(entity | s) Σ_l c_l P(l | entity)``, and it is an entity of label
+``l`` with probability
 
     P(l | s, not annotated) = (1 - c_l) p_l / (1 - Σ_k c_k p_k),    p_l = P(entity | s) P(l | entity)
 """
@@ -23,7 +24,6 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
-Numbers = npt.NDArray[np.int64]
 
 _ITERATIONS = 200
 _STARTS = (0.2, 0.5, 0.8)
@@ -69,20 +69,20 @@ def missing_probability(entity: Floats, annotated_share: Floats) -> Floats:
 
 
 def calibrate(
-    scores: Floats, annotated: Flags, labels: Numbers, weights: Floats | None = None, start: Calibration | int = 1
+    scores: Floats, annotated: Flags, among: Floats, weights: Floats | None = None, start: Calibration | None = None
 ) -> Calibration:
     """Fit the parameters by maximum likelihood.
 
     Args:
         scores: ``(N,)`` of spans, from 0 to 1.
         annotated: ``(N,)``.
-        labels: ``(N,)`` indices from 0 of each span's annotated, or else most probable, label.
+        among: ``(N, L)`` probability of each label, given that the span is an entity; of an annotated span, 1 for its label.
         weights: ``(N,)`` of spans.
-        start: initial parameters; or the number of labels, to start from several points, since there may be several maxima.
+        start: initial parameters; by default several, since there may be several maxima.
     """
     weights = np.ones(len(scores)) if weights is None else weights
-    spans = _Spans(_bent(scores), annotated, labels, weights)
-    starts = [Calibration(1.0, 1.0, 0.0, (share,) * start) for share in _STARTS] if isinstance(start, int) else [start]
+    spans = _Spans(_bent(scores), annotated, among, weights)
+    starts = [Calibration(1.0, 1.0, 0.0, (share,) * among.shape[1]) for share in _STARTS] if start is None else [start]
     return max((_climb(one, spans) for one in starts), key=lambda pair: pair[0])[1]
 
 
@@ -90,7 +90,7 @@ def calibrate(
 class _Spans:
     bent: Floats  # (3, N)
     annotated: Flags  # (N,)
-    labels: Numbers  # (N,)
+    among: Floats  # (N, L)
     weights: Floats  # (N,)
 
 
@@ -124,25 +124,14 @@ def _climb(start: Calibration, spans: _Spans) -> tuple[float, Calibration]:
 def _likelihood(parameters: Floats, spans: _Spans) -> tuple[float, Floats, Floats]:
     """Penalized log-likelihood, its gradient, and a positive definite curvature (Fisher scoring)."""
     shares = _sigmoid(parameters[3:])  # (L,)
-    sigma, c = _sigmoid(parameters[:3] @ spans.bent), shares[spans.labels]  # (N,)
+    sigma, c = _sigmoid(parameters[:3] @ spans.bent), spans.among @ shares  # (N,)
     p = np.clip(c * sigma, _EXTREME**2, 1 - _EXTREME)
     value = float((spans.weights * np.where(spans.annotated, np.log(p), np.log1p(-p))).sum())
-    along = (1 - sigma) * spans.bent  # (3, N) derivatives of log p by the first parameters; by logit c_l: 1 - c_l
-    residual = spans.weights * (spans.annotated - p) / (1 - p)
-    importance = spans.weights * p / (1 - p)
+    # (3 + L, N) derivatives of log p: by the first parameters, and by logit c_l
+    along = np.concatenate([(1 - sigma) * spans.bent, (spans.among * (shares * (1 - shares))).T / c])
+    gradient = along @ (spans.weights * (spans.annotated - p) / (1 - p))
+    curvature = (along * (spans.weights * p / (1 - p))) @ along.T
     count = len(shares)
-
-    def by_label(values: Floats) -> Floats:
-        return np.bincount(spans.labels, values, count).astype(float)
-
-    gradient = np.concatenate([along @ residual, (1 - shares) * by_label(residual)])
-    across = np.stack([(1 - shares) * by_label(row * importance) for row in along])  # (3, L)
-    curvature = np.block(
-        [
-            [(along * importance) @ along.T, across],
-            [across.T, np.diag((1 - shares) ** 2 * by_label(importance))],
-        ]
-    )
     pull = np.diag([_TRUST] * 3 + [_UNSURE] * count)
     pull[3:, 3:] += _ALIKE * (np.eye(count) - 1 / count)
     off = parameters - np.array([1.0, 1.0, 0.0, *[0.0] * count])

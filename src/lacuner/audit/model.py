@@ -123,12 +123,12 @@ class AuditModel:
         unknown, sought = _unsettled(predicted, corpus, labels)
         complete = np.array([sentence.complete for sentence in corpus], dtype=bool)[predicted.sentence]
         spans = _Spans.of(predicted, annotated)
-        counts = ~complete & ((annotated > 0) | (free & sought[np.arange(len(annotated)), spans.label + 1]))
+        counts = ~complete & (
+            (annotated > 0) | (free & sought[np.arange(len(annotated)), predicted.probabilities[:, 1:].argmax(1) + 1])
+        )
         detected = spans.score >= max(NOTICED, spans.score[annotated == 0].min(initial=1.0))
         everywhere = np.ones(len(predicted))
-        taught, new = (
-            spans.fit(counts & detected & (new_names == kind), everywhere, len(labels) - 1) for kind in _KINDS
-        )
+        taught, new = (spans.fit(counts & detected & (new_names == kind), everywhere) for kind in _KINDS)
         unannotated = free & unknown.any(1)
         return cls(
             predicted, labels, annotated, unknown, sought, counts, unannotated, detected, new_names, (taught, new)
@@ -419,18 +419,20 @@ def _unsettled(predicted: SpanProbabilities, corpus: Corpus, labels: Sequence[st
 
 @dataclass(frozen=True, eq=False)
 class _Spans:
-    """Data that a calibration is fitted to; an unannotated span counts as one of its most probable label."""
+    """Data that a calibration is fitted to."""
 
     score: Floats  # (N,)
     annotated: Flags  # (N,)
-    label: npt.NDArray[np.int64]  # (N,) label index from 0, without O
+    among: Floats  # (N, L) label probabilities of an entity, without O; of an annotated one, 1 for its label
 
     @classmethod
     def of(cls, predicted: SpanProbabilities, annotated: npt.NDArray[np.int64]) -> "_Spans":
         known = annotated > 0
-        label = np.where(known, annotated - 1, predicted.probabilities[:, 1:].argmax(1))
-        return cls(1 - predicted.probabilities[:, 0].astype(float), known, label)
+        among = predicted.probabilities[:, 1:].astype(float)
+        among /= np.maximum(among.sum(1, keepdims=True), 1e-12)
+        among[known] = np.eye(among.shape[1])[annotated[known] - 1]
+        return cls(1 - predicted.probabilities[:, 0].astype(float), known, among)
 
-    def fit(self, counts: Flags, weights: Floats, start: Calibration | int) -> Calibration:
+    def fit(self, counts: Flags, weights: Floats, start: Calibration | None = None) -> Calibration:
         """Fit the calibration to the spans that count."""
-        return calibrate(self.score[counts], self.annotated[counts], self.label[counts], weights[counts], start)
+        return calibrate(self.score[counts], self.annotated[counts], self.among[counts], weights[counts], start)
