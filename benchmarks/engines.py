@@ -1,8 +1,9 @@
 """What an engine costs: one worker against the plain loop, two against one, and Ray against processes of this machine.
 
-The work is that of ``annotate``. In each round all engines run, one after the other; a ratio is the median of those of the
-rounds. Where processes are compared, times are those of a clock, and mean something only on two free cores; beside them is the
-ratio of the processor time that the whole family of processes needed, which other work on the machine changes less.
+The work is that of ``annotate``. In each round all engines run, in an order drawn at random, and Ray is started before its
+turn and stopped after it; a ratio is the median of those of the rounds, with their quartiles. Where processes are compared,
+times are those of a clock, and mean something only on two free cores; beside them is the ratio of the processor time that the
+whole family of processes needed, which other work on the machine changes less.
 """
 
 import random
@@ -48,12 +49,31 @@ def compare_engines(megabytes: float = MEGABYTES, rounds: int = 5, ray: bool = T
 
             engines["ray"] = RayEngine(2)
         runs |= {name: partial(run.parts, engine) for name, engine in engines.items()}
-        costs = [{name: measure() for name, measure in runs.items()} for _ in range(rounds)]
+        if ray:
+            runs["ray"] = partial(_on_ray, engines["ray"], runs["ray"])
+        order = random.Random(1)
+        costs = [{name: runs[name]() for name in order.sample(list(runs), len(runs))} for _ in range(rounds)]
     rows = [_row("engine local, one worker", "plain loop (CPU)", costs, "one", "plain", words, by_clock=False)]
     rows.append(_row("engine local, two workers", "one worker", costs, "two", "one", words))
     if ray:
         rows.append(_row("engine ray, two workers", "engine local", costs, "ray", "two", words))
     return rows
+
+
+def _on_ray(engine: Engine, measure: Callable[[], _Cost]) -> _Cost:
+    """The cost of a run once Ray has started. Ray is stopped then: what it needs while idle is no cost of the others."""
+    import ray
+
+    list(engine.map(partial(partial, str), [0]))
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:  # its processes are busy for seconds after it has answered
+        began = _Moment()
+        time.sleep(1)
+        if began.cost().cpu < 0.1:
+            break
+    cost = measure()
+    ray.shutdown()
+    return cost
 
 
 class _Runs:
@@ -124,12 +144,15 @@ def _row(
     words: int,
     by_clock: bool = True,
 ) -> dict[str, Any]:
-    wall, cpu = (statistics.median(each[ours][kind] / each[theirs][kind] for each in costs) for kind in (0, 1))
+    walls, cpus = ([each[ours][kind] / each[theirs][kind] for each in costs] for kind in (0, 1))
+    wall, cpu = statistics.median(walls), statistics.median(cpus)
+    low, _, high = statistics.quantiles(walls if by_clock else cpus, method="inclusive")
     seconds = statistics.median(each[ours].wall if by_clock else each[ours].cpu for each in costs)
     return {
         "name": name,
         "phase": "annotate",
         "ratio": round(wall if by_clock else cpu, 3),
+        "quartiles": [round(low, 3), round(high, 3)],
         "cpu_ratio": round(cpu, 3),
         "yardstick": yardstick,
         "words_per_second": round(words / seconds),
@@ -139,6 +162,7 @@ def _row(
 if __name__ == "__main__":
     for row in compare_engines():
         print(
-            f"{row['name']:<28} {row['ratio']:6.2f} (processor time {row['cpu_ratio']:.2f})  {row['yardstick']:<18} "
+            f"{row['name']:<28} {row['ratio']:6.2f} ({row['quartiles'][0]:.2f} to {row['quartiles'][1]:.2f}; processor time "
+            f"{row['cpu_ratio']:.2f})  {row['yardstick']:<18} "
             f"{row['words_per_second']:10,} words/s"
         )

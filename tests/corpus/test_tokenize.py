@@ -189,6 +189,7 @@ def test_a_sentence_longer_than_the_limit_is_covered_by_overlapping_passages():
 
 def test_threads_that_share_what_is_remembered_find_the_same_words(monkeypatch):
     monkeypatch.setattr(tokenize, "_REMEMBERED", 3)
+    monkeypatch.setattr(tokenize, "_GATHERED", {2})
     texts = [f"Ada{number % 50}'s {number % 7},500 x-y." for number in range(2000)]
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(cut_words, texts))
@@ -212,3 +213,16 @@ def test_short_words_are_cut_once_and_remembered_up_to_a_bound(monkeypatch: pyte
     for word in ("Bo", "Cy"):
         assert pieces[word] == (word,)
     assert dict(pieces) == {"Cy": ("Cy",)}, "all are forgotten when there are too many"
+
+
+def test_what_is_remembered_is_copied_together_as_it_grows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokenize, "_GATHERED", {3})
+    pieces, texts = tokenize._Pieces(), ["Ada", "Bo's", "Cy", "Di"]
+    for text in texts[:2]:
+        assert "".join(pieces[text]) == text
+    before = list(pieces)
+    for text in texts[2:]:
+        assert "".join(pieces[text]) == text
+    assert list(pieces) == texts
+    assert all(old is not new for old, new in zip(before, pieces, strict=False)), "they are copies"
+    assert [words[0] is text for text, words in pieces.items()] == [True, False, True, True], "a word is kept once"

@@ -155,6 +155,17 @@ def sleeping_a_little() -> Callable[[int], int]:
     return work
 
 
+def collected() -> Callable[[int], int]:
+    import gc
+
+    loaded = [[number] for number in range(100_000)]
+    return lambda number: len(gc.get_objects()) + loaded[number][0] - number
+
+
+def test_what_a_worker_has_loaded_is_not_collected_again_and_again(engine) -> None:
+    assert all(outcome.result < 50_000 for outcome in engine.map_each(collected, range(4)))
+
+
 def test_shares_of_the_cores_fit_into_the_machines(monkeypatch: pytest.MonkeyPatch) -> None:
     from lacuner.streams.ray_engine import RayEngine
 

@@ -1,5 +1,6 @@
 """Ray engine: the same work in actors and tasks on a cluster or this machine. Uses Ray Core only, not Ray Data."""
 
+import gc
 import logging
 import os
 import pickle
@@ -293,6 +294,7 @@ class _Worker:
         if self._task is None:
             assert self._packed is not None
             self._task, self._packed = pickle.loads(self._packed)(), None
+            gc.freeze()  # otherwise every full collection visits all that Ray has imported
         assert self._task is not None
         return self._task
 
