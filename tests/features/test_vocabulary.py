@@ -1,4 +1,6 @@
+import copy
 import json
+import pickle
 
 import pytest
 import torch
@@ -103,6 +105,19 @@ def test_a_word_of_ordinary_length_is_spelled_in_full() -> None:
     vocabulary = Vocabulary.build([[word]])
     assert len(word) == 48
     assert spelling(vocabulary, vocabulary.collate([[word]]), 0, 0) == word
+
+
+def test_batches_do_not_depend_on_what_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    sentences = [["a", "Turin", "b2"], ["Turin", "c", "a"]]
+    vocabulary = Vocabulary.build([["a", "turin", "b0"]])
+    first = vocabulary.collate(sentences)
+    monkeypatch.setattr("lacuner.features.vocabulary._REMEMBERED", 2)
+    forgetful = Vocabulary.build([["a", "turin", "b0"]])
+    for used in (vocabulary, forgetful, copy.deepcopy(vocabulary), pickle.loads(pickle.dumps(vocabulary))):
+        again = used.collate(sentences)
+        assert all(one.equal(other) for one, other in zip(vars(again).values(), vars(first).values(), strict=True))
+    assert len(forgetful._entries) <= 2
+    assert forgetful == vocabulary
 
 
 @pytest.mark.parametrize("sentences", [[[]], [[], []], []])

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Collection, Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,6 +18,9 @@ PADDING, UNKNOWN = 0, 1
 _DIGIT = re.compile(r"\d")
 _KEPT_CHARACTERS = 24
 """Longer words (a URL, a hash) are truncated to this many characters at either end."""
+_REMEMBERED = 50_000
+"""Maximum number of words whose indices are remembered."""
+_CHARACTER = np.dtype(np.int32)
 
 
 def word_keys(word: str) -> tuple[str, str, str]:
@@ -88,12 +91,8 @@ class Vocabulary:
         return {word: number for number, word in enumerate(self.words, 2)}
 
     @cached_property
-    def _code_points(self) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-        """Code points of all characters, sorted, and their indices."""
-        numbered = {character: number for number, character in enumerate(self.characters, 2)}
-        known = sorted((ord(character), number) for character, number in numbered.items() if len(character) == 1)
-        codes, numbers = zip(*known, strict=True) if known else ((0,), (UNKNOWN,))
-        return np.array(codes, dtype=np.uint32), np.array(numbers, dtype=np.int64)
+    def _character_numbers(self) -> dict[str, int]:
+        return {character: number for number, character in enumerate(self.characters, 2)}
 
     def word_number(self, word: str) -> int:
         numbers = self._word_numbers
@@ -117,26 +116,26 @@ class Vocabulary:
         index[_filled(lengths, index.shape[1])] = [
             forms.setdefault(token, len(forms)) for tokens in sentences for token in tokens
         ]
-        found = self._word_numbers.get
-        numbers = np.array([*(found(form) or self.word_number(form) for form in forms), PADDING])
+        numbers, spelled = zip(*map(self._entries.__getitem__, forms or [""]), strict=True)
+        widths = np.array([*map(len, spelled)]) // _CHARACTER.itemsize
+        characters = np.full((len(spelled), max(1, widths.max())), PADDING)
+        characters[_filled(widths, characters.shape[1])] = np.frombuffer(b"".join(spelled), dtype=_CHARACTER)
         return WordInputs(
             lengths=torch.from_numpy(lengths),
-            words=torch.from_numpy(numbers[index]),
+            words=torch.from_numpy(np.array([*numbers, PADDING])[index]),
             forms=torch.from_numpy(index.clip(min=0)),
-            characters=torch.from_numpy(self._spell(forms or [""])),
+            characters=torch.from_numpy(characters),
         )
 
-    def _spell(self, words: Collection[str]) -> NDArray[np.int64]:
-        """Character indices: ``(words, longest word)``."""
-        spelled = [word if len(word) <= 2 * _KEPT_CHARACTERS else _shortened(word) for word in words]
-        text = _DIGIT.sub("0", "".join(spelled)).encode("utf-32-le", "surrogatepass")
-        known, numbers = self._code_points
-        codes = np.frombuffer(text, dtype=np.dtype("<u4"))
-        place = known.searchsorted(codes).clip(max=len(known) - 1)
-        lengths = np.array([*map(len, spelled)])
-        table = np.full((len(spelled), max(1, lengths.max())), PADDING)
-        table[_filled(lengths, table.shape[1])] = np.where(known[place] == codes, numbers[place], UNKNOWN)
-        return table
+    @cached_property
+    def _entries(self) -> "_Entries":
+        return _Entries(self)
+
+    def spell(self, word: str) -> NDArray[np.int32]:
+        """Indices of its characters."""
+        shown = word if len(word) <= 2 * _KEPT_CHARACTERS else word[:_KEPT_CHARACTERS] + word[-_KEPT_CHARACTERS:]
+        find = self._character_numbers.get
+        return np.array([find(character, UNKNOWN) for character in _DIGIT.sub("0", shown)], dtype=_CHARACTER)
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -159,5 +158,16 @@ def _filled(lengths: NDArray[np.int64], longest: int) -> NDArray[np.bool_]:
     return np.arange(longest) < lengths[:, None]
 
 
-def _shortened(word: str) -> str:
-    return word[:_KEPT_CHARACTERS] + word[-_KEPT_CHARACTERS:]
+class _Entries(dict[str, tuple[int, bytes]]):
+    """What a batch needs of each word, its index and those of its characters; remembered, since most words come again."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        super().__init__()
+        self.vocabulary = vocabulary
+
+    def __missing__(self, word: str) -> tuple[int, bytes]:
+        entry = self.vocabulary.word_number(word), self.vocabulary.spell(word).tobytes()
+        if len(self) >= _REMEMBERED:
+            self.clear()
+        self[word] = entry
+        return entry

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 
 import numpy as np
 import torch
@@ -95,7 +96,7 @@ def decode(
                 continue
             taken[row][start:end] = b"\x01" * (end - start)
         entities[row].append(Entity(start, end, labels[kind], score=score, source="model"))
-    return [sorted(sentence) for sentence in entities]
+    return [sorted(sentence, key=attrgetter("start", "end")) for sentence in entities]
 
 
 def shift_outside(probabilities: Tensor, threshold: float) -> Tensor:
