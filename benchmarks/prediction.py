@@ -35,7 +35,7 @@ TRAIN, EPOCHS, TIMED = 1000, 5, 300  # sentences
 SPACY_EPOCHS = 30  # at most; the best on the dev data counts
 EXPORTED, EXPORTED_EPOCHS = 1500, 6  # sentences that an exported tagger is trained on
 SEARCHED = 1500  # sentences that models are trained on whose search is timed
-BATCH_WORDS = 1024
+BATCH_WORDS = 4096  # as predict has them
 BOOK = 500_000  # characters
 
 Row = dict[str, Any]
