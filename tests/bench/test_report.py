@@ -542,8 +542,12 @@ def test_a_bar_in_a_name_does_not_end_its_cell() -> None:
 
 def test_of_three_seeds_the_one_is_shown_that_is_best_on_dev_data() -> None:
     dev = (0.5, 0.7, 0.6)
-    three = [record("full", f1, seed, dev={"f1": dev[seed]}) for seed, f1 in enumerate((0.8, 0.61, 0.9))]
-    two = [record("crf", 0.5, seed, dev={"f1": 0.5}) for seed in range(2)]
-    found = results([*three, *two], methods=["full", "crf"])
-    assert table(best_seed_table(found)) == {("`full`", "toy 0.5"): "61.0"}
-    assert best_seed_table(results(two, methods=["crf"])) == ""
+
+    def seeds(method: str, count: int, hidden: float) -> list[dict[str, Any]]:
+        test = (0.8, 0.61, 0.9)[:count]
+        return [record(method, f1, seed, dev={"f1": dev[seed]}, hidden=hidden) for seed, f1 in enumerate(test)]
+
+    found = results([*seeds("full", 3, 0.0), *seeds("crf", 2, 0.0)], methods=["full", "crf"])
+    assert table(best_seed_table(found)) == {("`full`", "toy"): "61.0"}
+    assert best_seed_table(results(seeds("crf", 2, 0.0))) == ""
+    assert best_seed_table(results(seeds("full", 3, 0.5))) == "", "each seed hides other labels"
