@@ -289,8 +289,9 @@ def _train_on_500_words(name: str) -> tuple[int, float]:
     preset = registry().method(name)
     unbounded = {"max_span_width": None} if preset.level == "span" else {}
     method = preset.model_copy(update={"head": preset.head.model_copy(update=unbounded)})
-    method = method.for_data(TrainingData(Corpus((sentence,)), None))
-    model = method.build_model(TransformerConfig(model=minilm()).create(), ("O", "LOC", "MISC", "ORG", "PER"))
+    corpus = Corpus((sentence,))
+    method = method.for_data(TrainingData(corpus, None))
+    model = method.build_model(TransformerConfig(model=minilm()).create(), ("O", *corpus.labels))
     method.begin_training(model, 1, [len(sentence)])
     began = time.perf_counter()
     inputs = model.encoder.index.collate([sentence.tokens])
