@@ -60,11 +60,8 @@ NAMES = 100_000
 TEXTS = 2000  # as many as annotate takes at a time
 ROUNDS = 5
 DEV = 400
-NOT_TIMED = {
-    "conf-mpu",
-    "cupul",
-    "mrc",
-}  # their steps need what a stage has learned, or the questions of an encoder of their own
+NOT_TIMED = {"conf-mpu", "cupul", "mrc"}
+"""Methods whose steps need what a stage has learned, or an encoder of their own."""
 GROUPS = ("methods", "taggers", "backends", "spans", "spacy", "search", "match", "engines", "start", "serve", "memory")
 
 

@@ -123,9 +123,8 @@ class AuditModel:
         unknown, sought = _unsettled(predicted, corpus, labels)
         complete = np.array([sentence.complete for sentence in corpus], dtype=bool)[predicted.sentence]
         spans = _Spans.of(predicted, annotated)
-        counts = ~complete & (
-            (annotated > 0) | (free & sought[np.arange(len(annotated)), predicted.probabilities[:, 1:].argmax(1) + 1])
-        )
+        best = predicted.probabilities[:, 1:].argmax(1) + 1
+        counts = ~complete & ((annotated > 0) | (free & sought[np.arange(len(best)), best]))
         detected = spans.score >= max(NOTICED, spans.score[annotated == 0].min(initial=1.0))
         everywhere = np.ones(len(predicted))
         taught, new = (spans.fit(counts & detected & (new_names == kind), everywhere) for kind in _KINDS)
